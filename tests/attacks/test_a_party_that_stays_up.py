@@ -145,7 +145,7 @@ def test_a_person_s_word_ends_what_began_under_the_same_name(house):
     running.thread.join()
     try:
         house.serving.look()
-        wait_until(house, "greeting")
+        wait_until(house, "greeting", file=house.file.name)
         (status,) = house.serving.statuses()
         assert status.file == str(house.file) != str(first)
     finally:

@@ -438,7 +438,8 @@ def test_two_proposed_answers_are_proven(graph):
 def test_two_signatures_are_the_signers_fault(graph):
     world = lying(Setting(graph), tells_two(Agreed))
     assert wrongs(world) == []
-    assert ends(world) <= {"finished", "result", "peer"}
+    assert ends(world) <= {"finished", "proof"}
+    assert all("'3' signed two different Agreed records" in one for one in told(world))
 
 
 def ready_and_not(world, to, message):

@@ -173,6 +173,7 @@ class Party:
         names = self.agreed.names
         rows = [self.records["Masked", 0, name][1][-1].values for name in names]
         total = self.law.decode(map(sum, zip(*rows, strict=True)))
+        self.total = Numbers("f", tuple(total))
         free = [-number / (2 * len(names)) for number in total]
         self.epoch = len(names) + 1
         triples = zip(free, *box(self.agreed), strict=True)
@@ -190,18 +191,24 @@ class Party:
         gap = max(abs(one - own) / max(1.0, abs(own)) for one, own in pairs)
         if gap > TOLERANCE:
             raise self._quit("result", f"{lowest} found another answer, {gap} away")
-        self._publish("Agreed", 0, proposed.digest)
+        signed = self._signed(proposed)
+        self._publish("Agreed", 0, signed)
         await self._until("agreeing", partial(self._sent_by_all, "Agreed"))
-        if any(fields[-1] != proposed.digest for fields in self._fields_of("Agreed")):
+        if any(fields[-1] != signed for fields in self._fields_of("Agreed")):
             raise self._quit("result", "somebody signed another answer")
         return proposed
+
+    def _signed(self, proposed):
+        """What an Agreed has: a digest of the answer's digest and of the sum's."""
+        return digest(proposed.digest + self.total.digest)
 
     def _objects(self, party, word):
         """Whether a member quits over the result, which it has not signed."""
         result = self.records.get(("Result", 0, min(self.agreed.names)))
         agreed = self.records.get(("Agreed", 0, party))
         known = result and agreed
-        signed = agreed[1][-1] == result[1][-1].digest if known else bool(agreed)
+        proposed = result[1][-1] if known else None
+        signed = agreed[1][-1] == self._signed(proposed) if known else bool(agreed)
         return self.phase == "agreeing" and word == "result" and not signed
 
     def _fields_of(self, kind):

@@ -110,7 +110,7 @@ class Limits:
 # Of a study, the longest seconds between two calls, and before the end calls that need
 # not.
 BETWEEN_CALLS, BEFORE_A_CALL = 2.0, 1.0
-PROTOCOL = 2
+PROTOCOL = 3
 # Where a WebSocket is asked for.
 PATH = "/veilsum"
 # The longest text taken, in characters: a hello needs far less.

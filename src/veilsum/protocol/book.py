@@ -6,6 +6,7 @@ of the last sums one Ready and one Masked: whatever others send, it does not gro
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -22,6 +23,7 @@ from veilsum.protocol.messages import (
     Join,
     Lost,
     Masked,
+    Numbers,
     Quit,
     Ready,
     Record,
@@ -70,6 +72,7 @@ class Book:
         start: the one of this party that joins.
         joins: everybody's Join that is here, by author.
         evidence: by author: two of its records that no one honest start signs.
+        sums: what this party's answer follows from, where everybody knows the sums.
     """
 
     def __init__(self, plan: Plan, me: str, keys: Keys, start: bytes) -> None:
@@ -77,10 +80,12 @@ class Book:
         self._parties = frozenset(plan.parties)
         self.joins: dict[str, Join] = {}
         self.evidence: dict[str, Contradiction] = {}
+        self.sums: tuple[Numbers, ...] = ()
         self._records: dict[RecordId, Record] = {}
         self._held: dict[RecordId, Held] = {}
         self._frames: dict[RecordId, bytes] = {}
         self._by_kind: dict[tuple[type[Record], int], dict[str, Record]] = {}
+        self._all: dict[type[Record], dict[RecordId, Record]] = {}
         self._seen: set[bytes] = set()
 
     def __contains__(self, record_id: RecordId) -> bool:
@@ -119,7 +124,7 @@ class Book:
 
     def all(self, kind: type[R]) -> list[R]:
         """Return every record of one kind."""
-        return [one for one in self._records.values() if isinstance(one, kind)]
+        return [*self._all.get(kind, {}).values()]  # type: ignore[list-item]
 
     # Taking and giving up
 
@@ -136,6 +141,7 @@ class Book:
             self._drop(old.id)
         self._held[record.id] = held_as(record, self._plan.codec)
         self._records[record.id] = record
+        self._all.setdefault(type(record), {})[record.id] = record
         self._frames[record.id] = frame
         if len(frame) <= SHORT_FRAME:
             self._seen.add(frame)
@@ -181,7 +187,7 @@ class Book:
 
     def _drop(self, record_id: RecordId) -> None:
         record = self._records.pop(record_id)
-        del self._held[record_id]
+        del self._held[record_id], self._all[type(record)][record_id]
         self._seen.discard(self._frames.pop(record_id))
         place = (type(record), record.epoch)
         del self._by_kind[place][record.party]
@@ -347,13 +353,31 @@ class Book:
         return self.of(Result, 0).get(min(members))
 
     def signers(self, members: Collection[str]) -> dict[str, bytes]:
-        """Return who signed the proposed answer, and not some other one."""
+        """Return who signed the proposed answer and these sums, and no others."""
         proposed = self.proposed(members)
         if proposed is None:
             return {}
-        digest = Codec.digest(proposed.numbers)
+        digest = self.signed_of(proposed)
         agreed = self.of(Agreed, 0)
         return {n: one.signature for n, one in agreed.items() if one.digest == digest}
+
+    def signed_of(self, proposed: Result) -> bytes:
+        """Return what an `Agreed` is a signature of: an answer, and all sums.
+
+        Answers are compared within a tolerance, and say nothing of numbers on which
+        they do not depend. Sums are the same to the last bit, or somebody told two
+        stories about its part in them.
+        """
+        parts = (proposed.numbers, *self.sums)
+        return hashlib.sha256(b"".join(map(Codec.digest, parts))).digest()
+
+    def otherwise(self, members: Collection[str]) -> list[str]:
+        """Return who signed another answer than the proposed one, or other sums."""
+        if self.proposed(members) is None:
+            return []
+        return sorted(
+            (self.of(Agreed, 0).keys() & set(members)) - {*self.signers(members)}
+        )
 
     def all_agreed(self, members: Collection[str]) -> bool:
         """Say whether everybody has signed the proposed answer."""
@@ -374,8 +398,5 @@ class Book:
 
     def dissenters(self, members: Collection[str]) -> list[str]:
         """Return who did not vanish but holds another answer to be right."""
-        known = self.proposed(members) is not None
-        agreed = self.of(Agreed, 0).keys() if known else set[str]()
-        signed = agreed - self.signers(members).keys()
         objectors = {one.party for one in self.objections(members)}
-        return sorted(objectors | (signed & set(members)))
+        return sorted(objectors.union(self.otherwise(members)))

@@ -47,7 +47,7 @@ from veilsum.numbers.arrays import Vector, apart, listed
 from veilsum.numbers.masking import Streams
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.book import EPOCHAL, Book, Keys
-from veilsum.protocol.codec import Codec, MalformedMessageError
+from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import (
     Abort,
     Accuse,
@@ -292,6 +292,8 @@ class Machine(Secret):
             raise PeerProtocolError(sender, str(error)) from None
         handle = self.hears[self.phase].get(type(message))
         if handle is not None and handle(self, sender, message, frame):
+            if not isinstance(message, Status):
+                self._peers.bringing.add(sender)
             self._progress()
         else:
             self._peers.in_vain[sender] += 1
@@ -309,8 +311,9 @@ class Machine(Secret):
         if self.phase in CLOSED:
             return []
         if timer == "resend":
+            quiet = self._quiet_neighbours()
             self._peers.lose_patience()
-            self._ask(to=self._epoch.place.neighbours)
+            self._ask(to=quiet)
             self._out.append(SetTimer("resend", self.plan.policy.resend))
             self._compared()
         elif self._deadline.is_this(timer) and not self._misfit:
@@ -403,6 +406,16 @@ class Machine(Secret):
         for name in self._peers.names if to is None else to:
             status = self._status(name, reply=reply)
             self._out.append(Send(name, self.plan.codec.encode(status)))
+
+    def _quiet_neighbours(self) -> list[str]:
+        """Return whom to ask again.
+
+        Not who brings one thing after the other: a question finds it in the middle of
+        that, and what it has sent already would be sent once more. But where something
+        does not fit, what everybody holds is compared.
+        """
+        known = set() if self._misfit else self._peers.bringing & self._peers.echoed
+        return self._neighbours_not_in(known)
 
     def _status(self, name: str, *, reply: bool) -> Status:
         share, confirm = self._epoch.held_of(name)
@@ -688,6 +701,9 @@ class Machine(Secret):
     def _propose(self) -> str:
         """Keep the answer; the lowest name tells everybody its own."""
         assert self._answer is not None
+        # In rounds, who stood in for somebody knows a sum that others do not.
+        rounds = self._iteration.planned
+        self._book.sums = () if rounds else tuple(self._sums.totals)
         self._keep("result", self._answer.tobytes())
         first = self.me == min(self.members)
         if first and self._book.proposed(self.members) is None:
@@ -696,8 +712,13 @@ class Machine(Secret):
         return AGREEING
 
     def _compare_or_leave(self) -> None:
-        """Sign, or wait no longer once somebody has left because of its answer."""
+        """Sign, or wait no longer once somebody has left, or signed, another answer."""
         self._compare()
+        mine = ("Agreed", 0, self.me) in self._book
+        if mine and (others := self._book.otherwise(self.members)):
+            self._suspect(
+                f"{listed(others)} signed another answer than this party, or other sums"
+            )
         if self.phase == AGREEING and (quits := self._book.objections(self.members)):
             self._leave_with(quits[0])
 
@@ -713,7 +734,7 @@ class Machine(Secret):
             allowed = self.plan.tolerance
             self._suspect(f"{told} party's; the plan allows {allowed:.3g}")
             return
-        digest = Codec.digest(proposed.numbers)
+        digest = self._book.signed_of(proposed)
         self._publish(Agreed(party=self.me, epoch=0, digest=digest))
 
     def _finish(self) -> str:

@@ -175,7 +175,10 @@ class Result(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=T
 
 
 class Agreed(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):
-    """The author found that answer to be its own, within the plan's tolerance."""
+    """The author found that answer to be its own, within the plan's tolerance.
+
+    The digest is of the answer and of all sums as the author knows them.
+    """
 
     digest: Bytes32
 

@@ -1,0 +1,170 @@
+"""A liar tells parties that are equally near to it different things.
+
+Records go away from their author: of two neighbours of a liar that share a link neither
+passes its record on to the other, for each has it first-hand. So nothing that is said
+to both is compared on its way. What they sign in the end is what tells.
+
+Here a liar's masked numbers differ where the answer does not depend on them, or by too
+little: a sum of squares moves standard errors, and no coefficient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import msgspec
+import numpy as np
+import pytest
+
+from liars import lying, wrongs
+from veilsum.protocol.book import Book
+from veilsum.protocol.codec import Codec
+from veilsum.protocol.messages import Agreed, Masked, Record
+from veilsum.protocol.work import SumWork
+from worlds import Setting
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+GRAPHS = ("complete:5", "ring:5", "wheel:6", "grid:2x3")
+
+
+def first_two(total, members):
+    return total[:2] / len(members)
+
+
+@dataclass(frozen=True)
+class Partly(Setting):
+    """Three numbers are added up, and two of the sums make the answer."""
+
+    law: str = "uniform"
+
+    def plan(self):
+        return replace(super().plan(), answer_size=2)
+
+    def _work(self, plan, private):
+        return SumWork(private, first_two)
+
+
+def splits(graph, liar):
+    """Ways to tell some neighbours of a liar one thing and the rest another."""
+    near = Setting(graph).topology.neighbours(liar)
+    return [one for k in range(1, len(near)) for one in combinations(near, k)]
+
+
+def tells(group, at, step, *, signs_both=False):
+    """One vector for a group of neighbours, another one for all others.
+
+    Who signs both agrees with each of the two groups on its own sums.
+    """
+
+    def script(world, to, message):
+        if isinstance(message, Masked) and message.party == world.liar and to in group:
+            numbers = np.array(message.numbers)
+            numbers[at] += np.uint64(step)
+            message = world.sign(msgspec.structs.replace(message, numbers=numbers))
+        if signs_both and isinstance(message, Agreed) and message.party == world.liar:
+            theirs = world.nodes[to].machine._book.of(Agreed, 0).get(to)
+            if theirs is not None:
+                same = msgspec.structs.replace(message, digest=theirs.digest)
+                message = world.sign(same)
+        yield to, message
+
+    return script
+
+
+def versions(world):
+    """How many different records of the liar honest parties hold under one name."""
+    held = {}
+    for machine in world.honest.values():
+        for record_id, one in machine._book._held.items():
+            if record_id[2] == world.liar:
+                held.setdefault(record_id, set()).add(one)
+    return max(map(len, held.values()))
+
+
+def gets_away(world):
+    """Whether honest parties hold different things, and nobody can prove it."""
+    proven = any(one._book.proves(world.liar) for one in world.honest.values())
+    return versions(world) > 1 and not proven
+
+
+def sums_of(world):
+    """The sums that honest parties who finished go home with."""
+    ended = [one for name, one in world.honest.items() if name in world.finished]
+    return {one._sums.totals[0].tobytes() for one in ended}
+
+
+# Where the answer does not look, by much; and where it looks, by less than it sees.
+LIES = [(2, 2**40), (2, 1), (0, 1)]
+
+
+def check(graph, liar, group, at, step, *, signs_both):
+    script = tells(group, at, step, signs_both=signs_both)
+    world = lying(Partly(graph), script, liar=liar)
+    assert wrongs(world, tells_two=True) == []
+    assert len(sums_of(world)) <= 1
+    assert not gets_away(world), (liar, group)
+    told = [one.detail for name, one in world.aborted.items() if name != liar]
+    assert any(f"{liar!r} signed two different" in one for one in told)
+
+
+@pytest.mark.parametrize("signs_both", [False, True])
+@pytest.mark.parametrize(("at", "step"), LIES)
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_nobody_finishes_with_other_sums_than_another(graph, at, step, signs_both):
+    check(graph, "3", splits(graph, "3")[-1], at, step, signs_both=signs_both)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signs_both", [False, True])
+@pytest.mark.parametrize(("at", "step"), LIES)
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_whoever_is_told_what(graph, at, step, signs_both):
+    for liar in ("0", "3"):
+        for group in splits(graph, liar):
+            check(graph, liar, group, at, step, signs_both=signs_both)
+
+
+def test_answers_alone_are_no_comparison_of_sums(monkeypatch):
+    """The twin: as long as only answers were signed, it got away with it."""
+    answer = lambda _, proposed: Codec.digest(proposed.numbers)  # noqa: E731
+    monkeypatch.setattr(Book, "signed_of", answer)
+    world = lying(Partly("complete:5"), tells(("0", "1"), 2, 2**40))
+    assert set(world.finished) == set(world.plan.parties)
+    assert gets_away(world)
+    assert len(sums_of(world)) == 2
+
+
+def tells_in(kind, change, group):
+    def script(world, to, message):
+        if isinstance(message, kind) and message.party == world.liar and to in group:
+            message = world.sign(change(message))
+        yield to, message
+
+    return script
+
+
+def other_digest(message):
+    return msgspec.structs.replace(message, digest=bytes(32))
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_two_signatures_are_proven_before_any_patience_ends(graph):
+    """Some finish, for all signed the same to them; the others learn who did not."""
+    for group in splits(graph, "3")[:2]:
+        world = lying(Setting(graph), tells_in(Agreed, other_digest, group))
+        assert wrongs(world) == []
+        assert not gets_away(world)
+        last = max(e.time for e in world.history if e.what in {"finish", "abort"})
+        assert last < Setting().policy.deadline
+
+
+def test_an_honest_run_has_one_version_of_everything():
+    """The twin of the search: it finds nothing where nobody lies."""
+    script = lambda world, to, message: [(to, message)]  # noqa: E731
+    world = lying(Partly("complete:5"), script)
+    assert set(world.finished) == set(world.plan.parties)
+    assert versions(world) == 1
+    assert len(sums_of(world)) == 1
+    assert any(isinstance(one, Record) for one in world.own._book.all(Masked))
