@@ -230,6 +230,20 @@ def test_an_audit_of_another_file_or_none_at_all_is_left_out(out):
 
 
 @pytest.mark.slow
+def test_real_audits_of_a_study_are_shown_with_their_questions(study, tmp_path):
+    home = shutil.copytree(study.folder / "bob", tmp_path / "bob")
+    asked = ["audit", home / "consortium.toml", "--depth", "quick"]
+    asked += ["--executions", 300, "--out", home / "out"]
+    assert CliRunner().invoke(app, [*map(str, asked)]).exit_code == 0
+    said = words(report(home / "out"))
+    assert said.count("How often attacks may succeed, and did") == len(QUESTIONS)
+    shutil.copy(home / "out" / "who" / "audit.json", home / "out" / "dose")
+    said = words(report(home / "out"))
+    assert said.count("How often attacks may succeed, and did") == 1
+    assert said.count("is about another file") == 1
+
+
+@pytest.mark.slow
 def test_a_real_audit_is_shown(out):
     asked = ["audit", out.parent / "consortium.toml", "--depth", "quick"]
     asked += ["--executions", 500, "--out", out]

@@ -53,7 +53,6 @@ from veilsum.net.sockets import (
     ConnectionClosed,
     Door,
     Wire,
-    broadcast,
     call_failure,
     caller,
     certificate,
@@ -124,7 +123,7 @@ class Link(Secret):
             return False
         connection, limits = self.connection, self._limits
         if not self._held and connection.buffered < limits.write_bytes:
-            broadcast((connection,), item)
+            connection.give(item)
             return True
         return self._enqueue(item)
 

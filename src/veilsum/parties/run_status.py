@@ -28,10 +28,12 @@ from veilsum.protocol.phases import ABORTED, GREETING
 ENDING = ".status"
 # A thousand names at most; and so many files of a folder are looked at.
 MOST_BYTES, MOST_FILES = 1 << 20, 1000
-# Seconds between two writings while nothing but rounds happens.
-PAUSE = 1.0
+# Seconds between two writings while nothing but rounds happens, or nothing at all.
+PAUSE, STILL = 1.0, 5.0
 # Of a run that goes on, the askings without a sign of life, and some seconds more.
 MISSED, GRACE = 3, 10.0
+
+PAUSES = {"round": PAUSE, "waiting": PAUSE, "met": PAUSE, "resent": STILL}
 
 State: TypeAlias = Literal[
     "pending", "queued", "running", "stopped", "refused", "failed", "given up", "done"
@@ -178,7 +180,7 @@ class StatusFile:
         """Take an event; write what has changed, rounds now and then only."""
         now = self._clock()
         self._take(event, stamp(now))
-        if event.what in ("round", "waiting", "met") and now - self._written < PAUSE:
+        if now - self._written < PAUSES.get(event.what, 0.0):
             return
         self._written = now
         write_status(self._path, self._now)

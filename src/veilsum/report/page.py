@@ -358,9 +358,12 @@ details > :last-child { margin-bottom: 1rem; }
   dd { margin-bottom: 0.6rem; } h1 { font-size: 1.45rem; } }
 @media print { :root { --ink: #000; --paper: #fff; --soft: #444; --line: #bbb;
   --box: #f4f4f4; --accent: #003f66; --bad: #7a1f00; }
-  body { font-size: 10pt; } main { max-width: none; padding: 0; }
+  body { font-size: 9pt; line-height: 1.3; } h1 { font-size: 15pt; }
+  h2 { font-size: 12pt; margin: 1rem 0 0.3rem; padding-top: 0.4rem; }
+  ul { margin: 0.3rem 0; } main { max-width: none; padding: 0; }
   nav { display: none; } figure img { filter: none; }
-  .prose { font-size: 8.5pt; } .prose tr { break-inside: auto; }
+  td:first-child { white-space: normal; }
+  .prose { font-size: 8pt; } .prose tr { break-inside: auto; }
   pre { white-space: pre-wrap; } .wide { overflow: visible; }
   h2, h3 { break-after: avoid; } figure, tr, .notice { break-inside: avoid; } }
 @page { size: A4; margin: 18mm 16mm; }

@@ -113,11 +113,13 @@ class ReportedRun:
         folder: what `veilsum join` wrote to.
         others: receipts of other members; of other runs, too.
         room: what all runs on a page share.
+        study: of a question, the file of its study, if that is here.
     """
 
     folder: Path
     others: Sequence[Receipt]
     room: Room = field(default_factory=Room)
+    study: Path | None = None
 
     @cached_property
     def files(self) -> RunFolder:
@@ -215,6 +217,17 @@ class ReportedRun:
         """The record of an audit that lies beside, if there is one."""
         found = [one for one in self.files.files if one.name == AUDIT]
         return read_record(found[0]) if found else None
+
+    def is_about(self, record: AuditRecord) -> bool:
+        """Say whether an audit is of this run's file, or of this question of it."""
+        digest, asked = record.content["agreed"]["file"], record.asked.get("question")
+        if self.study is not None and asked is not None:
+            return asked == self.folder.name and digest == _sha256(self.study)
+        return asked is None and digest == _sha256(self.file)
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _vector(given: Any) -> Any:
@@ -446,8 +459,8 @@ def _audit(run: ReportedRun) -> Iterator[Html]:
 
 
 def _audited(run: ReportedRun, record: AuditRecord) -> Iterator[Html]:
-    found, digest = record.content["audit"], hashlib.sha256(run.file.read_bytes())
-    if record.content["agreed"]["file"] != digest.hexdigest():
+    found = record.content["audit"]
+    if not run.is_about(record):
         yield notice(f"The {AUDIT} beside this run is about another file.", bad=True)
         return
     good, words = record.signed_words(run.consortium.certificates)
@@ -550,9 +563,10 @@ def _readers() -> Iterator[Html]:
 
 def _of_study(folder: Path, others: Sequence[Receipt]) -> RunReport:
     status = read_status(folder)
-    room = Room()
+    room, agreed = Room(), _study_file(folder, status.study)
+    file = None if agreed is None else agreed[0]
     runs = {
-        name: ReportedRun(folder / name, others, room)
+        name: ReportedRun(folder / name, others, room, file)
         for name, one in status.stages.items()
         if one.stage == "finished"
     }
@@ -573,7 +587,7 @@ def _of_study(folder: Path, others: Sequence[Receipt]) -> RunReport:
         for one in run.findings
     ]
     sections = [
-        section("The study", *_study(folder, status, runs)),
+        section("The study", *_study(status, runs, agreed and agreed[1])),
         *(section(f"Question: {name}", *_one_of(run)) for name, run in runs.items()),
         section("The network", *_network(first)),
         section("Receipts", *_receipts(first)),
@@ -594,7 +608,7 @@ def _about_study(status: StudyStatus, last: ReportedRun) -> Iterator[tuple[Part,
 
 
 def _study(
-    folder: Path, status: StudyStatus, runs: Mapping[str, ReportedRun]
+    status: StudyStatus, runs: Mapping[str, ReportedRun], agreed: AgreedStudy | None
 ) -> Iterator[Html]:
     # Why there is none is for the owner of the folder alone.
     rows = [
@@ -606,15 +620,14 @@ def _study(
         for name in status.stages
     ]
     yield table(("question", "kind", ""), rows, caption="Questions of the study")
-    agreed = _study_file(folder, status.study)
     if agreed is not None:
         shared = consent_to_study(agreed).shared
         whole = next(one for one in shared if one.heading.endswith("TOGETHER"))
         yield folded("What the questions come to together", _lines(whole.lines))
 
 
-def _study_file(folder: Path, digest: str) -> AgreedStudy | None:
-    """Return the study that lies in a folder or around it, if it does."""
+def _study_file(folder: Path, digest: str) -> tuple[Path, AgreedStudy] | None:
+    """Return the study that lies in a folder or around it, and where."""
     for path in RunFolder(folder).files:
         if path.suffix in SUFFIXES:
             try:
@@ -622,7 +635,7 @@ def _study_file(folder: Path, digest: str) -> AgreedStudy | None:
             except VeilsumError:
                 continue  # another kind of file
             if isinstance(found, AgreedStudy) and found.digest.hex() == digest:
-                return found
+                return path, found
     return None
 
 

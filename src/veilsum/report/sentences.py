@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from math import floor, log10
 from typing import Literal, TypeAlias
 
 from veilsum.net.identity import grouped
@@ -24,6 +26,7 @@ Language: TypeAlias = Literal["en", "de"]
 LANGUAGES: tuple[Language, ...] = ("en", "de")
 Condition: TypeAlias = Callable[[PlanFacts], bool]
 
+SIGNS = str.maketrans(",.", ".,")
 # A list inside a sentence; of more names so many are said, and how many there are.
 MOST_NAMES = 30
 
@@ -90,22 +93,26 @@ def always(facts: PlanFacts) -> bool:
 
 
 def number(value: float, language: Language, digits: int = 2) -> str:
-    """Return a number as people write it.
+    """Return a number as people write it, with so many digits.
 
-    >>> number(1234.5, "de"), number(0.125, "en", 3)
-    ('1200', '0.125')
+    >>> number(1234567, "en"), number(1234567, "de"), number(0.125, "de", 3)
+    ('1,200,000', '1.200.000', '0,125')
     """
     rounded = float(f"{value:.{digits}g}")
-    text = (
-        f"{rounded:.0f}" if 1 <= rounded < 1e6 and rounded % 1 == 0 else f"{rounded:g}"
-    )
-    return text.replace(".", ",") if language == "de" else text
+    whole = rounded % 1 == 0 and 1 <= rounded < 1e15
+    text = f"{rounded:,.0f}" if whole else f"{rounded:g}"
+    return text.translate(SIGNS) if language == "de" else text
 
 
-def _down(value: float) -> float:
-    """Return two digits of a number, and never more than it is."""
+def rounded_down(value: float, language: Language) -> str:
+    """Return two digits of a number, and never more than it is.
+
+    >>> rounded_down(0.299, "en"), rounded_down(27.9, "de")
+    ('0.29', '27')
+    """
     nearest = float(f"{value:.2g}")
-    return nearest if nearest <= value else float(f"{value * 0.95:.2g}")
+    below = nearest if nearest <= value else nearest - 10.0 ** (floor(log10(value)) - 1)
+    return number(below, language)
 
 
 def _names(names: tuple[str, ...], language: Language, *, texts: bool = False) -> str:
@@ -115,6 +122,7 @@ def _names(names: tuple[str, ...], language: Language, *, texts: bool = False) -
     return ", ".join(shown) + (rest if more else "")
 
 
+@lru_cache(8)  # every sentence about a plan asks for them
 def values(facts: PlanFacts, language: Language) -> Mapping[str, str]:
     """Return what stands for each word in braces."""
     n, ended = len(facts.summed), facts.ended
@@ -155,7 +163,7 @@ def values(facts: PlanFacts, language: Language) -> Mapping[str, str]:
         "relays": facts.relays,
         "epsilon": "" if facts.epsilon is None else number(facts.epsilon, language, 3),
         "chances": "; ".join(
-            chances[language].format(round(100 * chance), number(_down(far), language))
+            chances[language].format(round(100 * chance), rounded_down(far, language))
             for chance, far in facts.distances
         ),
         "relaxed": "; ".join(
@@ -1446,7 +1454,7 @@ RISKS: tuple[PlanRisk, ...] = (
     PlanRisk(
         Sentence(
             "risk.absent",
-            lambda facts: not facts.drop,
+            lambda facts: not facts.drop and facts.ended is None,
             "A member is absent. Rows stay where they are.",
             "Ein Mitglied fehlt. Zeilen bleiben, wo sie sind.",
             (
@@ -1464,7 +1472,7 @@ RISKS: tuple[PlanRisk, ...] = (
     PlanRisk(
         Sentence(
             "risk.fewer",
-            lambda facts: facts.drop,
+            lambda facts: facts.may_lose,
             "Members are lost: {fewest} at least are left, else there is no answer. "
             "Rows stay where they are.",
             "Mitglieder gehen verloren: mindestens {fewest} bleiben, sonst gibt es "
@@ -1478,6 +1486,24 @@ RISKS: tuple[PlanRisk, ...] = (
         {"en": "Sums are over fewer", "de": "Summen gehen über weniger"},
         "loss",
         _fixed(2),
+        _fixed(1),
+    ),
+    PlanRisk(
+        Sentence(
+            "risk.gone",
+            lambda facts: facts.ended is not None,
+            "A member loses its files of the run. Every other member that took part "
+            "has the same answer, and a receipt of its own.",
+            "Ein Mitglied verliert seine Dateien des Laufs. Jedes andere, das "
+            "teilnahm, hat dieselbe Antwort und eine eigene Quittung.",
+            (
+                "tests/parties/test_taking_part.py::"
+                "test_four_parties_of_one_process_come_to_one_answer",
+            ),
+        ),
+        {"en": "The result is lost", "de": "Das Ergebnis geht verloren"},
+        "loss",
+        _fixed(1),
         _fixed(1),
     ),
 )
