@@ -27,7 +27,7 @@ from veilsum.numbers.arrays import (
     listed,
     nearest,
 )
-from veilsum.showing import Showing, Shown, Table, counted
+from veilsum.showing import Showing, Shown, counted
 
 Edge = tuple[Hashable, Hashable]
 
@@ -314,15 +314,16 @@ class Topology(Shown):
         arrays = (self.edges.tobytes(), self.weights.tobytes())
         return (self.parties, *arrays, self.directed)
 
-    def __repr__(self) -> str:
-        kind = "arcs" if self.directed else "edges"
-        return f"<Topology: {self.n_parties} parties, {self.n_edges} {kind}>"
-
     def showing(self) -> Showing:
-        """Return how many parties and links there are, and who has which."""
-        near = [[name, ", ".join(self.neighbours(name))] for name in self.parties]
-        many = f"{counted(self.n_parties, 'party')}, {counted(self.n_edges, 'link')}"
-        return Showing(many, folded={"Links": [Table(["party", "neighbours"], near)]})
+        """Return how many parties and links there are, and who has how many."""
+        kind = "one-way link" if self.directed else "link"
+        ends = np.bincount(self.edges.ravel(), minlength=self.n_parties).tolist()
+        few, many = min(ends, default=0), max(ends, default=0)
+        each = f"{few}" if few == many else f"{few} to {many}"
+        return Showing(
+            f"Network of {counted(self.n_parties, 'party')}, "
+            f"{counted(self.n_edges, kind)}, {each} of each party"
+        )
 
 
 GraphLike: TypeAlias = Topology | NetworkxGraph

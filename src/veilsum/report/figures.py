@@ -677,13 +677,14 @@ def schedule_figure(result: PeriodsResult, title: str, caption: str = "") -> Any
     """Return the price of every period, and below it who gives what.
 
     Prices are known to everybody. Bars are of the parties that are known here: all in a
-    simulation, one's own in a real run; below zero stores are filled.
+    simulation, one's own in a real run, and nobody's in a report, which has prices
+    alone; below zero stores are filled.
     """
     known = {party: one.sum(axis=0) for party, one in result.outputs.items()}
     given = {party: one for party, one in known.items() if one.any()}
-    figure, (upper, lower) = panels(
+    figure, (upper, *others) = panels(
         1.6,
-        2.3,
+        *([2.3] if given else []),
         title=title,
         caption=caption,
         sharex=True,
@@ -692,6 +693,7 @@ def schedule_figure(result: PeriodsResult, title: str, caption: str = "") -> Any
     )
     edges = np.arange(len(result.prices) + 1) + 0.5
     upper.stairs(result.prices, edges, baseline=None, color=BLACK, linewidth=1.6)
+    lower = others[0] if given else upper
     upper.set_ylabel("price")
     places = np.arange(1, len(edges))
     above, below = np.zeros((2, len(places)))
@@ -701,12 +703,13 @@ def schedule_figure(result: PeriodsResult, title: str, caption: str = "") -> Any
         base = np.where(output < 0.0, below, above)
         lower.bar(places, output, bottom=base, **look, label=named(party))
         above, below = above + np.maximum(output, 0), below + np.minimum(output, 0)
-    lower.axhline(0.0, color=GREY, linewidth=0.8)
-    lower.set(xlabel="period", ylabel="output", xlim=(edges[0], edges[-1]))
-    lower.xaxis.get_major_locator().set_params(integer=True)
     if given:
+        lower.axhline(0.0, color=GREY, linewidth=0.8)
+        lower.set_ylabel("output")
         _legend_below(lower, *lower.get_legend_handles_labels())
-    for one in (upper, lower):
+    lower.set(xlabel="period", xlim=(edges[0], edges[-1]))
+    lower.xaxis.get_major_locator().set_params(integer=True)
+    for one in (upper, *others):
         one.grid(visible=True, alpha=0.3, axis="y")
     return figure
 
