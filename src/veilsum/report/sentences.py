@@ -437,6 +437,15 @@ CATALOGUE: tuple[Sentence, ...] = (
         (CONSENT + "test_what_is_weaker_than_usual_is_said_first",),
     ),
     Sentence(
+        "alarm.single",
+        lambda facts: facts.single,
+        "Every table has one row at most: a row is a member here, and what is said of "
+        "one row is said of one member.",
+        "Jede Tabelle hat höchstens eine Zeile: eine Zeile ist hier ein Mitglied, und "
+        "was von einer Zeile gesagt wird, wird von einem Mitglied gesagt.",
+        (CONSENT + "test_where_a_table_is_one_row_a_row_is_a_member",),
+    ),
+    Sentence(
         "alarm.nobody",
         lambda facts: not _curious(facts),
         "Nothing is promised against members: in this plan none of them may be curious "
@@ -1232,12 +1241,21 @@ CATALOGUE: tuple[Sentence, ...] = (
     ),
     Sentence(
         "verify.check",
-        always,
+        lambda facts: not _cost(facts),
         "veilsum check FILE --data TABLE says at home whether a table passes, and "
         "sends nothing.",
         "veilsum check DATEI --data TABELLE sagt am eigenen Rechner, ob eine Tabelle "
         "besteht, und sendet nichts.",
         ("tests/cli/test_check.py::test_a_table_that_passes_passes_every_rule",),
+    ),
+    Sentence(
+        "verify.check_cost",
+        _cost,
+        "veilsum check FILE --cost COST says at home whether a cost passes, and sends "
+        "nothing.",
+        "veilsum check DATEI --cost KOSTEN sagt am eigenen Rechner, ob Kosten "
+        "bestehen, und sendet nichts.",
+        (OFFICER + "test_a_cost_is_checked_at_home",),
     ),
     Sentence(
         "verify.audit",
