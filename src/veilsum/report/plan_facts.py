@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import log1p, sqrt
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.study import AgreedStudy, is_study, runs_of
@@ -396,7 +396,7 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
     counted = recipe if isinstance(recipe, Screened) else None
     asked = recipe if counted is None else counted.inner
     own: tuple[str, ...] = ()
-    part = recipe
+    part: Any = recipe
     while part is not None:  # a recipe may be another's last part
         own += tuple(getattr(part, "left_open", ()))
         part = getattr(part, "inner", None)
