@@ -589,6 +589,20 @@ def test_levels_follow_from_the_plan(known):
 # What it looks like
 
 
+def test_the_command_writes_every_form_for_its_owner_alone(folder, tmp_path):
+    for form in officer.FORMATS:
+        out = tmp_path / f"made.{form}"
+        words = ["report", str(written("site", folder)), "--for", "dpo", "-o", str(out)]
+        found = CliRunner().invoke(app, [*words, "--format", form, "--language", "de"])
+        if form == "crate":
+            assert found.exit_code == 2
+            assert "a run that is over is wanted" in found.output
+            continue
+        assert found.exit_code == 0, found.output
+        assert out.stat().st_mode & 0o077 == 0
+        assert out.stat().st_size > 1000
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_annex_opens_in_a_browser(language, tmp_path, folder):
