@@ -20,7 +20,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeAlias
 
-from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.study import AgreedStudy
 from veilsum.drivers.driver import Assignment
 from veilsum.errors import (
@@ -60,6 +59,7 @@ from veilsum.parties.taking_part import (
     ways_of,
 )
 from veilsum.reading import Section, Text, read
+from veilsum.showing import Showing, Shown, Table
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.rules import DisclosureError
 
@@ -165,7 +165,8 @@ def begun_status(folder: Path, study: AgreedStudy, party: str) -> StudyStatus:
     """Return how far a party is with a study; refuse the folder of another one.
 
     A later edition goes on where the earlier one was: its new questions are open. So
-    does a study that amends another: what is over there is over here.
+    does a study with other certificates, to which every member has agreed: what was
+    over before is over.
     """
     fresh = StudyStatus(
         run=study.run,
@@ -179,9 +180,10 @@ def begun_status(folder: Path, study: AgreedStudy, party: str) -> StudyStatus:
     if not (folder / STATUS).exists():
         return fresh
     old = read_status(folder)
-    known_as = {(study.run, one.digest) for one in study.editions}
-    amends = study.former != "" and old.study == study.former
-    if old.party != party or not (amends or (old.run, old.study) in known_as):
+    follows = old.study in [one.digest for one in study.editions] or (
+        study.former != "" and old.stages.keys() <= study.questions.keys()
+    )
+    if (old.run, old.party) != (study.run, party) or not follows:
         raise OutputError(
             f"{folder / STATUS} is about the study {old.run} of {old.party} in the "
             f"edition {old.study[:16]}, and this file is no later edition of that, and "
@@ -326,8 +328,8 @@ def _checked(ledger: Ledger, wanted: Mapping[str, Wanted]) -> None:
         raise BudgetError(f"{error}. {ALL_OR_NONE}") from None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class JoinedStudy:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class JoinedStudy(Shown):
     """How a study went for a party.
 
     Attributes:
@@ -338,6 +340,15 @@ class JoinedStudy:
 
     status: StudyStatus
     answers: Mapping[str, Joined]
+
+    def showing(self) -> Showing:
+        """Return how far each question is; its answer is in `answers`."""
+        rows = [(one.name, one.stage) for one in self.status.stages.values()]
+        many = len(self.answers)
+        return Showing(
+            f"Study {self.status.run}: {many} of {len(rows)} questions have a result",
+            [Table(("question", "stage"), rows)],
+        )
 
 
 # Told how each question went, when it is over.
@@ -443,6 +454,7 @@ class StudyPart(Secret):
         party = self.identity.name
         page = consent_to_study(self.study)  # a file that nobody could use says so
         status = begun_status(prepare_folder(self.out), self.study, party)
+        self._give_back_former()
         left = [name for name, one in status.stages.items() if one.stage == "open"]
         ruled = {
             name: "; ".join(found)
@@ -530,7 +542,7 @@ class StudyPart(Secret):
         """Return how one question went: other questions do not depend on it."""
         agreed = self.study.questions[name]
         if name in home.left_out or name in ruled:
-            self._give_back(agreed)
+            self._give_back(agreed.run)
             stage: Stage = "left out" if name in home.left_out else "refused"
             return stage, ruled.get(name, "left out by its owner"), None
         part = replace(self.part, consortium=agreed)
@@ -549,7 +561,7 @@ class StudyPart(Secret):
         except VeilsumError as error:
             if met:
                 return "failed", str(error), None
-            self._give_back(agreed)
+            self._give_back(agreed.run)
             return "refused", str(error), None
         return "finished", "", found
 
@@ -603,11 +615,20 @@ class StudyPart(Secret):
                     found[name] = self._taken_part(name, [], _over, _over)
         return found
 
-    def _give_back(self, agreed: Consortium) -> None:
+    def _give_back(self, run: str) -> None:
         """Free what a question has reserved of which nothing masked has left."""
         charged = self.ledger.history().charges
-        if not any(one.epoch.startswith(f"{agreed.run} / ") for one in charged):
-            self.ledger.settle(agreed.run)
+        if not any(one.epoch.startswith(f"{run} / ") for one in charged):
+            self.ledger.settle(run)
+
+    def _give_back_former(self) -> None:
+        """Free what was reserved for runs that other certificates put an end to."""
+        if not (self.out / STATUS).exists():
+            return
+        runs = {one.run for one in self.study.questions.values()}
+        for one in read_status(self.out).stages.values():
+            if one.stage == "open" and one.run not in runs:
+                self._give_back(one.run)
 
 
 def _agreed_before(page: Consent) -> bool:
