@@ -8,7 +8,6 @@ x(0) = (50, -50, 20).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
@@ -20,7 +19,6 @@ from numpy.polynomial import Polynomial as Curve
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box
 from veilsum.costs.remainders import SquaredNorm
-from veilsum.drivers.driver import Progress
 from veilsum.drivers.executions import Executions, simulate
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.solve import Run, solve
@@ -29,6 +27,8 @@ from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.shapes import Float
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence
+from veilsum.showing import Showing, Shown, Table
+from veilsum.watching import Progress, staged, watched
 
 A = np.array([1.0, 2.0, 3.0])
 B = np.array([2.0, 1.0, 3.0])
@@ -45,7 +45,6 @@ QUARTIC_ITERATIONS = 20_000
 QUARTIC_STEP = 0.2
 
 Pair = Float[FloatArray, "executions 2"]
-Note = Callable[[str], Progress | None]
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,12 @@ class Row:
         return bool((gap <= self.tolerance).all())
 
 
+def _numbers(values: tuple[float, ...]) -> str:
+    return ", ".join(f"{value:.4f}" for value in values)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class PaperReport:
+class PaperReport(Shown):
     """Everything Section V reports, and the arrays its figures are drawn from."""
 
     plain: Run
@@ -77,6 +80,34 @@ class PaperReport:
     quartic: Run
     under_a: Executions
     under_b: Executions
+
+    def showing(self) -> Showing:
+        """Return every number of Section V beside what the paper prints."""
+        rows = [
+            (
+                row.quantity,
+                f"{row.source} {_numbers(row.paper)}".strip(),
+                _numbers(row.here),
+                f"{row.tolerance:.2g}",
+                "ok" if row.holds else "OUTSIDE",
+            )
+            for row in self.rows()
+        ]
+        heads = ("quantity", "paper", "here", "tolerance", "")
+        quartic = self.quartic
+        return Showing(
+            "Section V: agents 1, 2, 3 on a triangle, agent 3 corrupted, sigma 1",
+            [
+                Table(heads, rows, align="<>>>>"),
+                f"Errors after {self.veiled.iterations:,} iterations: plain DGD "
+                f"{self.plain.max_error:.3g}, Function Sharing "
+                f"{self.veiled.max_error:.3g}.",
+                f"Degree-4 costs, every coefficient masked: {self.nonconvex_agents} of "
+                f"{quartic.topology.n_parties} masked costs are not convex; minimiser "
+                f"{quartic.minimiser[0]:.6f}, error {quartic.max_error:.2g} after "
+                f"{quartic.iterations:,} iterations.",
+            ],
+        )
 
     @property
     def executions(self) -> int:
@@ -184,24 +215,32 @@ class PaperReport:
 
 
 def reproduce(
-    *, executions: int = 100_000, seed: int = 0, note: Note | None = None
+    *, executions: int = 100_000, seed: int = 0, progress: Progress = None
 ) -> PaperReport:
-    """Run Section V and the quartic example; `note` names each stage as it starts."""
-    say = note or (lambda _stage: None)
-    plain = _section_five(sigma=None, seed=seed, progress=say("plain DGD"))
-    veiled = _section_five(sigma=SIGMA, seed=seed, progress=say("Function Sharing"))
-    quartic = quartic_run(seed=seed, progress=say("degree-4 costs"))
-    say("executions")
-    return PaperReport(
-        plain=plain,
-        veiled=veiled,
-        quartic=quartic,
-        under_a=_executions(A, executions, seed, 0),
-        under_b=_executions(B, executions, seed, 1),
-    )
+    """Run Section V and the quartic example.
+
+    Args:
+        executions: of phase I under A, and as many under B.
+        seed: repeats it.
+        progress: None for a bar, False for none, or a function of done and total.
+    """
+    with watched(progress) as opening:
+
+        def stage(name: str) -> Progress:
+            return staged(opening, name) or False
+
+        return PaperReport(
+            plain=_section_five(sigma=None, seed=seed, progress=stage("plain DGD")),
+            veiled=_section_five(
+                sigma=SIGMA, seed=seed, progress=stage("Function Sharing")
+            ),
+            quartic=quartic_run(seed=seed, progress=stage("degree-4 costs")),
+            under_a=_executions(A, executions, seed, 0),
+            under_b=_executions(B, executions, seed, 1),
+        )
 
 
-def quartic_run(*, seed: int | None, progress: Progress | None = None) -> Run:
+def quartic_run(*, seed: int | None, progress: Progress = None) -> Run:
     """Minimise sum_i (x - t_i)^4 with every coefficient masked (Section III-B)."""
     costs = [Cost.polynomial(_quartic(centre)) for centre in QUARTIC_CENTRES]
     return solve(
@@ -232,7 +271,7 @@ def _triangle() -> Topology:
     return Topology.family("complete:3")
 
 
-def _section_five(*, sigma: float | None, seed: int, progress: Progress | None) -> Run:
+def _section_five(*, sigma: float | None, seed: int, progress: Progress) -> Run:
     return solve(
         [Cost.affine([alpha], remainder=SquaredNorm(1.0)) for alpha in A],
         _triangle(),

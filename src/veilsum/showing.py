@@ -43,7 +43,7 @@ _BOX = "overflow-x:auto;max-width:100%;margin:.5em 0"
 _TABLE = (
     "border-collapse:collapse;background:transparent;color:inherit;margin:0;"
     "border-top:1px solid currentColor;border-bottom:1px solid currentColor;"
-    "font-variant-numeric:tabular-nums"
+    "font-variant-numeric:tabular-nums;overflow-wrap:normal"
 )
 _CELL = (
     "padding:.15em .7em;background:transparent;color:inherit;text-align:{way};"
@@ -232,7 +232,8 @@ class Showing:
         )
         title = f"<p><strong>{safe(self.title)}</strong></p>" if self.title else ""
         body = "".join(map(_html, self.blocks))
-        return f'<div style="max-width:100%">{title}{body}{folded}</div>'
+        style = "max-width:100%;overflow-wrap:anywhere"
+        return f'<div style="{style}">{title}{body}{folded}</div>'
 
 
 class Shown:

@@ -361,7 +361,7 @@ def by_failing(organiser):
             tables,
             family="logistic",
             schema=schema,
-            progress=seen.append,
+            progress=lambda *one: seen.append(one),
         )
     except vs.InvalidInputError:
         if not seen:
@@ -467,7 +467,11 @@ def a_whole_fit(organiser):
     tables = {name: patients(name, 150) for name in "abcdef"}
     schema = vs.Schema(COLUMNS, minimum_rows=140)
     organiser.fit(
-        "hiv ~ age", tables, family="logistic", schema=schema, progress=seen.append
+        "hiv ~ age",
+        tables,
+        family="logistic",
+        schema=schema,
+        progress=lambda *one: seen.append(one),
     )
     return len(seen) > 1
 

@@ -172,8 +172,8 @@ def test_a_result_with_a_grid_is_strict_json():
 
 def test_progress_of_one_exchange_is_one_step():
     seen = []
-    run(law="uniform", progress=seen.append)
-    assert seen == [1]
+    run(law="uniform", progress=lambda *one: seen.append(one))
+    assert seen == [(1, 1)]
 
 
 # --- DGD on integers ---------------------------------------------------------------

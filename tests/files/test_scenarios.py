@@ -220,7 +220,6 @@ def test_a_lattice_can_be_written_with_its_grid_and_range():
     assert (found.masks.law, found.masks.sigma) == ("lattice", (1.0, 2.0))
     assert (found.masks.grid, found.masks.largest) == (40, 8.0)
     assert (found.settings.method, found.settings.spread) == ("one-shot", "tree")
-    assert found.settings.expected_iterations == 1
 
 
 def test_without_them_the_law_chooses():

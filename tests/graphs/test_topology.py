@@ -303,9 +303,10 @@ def test_graphs_that_differ_in_anything_are_different(other):
 
 
 def test_a_topology_prints_its_size_and_kind():
-    assert repr(Topology.family("ring:4")) == "<Topology: 4 parties, 4 edges>"
+    ring = Topology.family("ring:4")
+    assert repr(ring) == "Network of 4 parties, 4 links, 2 of each party"
     cycle = Topology.from_edges([(0, 1), (1, 2), (2, 0)], directed=True)
-    assert repr(cycle) == "<Topology: 3 parties, 3 arcs>"
+    assert repr(cycle) == "Network of 3 parties, 3 one-way links, 2 of each party"
 
 
 @few

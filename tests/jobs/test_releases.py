@@ -288,11 +288,20 @@ def logistic(minimum_rows, **options):
 def test_a_fit_without_room_for_its_rounds_shows_nothing(tmp_path):
     """Seven sums of 16 numbers, after 3, are below 4 x 21 x 3 / 2, eight are not."""
     shown, books = [], ledgers(tmp_path)
+
+    def told(done, total):
+        shown.append((done, total))
+
     with pytest.raises(DisclosureError, match="in each of 8 rounds"):
-        logistic(21, progress=shown.append, driver="vectorised", ledgers=books)
+        logistic(
+            21,
+            progress=told,
+            driver="vectorised",
+            ledgers=books,
+        )
     assert not shown
     assert not any(one.history().charges for one in books.values())
-    found = logistic(22, progress=shown.append, driver="vectorised")
+    found = logistic(22, progress=told, driver="vectorised")
     assert found.inner[0].most_rounds == 8
     assert shown
 

@@ -250,8 +250,9 @@ def test_weights_with_a_negative_diagonal_are_refused_for_dgd():
 
 def test_progress_reaches_the_last_iteration():
     told = []
-    solve(PAPER, K3, domain=BOX, sigma=1.0, settings=short(), progress=told.append)
-    assert told[-1] == 50
+    options = {"sigma": 1.0, "settings": short()}
+    solve(PAPER, K3, domain=BOX, **options, progress=lambda *one: told.append(one))
+    assert told[-1] == (50, 50)
 
 
 def test_a_disconnected_graph_is_refused_with_its_pieces():

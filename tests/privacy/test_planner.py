@@ -1,5 +1,6 @@
 """Planning inverts the guarantee; the searches find what is known to be good."""
 
+from contextlib import nullcontext
 from fractions import Fraction
 from itertools import combinations, pairwise
 from math import comb, inf, isclose, nan, sqrt
@@ -18,7 +19,7 @@ from veilsum.models.least_squares import Counting, statistics
 from veilsum.models.rows import ONES, RowMeasures, Rows
 from veilsum.numbers.fixed_point import deviation_bits, fitting_bits
 from veilsum.numbers.units import Measure
-from veilsum.privacy import graph_search
+from veilsum.privacy import graph_search, planner
 from veilsum.privacy.graph_search import (
     best_circulant,
     best_random_regular,
@@ -344,7 +345,7 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch):
     assert found.refused[-1].graph == "star:12"
 
 
-def test_an_interrupt_while_exchanging_links_is_told():
+def test_an_interrupt_while_exchanging_links_is_told(monkeypatch):
     def progress(label, _total):
         if label != "exchanging links":
             return lambda _done: None
@@ -355,19 +356,24 @@ def test_an_interrupt_while_exchanging_links_is_told():
 
         return stop_after_ten
 
-    found = plan(12, tolerate=1, epsilon=0.1, degree=4, progress=progress)
+    monkeypatch.setattr(planner, "watched", lambda _: nullcontext(progress))
+    found = plan(12, tolerate=1, epsilon=0.1, degree=4)
     assert found.interrupted
     assert found.best.exact
 
 
-def test_progress_is_reported_by_stage():
+def test_progress_is_reported_by_stage(monkeypatch):
     stages = {}
 
     def progress(label, total):
         stages[label] = [total]
         return stages[label].append
 
-    plan(10, tolerate=1, epsilon=0.1, degree=4, progress=progress)
+    told = []
+    plan(10, tolerate=1, epsilon=0.1, degree=4, progress=lambda *one: told.append(one))
+    monkeypatch.setattr(planner, "watched", lambda _: nullcontext(progress))
+    plan(10, tolerate=1, epsilon=0.1, degree=4)
+    assert told == [(n, total) for total, *ns in stages.values() for n in ns]
     assert {"circulant graphs", "random regular graphs", "exchanging links"} <= set(
         stages
     )

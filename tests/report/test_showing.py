@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import veilsum as vs
+from browser import opened
 from veilsum.errors import MissingExtraError, is_seen
 from veilsum.showing import Both, Showing, Shown, Table, places
 
@@ -67,6 +68,25 @@ def test_a_page_loads_nothing_and_brings_no_colour_of_its_own():
     html = Showing("A", [Table(("a", "b"), [("x", 1.5)])], {"More": ["b"]}).html()
     assert not re.search(r"src=|href=|url\(|https?:|<style|<script|#[0-9a-f]{3}", html)
     assert set(re.findall(r"color:(\w+)", html)) == {"inherit"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_wide_table_scrolls_in_its_own_box_on_a_telephone(tmp_path, scheme):
+    wide = Table([f"column {k}" for k in range(20)], [[1.5] * 20])
+    html = Showing("A" * 200, [wide, ("b" * 300,)], {"More": ["c" * 300]}).html()
+    page = tmp_path / "page.html"
+    page.write_text(
+        '<!doctype html><meta name="viewport" content="width=device-width">'
+        f'<meta name="color-scheme" content="light dark">{html}'
+    )
+    with opened(page, width=390, scheme=scheme) as seen:
+        colour = "(e) => getComputedStyle(document.querySelector(e)).color"
+        box = "() => document.querySelector('table').parentElement"
+        assert seen.too_wide == 0
+        assert (seen.errors, seen.outside) == ([], [])
+        assert seen.page.evaluate(f"{box}.scrollWidth > 390")
+        assert seen.page.evaluate(colour, "td") == seen.page.evaluate(colour, "body")
 
 
 def test_the_sum_is_the_first_thing_that_is_seen_of_a_sum():

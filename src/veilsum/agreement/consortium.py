@@ -57,6 +57,7 @@ from veilsum.numbers.laws import Masks
 from veilsum.numbers.units import unit_of
 from veilsum.protocol.plan import Plan
 from veilsum.reading import Section, Table, Text, about, check_keys, read
+from veilsum.showing import Showing, Shown, counted
 from veilsum.tables.schema import Schema, SchemaSection
 
 FORMAT = 1
@@ -105,8 +106,8 @@ class Minimisation:
 Question: TypeAlias = Minimisation | JobSection
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Consortium:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Consortium(Shown):
     """An agreement. Build it with `consortium_from`, which checks it.
 
     Attributes:
@@ -139,6 +140,21 @@ class Consortium:
     former: str = ""
     relays: Relays | None = None
     written: bytes = field(repr=False)
+
+    def showing(self) -> Showing:
+        """Return what is asked of whom; certificates stay in the file."""
+        asked = ", ".join(one.heading for one in self.questions) or "nothing"
+        names = ", ".join(member.name for member in self.members)
+        return Showing(
+            f"Consortium for the run {self.run}",
+            [
+                *([self.title] if self.title else []),
+                f"{counted(len(self.members), 'member')}: {names}",
+                f"asked: {asked}; {self.masks.law} masks; "
+                f"{counted(self.topology.n_edges, 'link')}",
+            ],
+            {"SHA-256": [self.digest.hex()]},
+        )
 
     @property
     def certificates(self) -> dict[str, str]:

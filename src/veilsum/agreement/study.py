@@ -40,6 +40,7 @@ from veilsum.agreement.sections import COMMANDS, COST_ONLY, JOBS
 from veilsum.errors import InvalidScenarioError, printable
 from veilsum.numbers.arrays import listed
 from veilsum.reading import Section, Table, Text, Whole, check_keys, read
+from veilsum.showing import Items, Showing, Shown, counted
 
 # More than a page of consent has room for; before work is done.
 MOST_QUESTIONS, NAME_LETTERS = 30, 40
@@ -97,8 +98,8 @@ class Edition(Section, frozen=True, kw_only=True):
     digest: Text
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AgreedStudy:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AgreedStudy(Shown):
     """What members have agreed on. Build it with `study_from`, which checks it.
 
     Attributes:
@@ -119,6 +120,23 @@ class AgreedStudy:
     editions: tuple[Edition, ...]
     former: str = ""
     written: bytes = field(repr=False)
+
+    def showing(self) -> Showing:
+        """Return the questions, and who is asked; certificates stay in the file."""
+        asked = [
+            f"{name}: {', '.join(part.heading for part in one.questions)}"
+            for name, one in self.questions.items()
+        ]
+        names = ", ".join(self.certificates)
+        return Showing(
+            f"Study {self.run}, edition {len(self.editions)}",
+            [
+                *([self.title] if self.title else []),
+                f"{counted(len(self.certificates), 'member')}: {names}",
+                Items("Questions:", asked),
+            ],
+            {"SHA-256": [self.editions[-1].digest]},
+        )
 
     @property
     def digest(self) -> bytes:

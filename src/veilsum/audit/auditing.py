@@ -80,6 +80,7 @@ from veilsum.privacy.transcript import Transcript
 from veilsum.privacy.worst_case import MOST_WORK, worst_mu2
 from veilsum.scale import map_pieces, seed_of
 from veilsum.showing import MOST_ROWS, Block, Showing, Shown, Table
+from veilsum.watching import Advance, Progress, silent, watched
 
 Depth = Literal["quick", "standard", "deep"]
 # A finding that is this much rarer than what chance may find needs no second look.
@@ -115,9 +116,6 @@ EDGES = np.linspace(-8.0, 8.0, 161)
 POINTS = [place for place in range(161) if place % 5 == 0 and 50 <= place <= 110]
 
 Aim = Callable[[Scene, tuple[str, ...]], Player | None]
-Progress = Callable[[int], None]
-# Opens a bar: of what, and how many there are to be.
-Opening = Callable[[str, int], Progress]
 Coalition = tuple[str, ...]
 Counts = Int[Array[Any], "players 2"]
 ScoreCounts = Int[Array[Any], "2 bins"]
@@ -238,7 +236,7 @@ def play(
     seed: int,
     what: str,
     on: Executor | None = None,
-    progress: Progress | None = None,
+    progress: Advance | None = None,
 ) -> tuple[Tally, int]:
     """Let players play; return what it came to, and how many executions there were.
 
@@ -285,8 +283,8 @@ class Control:
     holds: bool
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TradeOff:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class TradeOff(Shown):
     """How well two worlds are told apart at every threshold: false alarms and misses.
 
     Attributes:
@@ -301,6 +299,16 @@ class TradeOff:
     promised: float
     scores: ScoreCounts
     gaussian: bool = True
+
+    def showing(self) -> Showing:
+        """Return the area, and errors at some thresholds beside what is promised."""
+        rows = [[float(cell) for cell in one.values()] for one in self.points]
+        heads = [key.replace("_", " ") for key in (self.points or ({},))[0]]
+        return Showing(
+            f"Area under the ROC curve of {listed(self.coalition) or 'anybody'}: "
+            f"{self.area:.4f}",
+            [Table(heads, rows, align="." * len(heads))],
+        )
 
     @property
     def divergence(self) -> float | None:
@@ -669,7 +677,7 @@ def audit(
     distance: float | None = None,
     seed: int = 0,
     on: Executor | None = None,
-    progress: Opening | None = None,
+    progress: Progress = None,
 ) -> Audit:
     """Play an adversary against masks, and controls against the audit.
 
@@ -682,7 +690,8 @@ def audit(
             promised a success of 60 %, if nobody says.
         seed: repeats the audit to the last bit.
         on: who does the work; this process, if nobody is named.
-        progress: opens a bar, which is told of executions as they are done.
+        progress: None for a bar, False for none, or a function that is called with the
+            executions done, and all of them.
     """
     groups = [scene.topology.names(scene.topology.indices(one)) for one in coalitions]
     whole, scene = scene, one_word(scene)
@@ -700,8 +709,11 @@ def audit(
             f"two inputs at distance {distance:g} are beyond the numbers that were "
             "agreed on: leave --distance out, or give a smaller one"
         ) from None
-    bar = None if progress is None else progress("executions", executions)
-    tally, done = play(scene, guessers, executions, what="play", progress=bar, **common)
+    with watched(progress) as opening:
+        bar = None if opening is None else opening("executions", executions)
+        tally, done = play(
+            scene, guessers, executions, what="play", progress=bar, **common
+        )
     outcomes = _outcomes(guessers, tally)
     curves = [
         TradeOff(
@@ -923,7 +935,7 @@ def audit_question(
     *,
     depth: Depth = "standard",
     seed: int = 0,
-    progress: Opening | None = None,
+    progress: Progress = None,
     **options: Any,
 ) -> Audit:
     """Audit masks, sums and frames of what a file asks; see `audit` for the options.
@@ -936,7 +948,6 @@ def audit_question(
         return found
     gained, brief = Gained(), question.brief
     steps = _steps(brief, groups, depth, seed, gained)
-    bar = None if progress is None else progress("further attacks", len(steps))
     left = [name for name, _ in steps] if found.executions < found.asked else []
     if not left:
         try:
@@ -944,13 +955,14 @@ def audit_question(
         except InvalidInputError as error:
             gained.skipped.append(f"sums and frames: {error}")
             steps = ()
-        for done, (_, step) in enumerate(steps):
-            try:
-                step()
-            except KeyboardInterrupt:
-                left = [name for name, _ in steps[done:]]
-                break
-            if bar is not None:
+        with watched(progress) as opening:
+            bar = (opening or silent)("further attacks", len(steps))
+            for done, (_, step) in enumerate(steps):
+                try:
+                    step()
+                except KeyboardInterrupt:
+                    left = [name for name, _ in steps[done:]]
+                    break
                 bar(done + 1)
     gained.skipped += [f"{name}: stopped by hand before it" for name in left]
     if question.simulated is not None and steps:

@@ -11,7 +11,6 @@ import click
 from veilsum.cli.output import (
     json_option,
     print_json,
-    progress_bar,
     say,
     seed_option,
 )
@@ -256,7 +255,7 @@ def _audited(
         most_work=work_of(scene, asked["depth"]),
     )
     total = executions_of(scene, asked["depth"], asked["executions"])
-    with progress_bar() as open_bar, ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(workers) as pool:
         found = play(
             scene,
             groups,
@@ -265,7 +264,6 @@ def _audited(
             distance=asked["distance"],
             seed=asked["seed"],
             on=pool,
-            progress=open_bar,
         )
     if own is not None:
         found = replace(
@@ -310,12 +308,13 @@ def _beside_the_literature(
     from veilsum.files.output import as_json as text
     from veilsum.files.output import write_files
     from veilsum.report.figures import literature_figure
+    from veilsum.watching import silent, watched
 
     if what is not None:
         raise InvalidInputError("--literature compares mechanisms, and takes no file")
     tables = []
-    with progress_bar() as open_bar:
-        bar = open_bar("divergences", len(TARGETS))
+    with watched() as opening:
+        bar = (opening or silent)("divergences", len(TARGETS))
         for target in TARGETS:
             tables.append(beside_the_literature(seed, runs, target))
             bar(len(tables))

@@ -11,7 +11,7 @@ import click
 import msgspec
 from rich.markup import escape
 
-from veilsum.cli.output import console, json_option, print_json, progress_bar, say
+from veilsum.cli.output import console, json_option, print_json, say
 from veilsum.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 # Spelt out: importing them would load numpy for --help.
 DRIVERS = ("loopback", "vectorised")
-# More rounds than nearly every job takes; a bar that ends early is no harm.
-EXPECTED = 8
 
 
 def job_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -72,9 +70,7 @@ def run(
         job = replace(job, question=msgspec.structs.replace(job.question, **instead))
     for section in job.ignored:
         say(f"[{section}] is for real parties: this simulates and ignores it")
-    with progress_bar() as open_bar:
-        bar = open_bar("sums", EXPECTED)
-        result = job.run(driver=driver, progress=bar)
+    result = job.run(driver=driver)
     if folder is not None:
         write_files(folder, {"result.json": text(result.to_dict()).encode()})
         if draw is not None:

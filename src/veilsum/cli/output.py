@@ -1,10 +1,8 @@
-"""How commands speak: strict JSON for machines, tables and progress for people."""
+"""How commands speak: strict JSON for machines, tables for people."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +47,6 @@ class _FilePath(click.Path):
 
 FILE = _FilePath(path_type=Path)
 
-Advance = Callable[[int], None]
-
 
 def print_json(data: Any) -> None:
     """Write one JSON document to standard output."""
@@ -83,33 +79,3 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 def say(message: str) -> None:
     """Tell a person something that is not the result."""
     click.echo(on_screen(message), err=True)
-
-
-@contextmanager
-def progress_bar() -> Iterator[Callable[[str, int], Advance]]:
-    """Yield a function that opens a bar; silent unless a person is watching."""
-    if not sys.stderr.isatty():
-        yield lambda _label, _total: lambda _done: None
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-
-        def open_bar(label: str, total: int) -> Advance:
-            task = bars.add_task(label, total=total, rate="")
-
-            def advance(done: int) -> None:
-                speed = bars.tasks[task].speed
-                rate = "" if speed is None else f"{speed:,.0f}/s"
-                bars.update(task, completed=done, rate=rate)
-
-            return advance
-
-        yield open_bar

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from veilsum.cli.output import (
-    console,
     json_option,
     print_json,
-    progress_bar,
     seed_option,
-    table,
 )
 
 if TYPE_CHECKING:
-    from veilsum.drivers.driver import Progress
-    from veilsum.paper import PaperReport, Row
+    pass
 
 
 @click.command("paper")
@@ -49,17 +45,11 @@ def command(*, out: Path, executions: int, seed: int, as_json: bool) -> None:
       veilsum paper --out out/paper --executions 100000
     """
     from veilsum.files.output import prepare_folder, write_files
-    from veilsum.paper import ITERATIONS, QUARTIC_ITERATIONS, reproduce
+    from veilsum.paper import reproduce
     from veilsum.report.figures import convergence_figure, density_figure, render
 
     folder = prepare_folder(out)
-    totals = {"degree-4 costs": QUARTIC_ITERATIONS, "executions": 1}
-    with progress_bar() as open_bar:
-
-        def note(stage: str) -> Progress:
-            return open_bar(stage, totals.get(stage, ITERATIONS))
-
-        report = reproduce(executions=executions, seed=seed, note=note)
+    report = reproduce(executions=executions, seed=seed)
     drawn = {
         "fig1_convergence": convergence_figure(report),
         "fig2_densities": density_figure(report),
@@ -73,45 +63,5 @@ def command(*, out: Path, executions: int, seed: int, as_json: bool) -> None:
     if as_json:
         print_json({**report.to_dict(), "figures": paths})
     else:
-        _print(report, paths)
-
-
-def _print(report: PaperReport, paths: list[str]) -> None:
-    screen = console()
-    screen.print(
-        "Section V: agents 1, 2, 3 on a triangle, agent 3 corrupted, sigma 1\n"
-    )
-    screen.print(_comparison(report.rows()))
-    screen.print()
-    quartic = report.quartic
-    screen.print(
-        f"Errors after {report.veiled.iterations:,} iterations: plain DGD "
-        f"{report.plain.max_error:.3g}, Function Sharing {report.veiled.max_error:.3g}."
-    )
-    screen.print(
-        f"Degree-4 costs, every coefficient masked: {report.nonconvex_agents} of "
-        f"{quartic.topology.n_parties} masked costs are not convex; minimiser "
-        f"{quartic.minimiser[0]:.6f}, error {quartic.max_error:.2g} after "
-        f"{quartic.iterations:,} iterations."
-    )
-    screen.print("Figures: " + ", ".join(path for path in paths if "png" in path))
-
-
-def _comparison(rows: list[Row]) -> object:
-    return table(
-        ("quantity", "paper", "here", "tolerance", ""),
-        [
-            (
-                row.quantity,
-                f"{row.source} {_numbers(row.paper)}".strip(),
-                _numbers(row.here),
-                f"{row.tolerance:.2g}",
-                "ok" if row.holds else "OUTSIDE",
-            )
-            for row in rows
-        ],
-    )
-
-
-def _numbers(values: tuple[float, ...]) -> str:
-    return ", ".join(f"{value:.4f}" for value in values)
+        pictures = ", ".join(path for path in paths if "png" in path)
+        click.echo(f"{report}\n\nFigures: {pictures}")

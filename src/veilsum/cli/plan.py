@@ -9,7 +9,6 @@ import click
 from veilsum.cli.output import (
     json_option,
     print_json,
-    progress_bar,
     seed_option,
 )
 from veilsum.errors import InvalidInputError
@@ -105,19 +104,17 @@ def command(
     from veilsum.privacy.planner import plan
 
     records = _record_distance(columns, response, model, distance, intercept=intercept)
-    with progress_bar() as open_bar:
-        found = plan(
-            parties,
-            tolerate=tolerate,
-            attacker_success=attacker_success,
-            epsilon=epsilon,
-            distance=records.distance if records else distance,
-            law=law,
-            degree=degree,
-            graph=_graph(spec),
-            seed=seed,
-            progress=open_bar,
-        )
+    found = plan(
+        parties,
+        tolerate=tolerate,
+        attacker_success=attacker_success,
+        epsilon=epsilon,
+        distance=records.distance if records else distance,
+        law=law,
+        degree=degree,
+        graph=_graph(spec),
+        seed=seed,
+    )
     if as_json:
         print_json(found.to_dict() | _record_keys(records))
         return

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 
 from veilsum.cli.output import (
     LAWS,
-    Advance,
     graph_option,
     json_option,
     print_json,
-    progress_bar,
 )
 from veilsum.errors import InvalidInputError
 
@@ -74,6 +71,7 @@ def command(
     from veilsum.numbers.laws import Masks
     from veilsum.privacy.guarantee import against
     from veilsum.privacy.worst_case import against_any
+    from veilsum.watching import staged, watched
 
     if corrupted is not None and tolerate is not None:
         raise InvalidInputError(
@@ -86,13 +84,13 @@ def command(
         colluders = names(corrupted)
         found = against(topology, masks, corrupted=colluders, distance=distance)
     else:
-        with progress_bar() as open_bar:
+        with watched() as opening:
             found = against_any(
                 topology,
                 masks,
                 tolerate=tolerate,
                 distance=distance,
-                progress=steps(open_bar),
+                progress=staged(opening, "coalitions"),
             )
     if as_json:
         print_json(found.to_dict())
@@ -103,15 +101,3 @@ def command(
 def names(text: str | None) -> list[str]:
     """Return the names in a comma-separated option."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
-
-
-def steps(open_bar: Callable[[str, int], Advance]) -> Callable[[int, int], None]:
-    """Return a report of (done, total) that opens its bar when the total is known."""
-    bars: list[Advance] = []
-
-    def report(done: int, total: int) -> None:
-        if not bars:
-            bars.append(open_bar("coalitions", total))
-        bars[0](done)
-
-    return report

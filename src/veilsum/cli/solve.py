@@ -13,7 +13,6 @@ from veilsum.cli.output import (
     console,
     json_option,
     print_json,
-    progress_bar,
     say,
 )
 from veilsum.methods.settings import METHODS
@@ -75,9 +74,7 @@ def command(
     )
     for section in described.ignored:
         say(f"[{section}] is for real parties: solve simulates and ignores it")
-    with progress_bar() as open_bar:
-        bar = open_bar("iterations", described.settings.expected_iterations)
-        run = run_scenario(described, driver=driver, progress=bar)
+    run = run_scenario(described, driver=driver)
     if folder is not None:
         _write(folder, described, run)
     if as_json:

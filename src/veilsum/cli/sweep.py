@@ -12,7 +12,6 @@ from veilsum.cli.output import (
     LAWS,
     json_option,
     print_json,
-    progress_bar,
     say,
 )
 from veilsum.methods.settings import METHODS
@@ -126,29 +125,20 @@ def command(
     changes: dict[str, Any] = {"bounds_from_costs": True} if bounds_from_costs else {}
     if iterations is not None:
         changes["iterations"] = iterations
-    with progress_bar() as open_bar:
-        bars: list[Any] = []
-
-        def told(done: int, total: int) -> None:
-            if not bars:
-                bars.append(open_bar("lines", total))
-            bars[0](done)
-
-        found = sweep(
-            described,
-            graphs={name: _graph(name) for name in graphs} or None,
-            sigmas=sigmas or None,
-            laws=laws or None,
-            methods=methods or None,
-            tolerate=tolerate,
-            seeds=seeds,
-            tolerance=tolerance,
-            distance=distance,
-            settings=replace(described.settings, **changes),
-            out=out,
-            workers=workers,
-            progress=told,
-        )
+    found = sweep(
+        described,
+        graphs={name: _graph(name) for name in graphs} or None,
+        sigmas=sigmas or None,
+        laws=laws or None,
+        methods=methods or None,
+        tolerate=tolerate,
+        seeds=seeds,
+        tolerance=tolerance,
+        distance=distance,
+        settings=replace(described.settings, **changes),
+        out=out,
+        workers=workers,
+    )
     if figure is not None:
         _write(figure, found)
     if as_json:

@@ -26,11 +26,11 @@ from veilsum.privacy.transcript import Transcript
 from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
 from veilsum.protocol.work import Work
+from veilsum.watching import Advance
 
 Sums = tuple[Array[Any], ...]
 
 # Told now and then how many sums, or iterations, are done.
-Progress = Callable[[int], None]
 # Told what a party is about to show, to whom, after which sums; raises to forbid it.
 Charging = Callable[[str, Emission, Sequence[Array[Any]]], None]
 # Makes a coalition's transcript of a simulated run.
@@ -64,7 +64,7 @@ class Assignment(Secret):
     check: Callable[[str], None] | None = None
     reserve: Callable[[str], None] | None = None
     wanted: Callable[[str], Any] | None = None
-    progress: Progress | None = None
+    progress: Advance | None = None
     watched: bool = False
 
     @cached_property

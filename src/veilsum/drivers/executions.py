@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, repeat
 from math import prod
 
 import numpy as np
@@ -24,6 +24,7 @@ from veilsum.numbers.laws import check_sigma
 from veilsum.numbers.shapes import Float
 from veilsum.privacy.view import touching
 from veilsum.showing import Showing, Shown, counted
+from veilsum.watching import Advance, Progress, silent, watched
 
 # Normals drawn at once: 256 kB, so that shares are added up before they leave cache.
 CHUNK_NORMALS = 32_768
@@ -71,10 +72,12 @@ def simulate(
     executions: int,
     stream: np.random.Generator,
     corrupted: Iterable[Hashable] = (),
+    progress: Progress = None,
 ) -> Executions:
     """Run phase I `executions` times and keep what each left behind.
 
     `coefficients` has one row per party; a flat list means one coefficient each.
+    `progress` is None for a bar, False for none, or a function of done and total.
     """
     topology = Topology.of(topology)
     check_sigma(sigma)
@@ -89,17 +92,24 @@ def simulate(
     known = touching(topology, colluders)
     hidden_links, known_links = (_links(topology, e, sigma) for e in (~known, known))
 
-    def fill(part: slice, own: np.random.Generator) -> None:
+    # By where each part begins, how many of it are done.
+    finished: dict[int, int] = {}
+
+    def fill(part: slice, own: np.random.Generator, told: Advance) -> None:
         for here, shares in _chunks(topology, rows.shape[1], part, own):
             masked = np.repeat(rows[..., None], here.stop - here.start, axis=-1)
             _add_noise(hidden_links, shares, masked)
             stripped[..., here] = masked[honest]
             _add_noise(known_links, shares, masked)
             effective[..., here] = masked
+            finished[part.start] = here.stop - part.start
+            told(sum(finished.copy().values()))
 
     normals = topology.n_edges * topology.shares_per_edge * rows.shape[1] * executions
-    with ThreadPoolExecutor(PARTS) as pool:
-        deque(pool.map(fill, *_parts(executions, normals, stream)), maxlen=0)
+    with ThreadPoolExecutor(PARTS) as pool, watched(progress) as opening:
+        told = (opening or silent)("executions", executions)
+        parts = _parts(executions, normals, stream)
+        deque(pool.map(fill, *parts, repeat(told)), maxlen=0)
     return Executions(
         parties=topology.parties,
         honest=topology.names(honest),

@@ -6,7 +6,6 @@ The engine knows nothing of this: it is asked for so many iterations at a time.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NoReturn
@@ -21,6 +20,7 @@ from veilsum.methods.certificate import Bounds
 from veilsum.methods.schedule import Schedule
 from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector
 from veilsum.numbers.shapes import Float, Int
+from veilsum.watching import Advance
 
 # A bound counts as broken when it is exceeded by more than rounding could do.
 LEEWAY = 1e-6
@@ -79,7 +79,6 @@ def _broken_mean(
     return None
 
 
-Progress = Callable[[int], None]
 Times = Int[Array[np.int64], " times"]
 
 # The trace holds at most this many bytes of estimates.
@@ -146,7 +145,7 @@ class Journey:
     cost: EffectiveCost
     names: tuple[str, ...]
     times: Times
-    progress: Progress | None = None
+    progress: Advance | None = None
     _kept: list[int] = field(default_factory=list)
     _estimates: Float[FloatArray, "times n m"] | None = None
     _before: tuple[PartyPoints, PartyPoints] | None = None

@@ -285,6 +285,8 @@ class World(Secret):
             action()
             if self.progress is not None and count % REPORT_EVERY == 0:
                 self.progress(self._round())
+        if self.progress is not None:
+            self.progress(self._round())
         return self
 
     @property

@@ -27,6 +27,7 @@ from veilsum.numbers.arrays import (
     listed,
     nearest,
 )
+from veilsum.showing import Showing, Shown, counted
 
 Edge = tuple[Hashable, Hashable]
 
@@ -48,7 +49,7 @@ class NetworkxGraph(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Topology:
+class Topology(Shown):
     """A communication graph G: parties, edges, weights.
 
     Build one with `from_edges`, `from_networkx` or `family`; the raw constructor takes
@@ -313,9 +314,16 @@ class Topology:
         arrays = (self.edges.tobytes(), self.weights.tobytes())
         return (self.parties, *arrays, self.directed)
 
-    def __repr__(self) -> str:
-        kind = "arcs" if self.directed else "edges"
-        return f"<Topology: {self.n_parties} parties, {self.n_edges} {kind}>"
+    def showing(self) -> Showing:
+        """Return how many parties and links there are, and who has how many."""
+        kind = "one-way link" if self.directed else "link"
+        ends = np.bincount(self.edges.ravel(), minlength=self.n_parties).tolist()
+        few, many = min(ends, default=0), max(ends, default=0)
+        each = f"{few}" if few == many else f"{few} to {many}"
+        return Showing(
+            f"Network of {counted(self.n_parties, 'party')}, "
+            f"{counted(self.n_edges, kind)}, {each} of each party"
+        )
 
 
 GraphLike: TypeAlias = Topology | NetworkxGraph

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box, Domain
-from veilsum.drivers.driver import Driver, Progress
+from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.jobs.regression import Model, family_of
@@ -38,6 +38,7 @@ from veilsum.numbers.arrays import Vector
 from veilsum.numbers.laws import LawName
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.showing import Showing, Shown, Table
+from veilsum.watching import Progress
 
 # Coefficients of columns with a spread near one are well within.
 REACH = 10.0
@@ -150,7 +151,7 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
     power: float | None = None,
     driver: str | Driver = "vectorised",
     seed: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = None,
 ) -> GradientFit:
     """Return the pooled fit that parties approach by gradient steps on masked costs.
 
@@ -179,7 +180,7 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
         power: steps shrink like 1 / (k + 1)^power; by default 1, for poisson 0.55.
         driver: `vectorised`, or `loopback`: each party a machine of its own.
         seed: repeats the shares.
-        progress: called with the number of finished iterations now and then.
+        progress: None for a bar, False for none, or a function of done and total.
     """
     held = by_name(rows)
     model = _model(held, family_of(family), names, intercept, ridge)

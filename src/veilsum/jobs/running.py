@@ -25,6 +25,8 @@ from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
 from veilsum.showing import Showing, Shown, counted, in_line
+from veilsum.watching import Advance, Opening
+from veilsum.watching import watched as watched_by
 
 MAY_SHRINK = (
     "drop = true: the others may go on without a party that is lost before anything is "
@@ -175,6 +177,7 @@ def run_job(
     recipe.request(())  # a job that must not start is refused before anybody does
     first = [recipe.release(())]
     books = Bookkeeping(recipe, terms, contributions)
+    assert terms.driver is not None
     assignment = Assignment(
         plan=plan,
         works={
@@ -187,21 +190,32 @@ def run_job(
         check=books.check if terms.ledgers else None,
         reserve=books.reserve if terms.ledgers else None,
         wanted=books.wanted if terms.ledgers else None,
-        progress=terms.progress,
         watched=watched,
     )
-    assert terms.driver is not None
     if terms.driver.party is None:
         for party in terms.ledgers:
             books.reserve(party)
+    # Who takes part for real hears of the run by other means.
+    quiet = terms.progress is None and terms.driver.party is not None
     try:
-        released = terms.driver.carry_out(assignment)
+        with watched_by(False if quiet else terms.progress) as opening:
+            bar = None if opening is None else _stage(recipe, opening)
+            released = terms.driver.carry_out(replace(assignment, progress=bar))
     except GivenUpError as error:
         books.settle(aborted=True)
         _explain(recipe, error)
         raise
     books.settle()
     return released
+
+
+def _stage(recipe: Recipe, opening: Opening) -> Advance:
+    """Return what is told along the way; rounds of messages may be beyond the last."""
+    label, most = "sums", sum(one.most for one in recipe.foreseen)
+    if (schedule := getattr(recipe, "schedule", None)) is not None:
+        label, most = "iterations", schedule.iterations
+    advance = opening(label, most)
+    return lambda done: advance(min(done, most))
 
 
 def _explain(recipe: Recipe, error: GivenUpError) -> None:

@@ -21,7 +21,7 @@ from veilsum.costs.domains import Domain
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.minimise import minimise
 from veilsum.costs.remainders import stack
-from veilsum.drivers.driver import Driver, Progress, Seen
+from veilsum.drivers.driver import Driver, Seen
 from veilsum.errors import BadGradientError, InvalidInputError
 from veilsum.graphs.spreading import Spread, spreading_cost
 from veilsum.graphs.topology import GraphLike, Topology
@@ -49,6 +49,7 @@ from veilsum.privacy.transcript import Drawn, Transcript, simulated
 from veilsum.privacy.view import View
 from veilsum.protocol.plan import Policy
 from veilsum.showing import Showing, Shown, Table, counted, in_line
+from veilsum.watching import Progress
 
 BOUNDS_READ = (
     "the bounds on the costs were read off all parties' private costs, as only a "
@@ -387,7 +388,7 @@ def solve(
     faults: LinkFaults | None = None,
     driver: str | Driver = "vectorised",
     seed: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = None,
 ) -> Run:
     """Simulate one run of Function Sharing.
 
@@ -410,7 +411,7 @@ def solve(
         driver: `vectorised`, all parties as rows of one array, or `loopback`: each the
             machine that would run on its own computer.
         seed: repeats the shares; without one they are fresh.
-        progress: called with the number of finished iterations now and then.
+        progress: None for a bar, False for none, or a function of done and total.
 
     >>> from veilsum.costs.domains import Box
     >>> costs = [Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0)]
@@ -537,7 +538,7 @@ def run_scenario(
     scenario: Scenario,
     *,
     driver: str | Driver = "vectorised",
-    progress: Progress | None = None,
+    progress: Progress = None,
 ) -> Run:
     """Return the result of one simulated run of the scenario; see `solve`."""
     return solve(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from hashlib import blake2b
@@ -51,9 +51,9 @@ from veilsum.privacy.worst_case import MOST_WORK, against_any, check_tolerate
 from veilsum.scale import map_pieces, processes
 from veilsum.showing import Showing, Shown, Table, counted
 from veilsum.tables.frames import load_pandas
+from veilsum.watching import Progress, Report, staged, watched
 
 Problem: TypeAlias = str | Path | Scenario | Sequence[Cost] | Mapping[str, Cost]
-Progress = Callable[[int, int], None]
 Row = dict[str, Any]
 
 # What is chosen, what came of it, and which sweep it is of: the columns, in order.
@@ -332,7 +332,7 @@ def sweep(
     settings: Settings | None = None,
     out: str | Path | None = None,
     workers: int = 1,
-    progress: Progress | None = None,
+    progress: Progress = None,
 ) -> Sweep:
     """Simulate one problem for every choice, and return a tidy table.
 
@@ -357,7 +357,8 @@ def sweep(
             goes on from there; the file of another one is refused.
         workers: processes that share the runs. A script needs `if __name__ ==
             "__main__":` around what starts them.
-        progress: called with the lines done, and all of them.
+        progress: None for a bar, False for none, or a function that is called with the
+            lines done, and all of them.
 
     >>> from veilsum.costs.domains import Box
     >>> costs = [Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0, 3.0)]
@@ -407,14 +408,18 @@ def sweep(
     name = _digest(runs, colluding, _positive("distance", distance))
     made = _Lines(runs, tuple(colluding), distance, name)
     asked = len(runs.choices) * len(colluding)
-    rows = _carried_out(
-        made, asked, out, as_whole(workers, what="workers", least=1), progress
-    )
+    shared = as_whole(workers, what="workers", least=1)
+    with watched(progress) as opening:
+        rows = _carried_out(made, asked, out, shared, staged(opening, "lines"))
     return Sweep(tuple(rows), runs.tolerance, distance, asked)
 
 
 def _carried_out(
-    made: _Lines, asked: int, out: str | Path | None, workers: int, progress: Any
+    made: _Lines,
+    asked: int,
+    out: str | Path | None,
+    workers: int,
+    progress: Report | None,
 ) -> list[Row]:
     """Return all lines, or those there are when somebody stops it."""
     kept = None if out is None else _File.begun(Path(out), made)

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from veilsum.agreement.sections import policy_of
-from veilsum.drivers.driver import Driver, Progress
+from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.graphs.spreading import Spread, choose_spread
@@ -26,6 +26,7 @@ from veilsum.numbers.units import Counts
 from veilsum.privacy.guarantee import Guarantee, against
 from veilsum.privacy.worst_case import MOST_WORK, against_any
 from veilsum.protocol.plan import Plan, Policy
+from veilsum.watching import Progress
 
 T = TypeVar("T")
 
@@ -76,7 +77,9 @@ class Options(TypedDict, total=False):
         run: the run's name where parties have agreed on one.
         seed: repeats a simulation.
         ledgers: by party; each is charged before the party shows anything.
-        progress: told after each sum how many there are.
+        progress: None for a bar in a simulation that takes long, False for none, or a
+            function that is called with how many sums are done, and how many there
+            are at most.
         title: of the run.
     """
 
@@ -94,7 +97,7 @@ class Options(TypedDict, total=False):
     run: str
     seed: int | None
     ledgers: Mapping[str, Ledger]
-    progress: Progress | None
+    progress: Progress
     title: str
 
 
@@ -175,7 +178,7 @@ class Terms:
         spread: how masked vectors reach everybody.
         driver: carries it out; None as long as nobody does.
         ledgers: of those parties that keep one.
-        progress: told how far it is.
+        progress: who is told how far it is; see `watching`.
         run: its name; empty where nobody has to tell runs apart.
         corrupted: the coalition that the promise is about, where a simulation names
             one; None for every one that the policy tolerates.
@@ -187,7 +190,7 @@ class Terms:
     spread: str
     driver: Driver | None = None
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)
-    progress: Progress | None = None
+    progress: Progress = None
     run: str = ""
     corrupted: tuple[str, ...] | None = None
 

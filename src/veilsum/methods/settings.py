@@ -109,11 +109,6 @@ class Settings:
         """
         return self.tolerance or (0.05 if iterative else 1e-6)
 
-    @property
-    def expected_iterations(self) -> int:
-        """How many steps a progress bar counts."""
-        return 1 if self.method == OneShot.name else self.iterations
-
 
 def _check_choice(what: str, found: str, known: tuple[str, ...]) -> None:
     if found not in known:

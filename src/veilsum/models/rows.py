@@ -39,7 +39,7 @@ Gram = Float[FloatArray, "p p"]
 BLOCK_NUMBERS = 2**21
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rows:
     """Rows of a regression that one party holds; `Rows.of` takes any numbers.
 
@@ -53,6 +53,10 @@ class Rows:
     response: Shaped[Array[Any], " n"]
     weights: PerRow | None = None
     offset: PerRow | None = None
+
+    def __repr__(self) -> str:
+        # They are a party's own: in a log, or a traceback, they would be no more.
+        return f"<Rows: {self.n_rows} of {self.n_columns} columns, private>"
 
     def __post_init__(self) -> None:
         if self.design.ndim != 2 or self.design.shape[1] == 0:

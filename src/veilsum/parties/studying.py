@@ -59,6 +59,7 @@ from veilsum.parties.taking_part import (
     ways_of,
 )
 from veilsum.reading import Section, Text, read
+from veilsum.showing import Showing, Shown, Table
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.rules import DisclosureError
 
@@ -327,8 +328,8 @@ def _checked(ledger: Ledger, wanted: Mapping[str, Wanted]) -> None:
         raise BudgetError(f"{error}. {ALL_OR_NONE}") from None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class JoinedStudy:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class JoinedStudy(Shown):
     """How a study went for a party.
 
     Attributes:
@@ -339,6 +340,15 @@ class JoinedStudy:
 
     status: StudyStatus
     answers: Mapping[str, Joined]
+
+    def showing(self) -> Showing:
+        """Return how far each question is; its answer is in `answers`."""
+        rows = [(one.name, one.stage) for one in self.status.stages.values()]
+        many = len(self.answers)
+        return Showing(
+            f"Study {self.status.run}: {many} of {len(rows)} questions have a result",
+            [Table(("question", "stage"), rows)],
+        )
 
 
 # Told how each question went, when it is over.

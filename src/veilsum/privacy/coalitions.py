@@ -7,7 +7,7 @@ set by set, skipping whole families that a bound already clears.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import combinations, islice
 from math import comb
@@ -30,8 +30,7 @@ from veilsum.privacy.remaining import (
     pieces,
     values_without,
 )
-
-Progress = Callable[[int, int], None]
+from veilsum.watching import Report
 
 # How far below the attack a coalition must reach to count, relative to the largest
 # degree: far above rounding, far below anything that matters.
@@ -179,7 +178,7 @@ class Search:
     topology: Topology
     size: int
     most_work: float
-    progress: Progress | None = None
+    progress: Report | None = None
     best: tuple[int, ...] = ()
     value: float = np.inf
     work: float = 0.0

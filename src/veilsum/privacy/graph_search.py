@@ -26,9 +26,8 @@ from veilsum.numbers.arrays import Array, FloatArray, Matrix
 from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.coalitions import attack
 from veilsum.privacy.remaining import mu2_without
+from veilsum.watching import Opening, silent
 
-Advance = Callable[[int], None]
-Progress = Callable[[str, int], Advance]
 Offsets = tuple[int, ...]
 OffsetSets = Int[Array[np.int64], "k h"]
 
@@ -72,11 +71,6 @@ class Candidate:
     worst: Weakness | None = None
 
 
-def silent(_label: str, _total: int) -> Advance:
-    """Report progress to nobody."""
-    return lambda _done: None
-
-
 def families(n: int) -> Iterator[Candidate]:
     """Yield the well-known graphs on n parties, without repeating one."""
     yield _family("complete", f"complete:{n}")
@@ -106,7 +100,7 @@ def _circulant(n: int, offsets: Offsets, *, kind: str = "circulant") -> Candidat
 
 
 def best_circulant(
-    n: int, *, degree: int, tolerate: int, seed: int = 0, progress: Progress = silent
+    n: int, *, degree: int, tolerate: int, seed: int = 0, progress: Opening = silent
 ) -> Candidate | None:
     """Return the best circulant graph of a degree, None if all are disconnected.
 
@@ -275,7 +269,7 @@ def _rayleigh_after_loss(adjacency: Matrix) -> Float[FloatArray, " n"]:
 
 
 def best_random_regular(
-    n: int, *, degree: int, tolerate: int, seed: int = 0, progress: Progress = silent
+    n: int, *, degree: int, tolerate: int, seed: int = 0, progress: Opening = silent
 ) -> Candidate | None:
     """Return the best of some random regular graphs; None if there are none to draw.
 
@@ -305,7 +299,7 @@ def improved_by_swaps(
     degree: int,
     tolerate: int,
     seed: int = 0,
-    progress: Progress = silent,
+    progress: Opening = silent,
     stopped: Callable[[], None] = lambda: None,
 ) -> Candidate | None:
     """Return a better graph within the degree, if a seeded local search finds one.

@@ -40,13 +40,11 @@ from veilsum.privacy.conversions import attacker_success as success_of
 from veilsum.privacy.conversions import divergence_for_success
 from veilsum.privacy.graph_search import (
     Candidate,
-    Progress,
     best_circulant,
     best_random_regular,
     families,
     harary,
     improved_by_swaps,
-    silent,
 )
 from veilsum.privacy.guarantee import epsilon_bound
 from veilsum.privacy.lattice import (
@@ -63,6 +61,7 @@ from veilsum.privacy.worst_case import (
     worst_mu2,
 )
 from veilsum.showing import Block, Showing, Shown, Table
+from veilsum.watching import Opening, Progress, silent, watched
 
 COLUMNS = ("graph", "kappa", "worst mu2", "links/party", "sigma", "verdict")
 # Above this many parties a network has to be named, not searched for.
@@ -100,7 +99,7 @@ def plan(
     degree: int | None = None,
     graph: GraphLike | str | None = None,
     seed: int = 0,
-    progress: Progress = silent,
+    progress: Progress = None,
 ) -> Plans:
     """Return networks and their sigma for a target, the least sigma first.
 
@@ -116,7 +115,8 @@ def plan(
             and sparse graphs of degree about t + 2 are shown beside it.
         graph: plan for this network and no other; a topology or a family's spec.
         seed: repeats the searches.
-        progress: takes a label and a total, returns what takes the count.
+        progress: None for a bar, False for none, or a function of done and total, which
+            begin again with every search.
 
     >>> found = plan(5, tolerate=2, attacker_success=0.51, distance=1.0)
     >>> found.best.graph, round(found.best.sigma, 2), found.best.worst_mu2
@@ -135,8 +135,9 @@ def plan(
             f"from {', '.join(RATINGS)}"
         )
     rating = RATINGS[law](wanted, tolerate)
-    planning = _Planning(count, tolerate, rating, degree, seed, progress)
-    return planning.for_any() if given is None else planning.for_one(given)
+    with watched(progress) as opening:
+        planning = _Planning(count, tolerate, rating, degree, seed, opening or silent)
+        return planning.for_any() if given is None else planning.for_one(given)
 
 
 def _given(graph: GraphLike | str | None) -> Candidate | None:
@@ -253,7 +254,7 @@ class _Planning:
     rating: Rating
     degree: int | None
     seed: int
-    progress: Progress
+    progress: Opening
     plans: list[NetworkPlan] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     interrupted: bool = False

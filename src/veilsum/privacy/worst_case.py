@@ -39,7 +39,7 @@ from veilsum.graphs.spectrum import Certificate, certified_mu2, fiedler_vector, 
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.laws import LawName, Masks
-from veilsum.privacy.coalitions import Progress, Search
+from veilsum.privacy.coalitions import Search
 from veilsum.privacy.guarantee import (
     Guarantee,
     Proof,
@@ -48,6 +48,7 @@ from veilsum.privacy.guarantee import (
     proof_of,
     success_at,
 )
+from veilsum.watching import Progress, Report, staged, watched
 
 # Up to this many parties the search holds dense matrices of the whole graph.
 DENSE_PARTIES = 2500
@@ -85,7 +86,7 @@ def worst_case(
     grid: int | None = None,
     distance: float | None = None,
     most_work: float = MOST_WORK,
-    progress: Progress | None = None,
+    progress: Progress = None,
 ) -> Guarantee:
     """Return what holds against every coalition of up to `tolerate` parties.
 
@@ -97,14 +98,15 @@ def worst_case(
     >>> found.worst.exact, round(found.epsilon, 12)
     (True, 0.380472960543)
     """
-    return against_any(
-        Topology.of(topology),
-        Masks(law, sigma, grid),
-        tolerate=tolerate,
-        distance=distance,
-        most_work=most_work,
-        progress=progress,
-    )
+    with watched(progress) as opening:
+        return against_any(
+            Topology.of(topology),
+            Masks(law, sigma, grid),
+            tolerate=tolerate,
+            distance=distance,
+            most_work=most_work,
+            progress=staged(opening, "coalitions"),
+        )
 
 
 def against_any(
@@ -114,7 +116,7 @@ def against_any(
     tolerate: int,
     distance: float | None = None,
     most_work: float = MOST_WORK,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> Guarantee:
     """Return what these masks promise against so many colluders; see `worst_case`."""
     check_tolerate(topology, tolerate)
@@ -179,7 +181,7 @@ def worst_mu2(
     *,
     tolerate: int,
     most_work: float = MOST_WORK,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> WorstMu2:
     """Return bounds on the weakest honest graph; `tolerate` must be below kappa."""
     if topology.n_parties > DENSE_PARTIES:

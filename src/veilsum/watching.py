@@ -1,0 +1,154 @@
+"""How far something is, for whoever waits: one way to say it, one way to be told.
+
+Whatever may take longer than a breath has `progress`. None shows a bar, or a line of
+text, on standard error: in a terminal or a notebook, after two seconds, and nowhere
+else. False shows nothing. A function is called with how many are done, and how many
+there are to do; where work has several stages, each begins again with its own total.
+
+Work inside other work that is being watched says nothing, nor does a worker process.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from time import monotonic
+from typing import Any, Literal, TypeAlias
+
+from veilsum.errors import InvalidInputError
+
+# What a program is called with: done, and how many there are.
+Report: TypeAlias = Callable[[int, int], None]
+# What a user may say.
+Progress: TypeAlias = Report | Literal[False] | None
+# What work itself calls: a stage is opened by its name and size, and told of its count.
+Advance: TypeAlias = Callable[[int], None]
+Opening: TypeAlias = Callable[[str, int], Advance]
+
+# Seconds before anything is shown, and between two lines of text.
+PATIENCE, BETWEEN = 2.0, 0.5
+
+
+@contextmanager
+def watched(progress: Progress = None) -> Iterator[Opening | None]:
+    """Yield what opens a stage; None if nobody wants to hear of any.
+
+    >>> told = []
+    >>> with watched(lambda done, total: told.append((done, total))) as opening:
+    ...     advance = opening("rows", 3)
+    ...     advance(2)
+    >>> told
+    [(2, 3)]
+    """
+    if callable(progress):
+        yield _to(progress)
+    elif progress is not None and progress is not False:
+        raise InvalidInputError(
+            "progress is None for a bar, False for none, or a function that is called "
+            f"with done and total, found {progress!r}"
+        )
+    elif progress is False or not _Bars.is_wanted():
+        yield None
+    else:
+        bars = _Bars()
+        try:
+            yield bars.open
+        finally:
+            bars.close()
+
+
+def silent(_label: str, _total: int) -> Advance:
+    """Open a stage that nobody hears of."""
+    return lambda _done: None
+
+
+def staged(opening: Opening | None, label: str) -> Report | None:
+    """Return what is told of done and total, and opens its stage once that is known."""
+    if opening is None:
+        return None
+    opened: list[Advance] = []
+
+    def report(done: int, total: int) -> None:
+        if not opened:
+            opened.append(opening(label, total))
+        opened[0](done)
+
+    return report
+
+
+def _to(report: Report) -> Opening:
+    return lambda _label, total: lambda done: report(done, total)
+
+
+@dataclass(eq=False)
+class _Bars:
+    """Bars of rich in a terminal; a line of text in a notebook, or without rich."""
+
+    began: float = field(default_factory=lambda: monotonic())
+    shown: float | None = None
+    bars: Any = None
+
+    # Whether somebody is being shown something: one thing at a time.
+    busy = False
+
+    @classmethod
+    def is_wanted(cls) -> bool:
+        """Say whether a person is looking, and nobody is telling one anything yet."""
+        if cls.busy or _is_worker() or sys.stderr is None:
+            return False
+        return sys.stderr.isatty() or _in_notebook()
+
+    def __post_init__(self) -> None:
+        type(self).busy = True
+        if sys.stderr.isatty() and find_spec("rich") is not None:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn
+            from rich.progress import TimeRemainingColumn as Remaining
+
+            many = TextColumn("{task.completed:,.0f}/{task.total:,.0f}", markup=False)
+            label = TextColumn("{task.description}", markup=False)
+            screen = Console(stderr=True)
+            columns = (label, BarColumn(), many, Remaining())
+            self.bars = Progress(*columns, console=screen, transient=True)
+
+    def open(self, label: str, total: int) -> Advance:
+        """Return what is told how many of a stage are done."""
+        task = None if self.bars is None else self.bars.add_task(label, total=total)
+
+        def advance(done: int) -> None:
+            if self.bars is not None:
+                self.bars.update(task, completed=done)
+            now = monotonic()
+            if now - (self.shown or self.began) < (BETWEEN if self.shown else PATIENCE):
+                return
+            self.shown = now
+            if self.bars is not None:
+                self.bars.start()  # once more is no harm
+            else:
+                sys.stderr.write(f"\r{label} {done:,} of {total:,}")
+                sys.stderr.flush()
+
+        return advance
+
+    def close(self) -> None:
+        """Leave the screen as it was, but for an end of a line of text."""
+        type(self).busy = False
+        if self.shown is not None and self.bars is not None:
+            self.bars.stop()
+        elif self.shown is not None:
+            sys.stderr.write("\n")
+
+
+def _is_worker() -> bool:
+    """Say whether another process started this one to work; it has the module then."""
+    module = sys.modules.get("multiprocessing.process")
+    return module is not None and module.parent_process() is not None
+
+
+def _in_notebook() -> bool:
+    """Say whether this runs in a kernel; IPython is there already if it does."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"

@@ -1,0 +1,389 @@
+"""Results on a screen, in a notebook, in a traceback: nobody's own number is there.
+
+Every party holds numbers that nobody else has and no sum comes to; what is shown of
+every public class is searched for them, however they are rounded. And names come from
+other parties: what could steer a terminal or a browser is shown, not obeyed.
+"""
+
+import inspect
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+
+import veilsum as vs
+from veilsum.agreement.consortium import Member
+from veilsum.agreement.study import Edition
+from veilsum.audit.literature import LiteratureTable, MechanismRow
+from veilsum.errors import is_seen
+from veilsum.net.receipt import Finding
+from veilsum.parties.consent import Part
+from veilsum.showing import Showing, Shown, places
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+PARTIES = ("a", "b", "c", "d", "e")
+# What each party holds, and nobody else.
+OWN = dict(
+    zip(PARTIES, (271828.25, 161803.5, 141421.75, 173205.125, 223606.5), strict=True)
+)
+SCRIPT = "<script>alert(1)</script>"
+ORDER = "red\x1b[31m\u202e"
+QUICK = {"driver": "vectorised", "seed": 1}
+OPEN = vs.Rules(
+    release_fraction=1.0, minimum_count=1, effective_count=1, site_terms=True
+)
+FREE = {"rules": OPEN, **QUICK}
+TIMES = [5.0, 10.0, 20.0, 41.0]
+
+
+@cache
+def tables():
+    """Five parties' rows; the first of each has the number of its own."""
+    made = {}
+    for k, party in enumerate(PARTIES):
+        drawn = np.random.default_rng(k)
+        x = drawn.integers(100_000, 300_000, 60) + 0.0
+        x[0] = OWN[party]
+        chance = drawn.random(60)
+        made[party] = {
+            "x": x,
+            "y": 2.0 * x + drawn.integers(-9999, 9999, 60),
+            "z": drawn.integers(0, 50, 60) + 0.0,
+            "ill": (chance < 0.4) * 1.0,
+            "arm": [SCRIPT if one < 0.5 else "usual" for one in drawn.random(60)],
+            "time": 1.0 + np.floor(40 * drawn.random(60)),
+        }
+    return made
+
+
+@cache
+def network():
+    names = [(SCRIPT, "b"), ("b", "c"), ("c", "d"), ("d", SCRIPT), (SCRIPT, ORDER)]
+    return vs.Topology.from_edges([*names, (ORDER, "c")])
+
+
+@cache
+def run():
+    return vs.solve(
+        [vs.Cost.squared_distance([one]) for one in OWN.values()],
+        vs.Topology.family("ring:5"),
+        domain=vs.Box(0, 1e6, dim=1),
+        sigma=1.0,
+        corrupted=["1"],
+        settings=vs.Settings(iterations=30),
+        seed=1,
+    )
+
+
+@cache
+def described(**more):
+    wish = {"columns": ["x", "y", "z"], "tables": [["arm"]]}
+    return vs.statistics(tables(), **wish, **more, **FREE)
+
+
+@cache
+def fitted():
+    return vs.fit("y ~ x + C(arm)", tables(), compare=True, **FREE)
+
+
+@cache
+def summed():
+    return vs.sum(OWN, what=f"{SCRIPT}{ORDER}", **QUICK)
+
+
+def site(demand):
+    one = np.array([1.0])
+    return vs.Site(np.array([demand]), one, one, 0.0 * one, 4e5 * one)
+
+
+def receipt():
+    digests = dict.fromkeys(("plan", "consortium", "consent", "result"), "00")
+    return vs.Receipt(
+        **digests,
+        run=SCRIPT,
+        party=ORDER,
+        certificate="",
+        parties=("a", SCRIPT),
+        lost=(ORDER,),
+        epochs=(0,),
+        confirmed=(SCRIPT,),
+        released=(SCRIPT, ORDER),
+        guarantee={},
+        started=SCRIPT,
+        finished=ORDER,
+        version="1",
+        signature="00",
+    )
+
+
+def consortium():
+    """An agreement whose names nobody has checked."""
+    members = [Member(one, SCRIPT, None) for one in network().parties]
+    return vs.Consortium(
+        run=SCRIPT,
+        title=f"{SCRIPT}{ORDER}",
+        members=tuple(members),
+        topology=network(),
+        masks=vs.Masks("uniform"),
+        rules=None,
+        schema=None,
+        questions=(),
+        written=b"",
+    )
+
+
+def evaluated(formula, **more):
+    return vs.evaluate(formula, tables(), **more, **FREE)
+
+
+# One of each public class, made of numbers and names that must not come through.
+MADE = {
+    "SumResult": summed,
+    "StatisticsResult": described,
+    "FitResult": fitted,
+    "SurvivalResult": lambda: vs.survival(
+        "Surv(time, ill) ~ C(arm)", tables(), times=TIMES, compare=True, **FREE
+    ),
+    "BinnedCoxResult": lambda: vs.cox(
+        "Surv(time, ill) ~ z", tables(), times=TIMES, strata="none", **FREE
+    ),
+    "CoxResult": lambda: vs.cox("Surv(time, ill) ~ z", tables(), **FREE),
+    "MixedResult": lambda: vs.mixed("y ~ z", tables(), **FREE),
+    "MetaResult": lambda: vs.meta("y ~ z", tables(), coefficient="z", **FREE),
+    "PooledResult": lambda: vs.meta_analysis(
+        {p: (v, 1e5 + v / 10) for p, v in OWN.items()},
+        effects=(0, 1e6),
+        errors=(1e4, 1e6),
+        few_digits=True,
+        **QUICK,
+    ),
+    "NumberEvaluation": lambda: evaluated(
+        "y ~ x + C(arm)", coefficients=dict.fromkeys(fitted().coefficients, 0.5)
+    ),
+    "ChanceEvaluation": lambda: evaluated(
+        "ill ~ z",
+        coefficients={"Intercept": 0.1, "z": 0.01},
+        family="logistic",
+        edges=[0.6],
+    ),
+    "FoldsEvaluation": lambda: evaluated(
+        "ill ~ z", family="logistic", folds=3, split=1
+    ),
+    "ConcordanceEvaluation": lambda: evaluated(
+        "Surv(time, ill) ~ z",
+        coefficients={"z": 0.01},
+        times=TIMES,
+        edges=[0.0, 0.3, 0.5],
+    ),
+    "Components": lambda: vs.principal_components(described()),
+    "Path": lambda: vs.elastic_net(described(), "y"),
+    "TwoStageFit": lambda: vs.two_stage(described(), "y", on=["x"], instruments=["z"]),
+    "QuadraticResult": lambda: vs.quadratic_program(
+        {p: ([[1.0]], [v]) for p, v in OWN.items()}, **QUICK
+    ),
+    "DispatchResult": lambda: vs.dispatch(
+        {p: site(v) for p, v in OWN.items()}, prices=(0.0, 1e6), **QUICK
+    ),
+    "PeriodsResult": lambda: vs.dispatch_periods(
+        {
+            p: vs.Fleet.of([v, v / 2], a=0.5, b=1, low=0, high=4e5, ramp=4e5)
+            for p, v in OWN.items()
+        },
+        prices=(0, 1e6),
+        periods=2,
+        **QUICK,
+    ),
+    "GradientFit": lambda: vs.fit_by_gradients(
+        {p: vs.Rows.of(np.ones((4, 1)), [v] * 4) for p, v in OWN.items()},
+        topology="complete:5",
+        law="gaussian",
+        sigma=1.0,
+        domain=vs.Box(0, 1e6, dim=1),
+        iterations=20,
+        seed=1,
+    ),
+    "Run": run,
+    "RunRecord": lambda: run().record(),
+    "View": lambda: run().view(["1"]),
+    "Transcript": lambda: run().transcript(["1"]),
+    "Guarantee": lambda: vs.guarantee(network(), sigma=1.0, corrupted=["c", SCRIPT]),
+    "Plans": lambda: vs.plan(graph=network(), tolerate=1, epsilon=0.1),
+    "NetworkPlan": lambda: vs.plan(graph=network(), tolerate=1, epsilon=0.1).best,
+    "Diagnosis": lambda: vs.examine(network(), tolerate=2),
+    "Allocation": lambda: vs.allocate_noise(network()),
+    "Leakage": lambda: vs.Leakage(0.25),
+    "Executions": lambda: vs.simulate(
+        vs.Topology.family("ring:5"),
+        [*OWN.values()],
+        sigma=1.0,
+        executions=7,
+        stream=np.random.default_rng(1),
+    ),
+    "Sweep": lambda: vs.sweep(
+        [vs.Cost.squared_distance([one]) for one in OWN.values()],
+        graphs={SCRIPT: vs.Topology.family("ring:5")},
+        domain=vs.Box(0, 1e6, dim=1),
+        sigmas=[1.0],
+        settings=vs.Settings(iterations=30),
+    ),
+    "Topology": network,
+    "Consortium": lambda: consortium(),
+    "AgreedStudy": lambda: vs.AgreedStudy(
+        run=SCRIPT,
+        title=ORDER,
+        organiser=SCRIPT,
+        questions={SCRIPT: consortium()},
+        editions=(Edition(questions=1, digest="00"),),
+        written=b"",
+    ),
+    "JoinedStudy": lambda: vs.JoinedStudy(
+        status=vs.StudyStatus(
+            run=SCRIPT,
+            study="00",
+            title=ORDER,
+            party="a",
+            questions=({"name": SCRIPT, "run": ORDER},),
+        ),
+        answers={SCRIPT: MADE["Joined"]()},
+    ),
+    "Receipt": receipt,
+    "Verdict": lambda: vs.Verdict((Finding(SCRIPT, False, ORDER),), ((ORDER, SCRIPT),)),
+    "Joined": lambda: vs.Joined(
+        result=summed(),
+        receipt=receipt(),
+        evidence=(),
+        seal=str(OWN["a"]).encode(),
+        signed_by=(SCRIPT, ORDER),
+        was_over=False,
+    ),
+    "Consent": lambda: vs.Consent(
+        shared=(Part(SCRIPT, (ORDER, "- an item")), Part("WHAT", (SCRIPT,))),
+        facts={"run": SCRIPT},
+        own=(Part("ABOUT YOU", (f"one row has {OWN['a']}",)),),
+    ),
+    "Evidence": lambda: vs.Evidence(
+        run=SCRIPT,
+        plan="00",
+        consortium="00",
+        party=ORDER,
+        certificate="",
+        width=8,
+        records=tuple(map(str, OWN.values())),
+    ),
+}
+# Beside them: what is no public name, and what is a party's own.
+FURTHER = {
+    "Grouped": lambda: (
+        vs.statistics(
+            tables(),
+            columns=["x"],
+            by="arm",
+            quantiles={"x": [0.5]},
+            histograms={"x": [150_000, 200_000, 250_000]},
+            **FREE,
+        ).groups
+    ),
+    "Trace": lambda: run().trace,
+    "TestOfFit": lambda: fitted().wald_test("x = 2"),
+    "Tested": lambda: fitted().t_test("x = 2"),
+    "MarginalMeans": lambda: fitted().marginal_means("C(arm)"),
+    "LiteratureTable": lambda: LiteratureTable(
+        0.25,
+        10,
+        1,
+        3.0,
+        (
+            MechanismRow(
+                mechanism="a mechanism",
+                releases="all of it",
+                noise="none",
+                divergence=0.25,
+                divergence_if_sum_moves=0.5,
+                promised=0.6,
+                measured=0.6,
+                low=0.5,
+                high=0.7,
+                error=0.1,
+            ),
+        ),
+    ),
+}
+HELD = {
+    "Rows": lambda: vs.Rows.of([[1.0, OWN["a"]]], [OWN["b"]]),
+    "Cost": lambda: vs.Cost.squared_distance([OWN["a"]]),
+    "Site": lambda: site(OWN["a"]),
+}
+TAGS = {
+    *("p", "div", "table", "thead", "tbody", "tr", "th", "td", "strong", "br"),
+    *("details", "summary", "ul", "li", "pre"),
+}
+
+
+def leaks(text):
+    """Whose numbers a text has, however they are rounded."""
+    plain = text.replace(",", "").replace("_", "")
+    ways = ("{:g}", "{:.0f}", "{:.5g}", "{:.4e}", "{:.3e}", "{!r}")
+    return [
+        party
+        for party, own in OWN.items()
+        if any(way.format(own) in plain for way in ways)
+    ]
+
+
+def test_a_number_that_is_there_would_be_found():
+    class Leaky(Shown):
+        def showing(self):
+            return Showing(f"The largest is {OWN['a']:.5g}")
+
+    assert leaks(repr(Leaky())) == ["a"]
+    # What its owner asks for is there, and is what the others are searched for.
+    assert leaks(vs.Consent.text(MADE["Consent"]())) == ["a"]
+
+
+def test_every_public_class_that_shows_itself_is_looked_at():
+    public = {n: getattr(vs, n) for n in vs.__all__}
+    named = {
+        name
+        for name, one in public.items()
+        if inspect.isclass(one) and issubclass(one, Shown)
+    }
+    assert named == {*MADE}
+
+
+def kinds(base=Shown):
+    for one in base.__subclasses__():
+        if one.__module__.startswith("veilsum."):
+            yield one
+        yield from kinds(one)
+
+
+def test_nothing_that_shows_itself_prints_in_another_way():
+    """A dataclass makes a `__repr__` of its own, with every field, if it is let."""
+    found = {*kinds()}
+    assert len(found) > 40
+    for name in ("__repr__", "__str__", "_repr_html_", "plot"):
+        assert {
+            one for one in found if getattr(one, name) is not getattr(Shown, name)
+        } == set()
+
+
+@pytest.mark.parametrize("name", [*MADE, *FURTHER])
+def test_no_party_s_number_is_shown_and_no_name_is_obeyed(name):
+    one = (MADE | FURTHER)[name]()
+    html = one._repr_html_()
+    for text in (repr(one), str(one), html):
+        assert leaks(text) == []
+        assert all(map(is_seen, text.split("\n")))
+    assert {*re.findall(r"<\s*/?\s*(\w+)", html)} <= TAGS
+    assert not re.search(r"(src|href|on\w+)\s*=|url\(|https?:", html.replace("&", ""))
+    assert max(map(places, repr(one).split("\n"))) <= 80
+    assert max(map(places, str(one).split("\n"))) <= 80
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_what_a_party_holds_does_not_print(name):
+    one = HELD[name]()
+    assert leaks(repr(one)) == leaks(f"{one}") == []
+    assert "private" in repr(one)

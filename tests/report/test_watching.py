@@ -1,0 +1,167 @@
+"""Who waits is told how far it is: after two seconds, on a screen, and once."""
+
+import io
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import veilsum as vs
+from veilsum import watching
+from veilsum.errors import InvalidInputError
+from veilsum.watching import silent, staged, watched
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds that pass as often as somebody looks."""
+    seconds = SimpleNamespace(now=0.0, step=0.125)
+
+    def look():
+        seconds.now += seconds.step
+        return seconds.now
+
+    monkeypatch.setattr(watching, "monotonic", look)
+    return seconds
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """A kernel, as far as this package looks."""
+    shell = type("ZMQInteractiveShell", (), {})()
+    module = SimpleNamespace(get_ipython=lambda: shell)
+    monkeypatch.setitem(sys.modules, "IPython", module)
+
+
+def steps(count, progress=None):
+    with watched(progress) as opening:
+        advance = (opening or silent)("rows", count)
+        for done in range(count):
+            advance(done + 1)
+    return opening is not None
+
+
+def test_nothing_is_shown_where_nobody_looks(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert not steps(100)
+    assert sys.stderr.getvalue() == ""
+
+
+@pytest.mark.usefixtures("notebook")
+def test_a_notebook_has_a_line_after_two_seconds(clock, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert steps(10)
+    assert sys.stderr.getvalue() == ""
+    clock.step = 1.0
+    assert steps(5)
+    lines = sys.stderr.getvalue().split("\r")
+    assert lines == ["", *(f"rows {k} of 5" for k in (2, 3, 4)), "rows 5 of 5\n"]
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_terminal_has_a_bar_after_two_seconds_and_is_left_as_it_was(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert steps(10)
+    assert sys.stderr.getvalue() == ""
+    assert steps(60)
+    assert "rows" in sys.stderr.getvalue()
+    assert not watching._Bars.busy
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_terminal_without_rich_has_a_line(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(watching, "find_spec", lambda _: None)
+    assert steps(60)
+    assert sys.stderr.getvalue().startswith("\rrows ")
+
+
+def test_work_inside_watched_work_says_nothing(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with watched():
+        assert not steps(3)
+    assert steps(3)
+    with pytest.raises(ZeroDivisionError), watched():
+        raise ZeroDivisionError
+    assert steps(3)
+
+
+def test_false_says_nothing_and_a_worker_neither(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert not steps(3, progress=False)
+    monkeypatch.setattr("multiprocessing.process.parent_process", lambda: "somebody")
+    assert not steps(3)
+
+
+@pytest.mark.parametrize("wrong", [True, 0, "bar", 3])
+def test_what_is_no_progress_is_refused(wrong):
+    with pytest.raises(InvalidInputError, match="progress is None for a bar"):
+        vs.worst_case(
+            vs.Topology.family("ring:4"), sigma=1.0, tolerate=1, progress=wrong
+        )
+
+
+def test_a_stage_opens_when_its_total_is_known():
+    told = []
+    with watched(lambda *one: told.append(one)) as opening:
+        report = staged(opening, "rows")
+        report(1, 9)
+        report(2, 9)
+    assert told == [(1, 9), (2, 9)]
+    assert staged(None, "rows") is None
+
+
+def costs():
+    return [vs.Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0, 3.0)]
+
+
+def sums(progress):
+    data = {one: [1.0, 2.0] for one in "abcd"}
+    vs.sum(data, seed=1, progress=progress)
+
+
+def runs(progress):
+    vs.solve(
+        costs(),
+        vs.Topology.family("ring:4"),
+        domain=vs.Box(-9, 9, dim=1),
+        sigma=1.0,
+        settings=vs.Settings(iterations=40),
+        progress=progress,
+    )
+
+
+def executions(progress):
+    vs.simulate(
+        vs.Topology.family("ring:4"),
+        [1, 2, 3, 4],
+        sigma=1.0,
+        executions=9000,
+        stream=np.random.default_rng(1),
+        progress=progress,
+    )
+
+
+def plans(progress):
+    vs.plan(8, tolerate=1, epsilon=0.1, degree=4, progress=progress)
+
+
+def worst(progress):
+    graph = vs.Topology.family("regular:24:6:seed=1")
+    vs.worst_case(graph, sigma=1.0, tolerate=3, progress=progress)
+
+
+@pytest.mark.parametrize("work", [sums, runs, executions, plans, worst])
+def test_a_program_is_told_of_everything_that_can_take_long(work):
+    told = []
+    work(lambda done, total: told.append((done, total)))
+    assert told
+    assert all(0 <= done <= total for done, total in told)
+    work(False)
+    work(None)
