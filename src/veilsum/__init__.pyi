@@ -69,6 +69,9 @@ from .errors import (
     MissingExtraError as MissingExtraError,
 )
 from .errors import (
+    NotReadyError as NotReadyError,
+)
+from .errors import (
     NumericalError as NumericalError,
 )
 from .errors import (

@@ -9,6 +9,7 @@
     │   ├── InvalidGraphError      the network itself
     │   ├── InvalidPairError       two alternatives that Definition 2 does not compare
     │   ├── InvalidScenarioError   a scenario file: a key, a type, a value
+    │   ├── NotReadyError          this computer: an address in use, a token missing
     │   ├── OutputError            a place that cannot be written
     │   ├── RangeError             a private value beyond the range declared for it
     │   └── SchemaError            a party's table that is not what was agreed
@@ -118,6 +119,10 @@ class InvalidPairError(InvalidInputError):
 
 class InvalidScenarioError(InvalidInputError):
     """A scenario holds a key or a value that means nothing here."""
+
+
+class NotReadyError(InvalidInputError):
+    """This computer is in the way, and not what is asked: mend it, and try again."""
 
 
 class OutputError(InvalidInputError):

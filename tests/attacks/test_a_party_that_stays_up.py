@@ -20,7 +20,6 @@ from parties.test_taking_part import taken_address
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
 from veilsum.parties import serving as module
-from veilsum.parties.run_status import read_status
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes", "_quiet")
 
@@ -146,12 +145,9 @@ def test_a_person_s_word_ends_what_began_under_the_same_name(house):
     running.thread.join()
     try:
         house.serving.look()
-        meant = house.serving._running[house.run]
-        assert meant.digest == house.company.consortium.digest != running.digest
-        while read_status(house.home.status(house.run)).file == str(first):
-            meant.thread.join(0.01)
-            assert meant.thread.is_alive()
-        wait_until(house, "greeting")
+        wait_until(house, "greeting", file=house.file.name)
+        (status,) = house.serving.statuses()
+        assert status.file == str(house.file) != str(first)
     finally:
         house.serving.stop()
 

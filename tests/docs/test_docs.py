@@ -12,6 +12,7 @@ import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from markdown.extensions.toc import slugify, unique
 
 import veilsum as vs
 from veilsum import errors
@@ -120,6 +121,21 @@ def test_every_relative_link_leads_to_a_file(page):
     paths = [t.partition("#")[0] for t in targets if not t.startswith(ELSEWHERE)]
     missing = [path for path in paths if not (page.parent / path).is_file()]
     assert not missing
+    for path, _, anchor in (one.partition("#") for one in targets):
+        if anchor and (not path or path.endswith(".md")):
+            there = (page.parent / path) if path else page
+            assert anchor in anchors_of(there), f"{path}#{anchor}"
+
+
+def anchors_of(page):
+    """Return what headings of a page are called in addresses."""
+    used = set()
+    for title in re.findall(
+        r"^#+ (.+)$", FENCE.sub("", page.read_text("utf-8")), flags=re.MULTILINE
+    ):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).replace("`", "")
+        unique(slugify(plain, "-"), used)
+    return used
 
 
 # The command line

@@ -233,7 +233,7 @@ def test_one_changed_number_is_another_transcript():
 
 def test_it_is_a_secret():
     found = methods().transcript(["a"])
-    assert repr(found) == "<Transcript: private>"
+    assert repr(found) == "Transcript of a: private; 1 epoch"
     assert repr(found.rounds[0]) == "<Exchange: private>"
     for leak in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(SecretError):

@@ -57,6 +57,32 @@ def test_frames_arrive_in_order_both_ways(village):
     patiently(main())
 
 
+def test_frames_of_one_turn_are_written_at_once_and_before_the_end(village):
+    frames = [b"a%d" % number for number in range(20)]
+
+    async def main():
+        async with village.stations() as (a, b):
+            await all_connected([a, b])
+            link, writes = others(a)["b"].link, []
+            transport, write = (
+                link.connection.transport,
+                link.connection.transport.write,
+            )
+            transport.write = lambda data: (writes.append(len(data)), write(data))
+            for frame in frames:
+                a.send("b", frame)
+            assert not writes
+            assert link.pending >= sum(map(len, frames))  # it counts as waiting
+            await until(lambda: len(b.heard) == 20)
+            assert len(writes) == 1
+            a.send("b", b"last")
+            await link.close(Close.GOING, "over")
+            await until(lambda: len(b.heard) == 21)
+            assert [frame for _, frame in b.heard] == [*frames, b"last"]
+
+    patiently(main())
+
+
 def test_frames_of_all_sizes_arrive_whole(village):
     frames = [bytes([size % 251]) * size for size in (0, 1, 125, 126, 65_535, 1 << 20)]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from websockets.frames import Frame, Opcode
 
 from idle_clock import patiently
 from net.relays import TOKEN, asked, deployment, relay_at, request
@@ -35,7 +36,7 @@ from veilsum.net.passes import (
     read_token,
     token_digest,
 )
-from veilsum.net.relay import RelayLimits
+from veilsum.net.relay import RelayLimits, framed
 
 # The end that need not call does not wait for long.
 PROMPT = replace(QUICK, fallback=0.3)
@@ -47,6 +48,12 @@ def link(station, name):
 
 
 # Ways
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 65535, 65536, 100_000])
+def test_a_frame_that_is_passed_on_is_as_websockets_writes_it(size):
+    data = os.urandom(size)
+    assert framed(data) == Frame(Opcode.BINARY, data).serialize(mask=False)
 
 
 def test_two_parties_without_addresses_meet_at_a_relay(tmp_path):

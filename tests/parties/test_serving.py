@@ -237,10 +237,16 @@ def test_a_served_party_and_three_others_come_to_one_answer(house):
     assert [(one.party, one.state) for one in here] == [(n, "done") for n in "abcd"]
 
 
-def wait_until(house, phase):
+def wait_until(house, phase, file=""):
+    """Wait for a phase of the run; of a file that took another's place, if named."""
     path = house.home.status(house.run)
     run = house.serving._running[house.run]
-    while not path.exists() or read_status(path).phase != phase:
+
+    def there():
+        status = read_status(path) if path.exists() else None
+        return status and status.phase == phase and status.file.endswith(file)
+
+    while not there():
         run.thread.join(0.01)
         assert run.thread.is_alive()
 

@@ -187,8 +187,8 @@ def test_a_coalition_stores_its_own_coefficients():
 def test_a_view_prints_whose_it_is_and_nothing_it_holds():
     ring = Topology.family("ring:4")
     run = run_of(ring, np.full((4, 1), 31415.5))
-    assert repr(observe(*run, corrupted=["2", "0"])) == "<View of 0, 2>"
-    assert repr(observe(*run, corrupted=[])) == "<View of nobody>"
+    assert repr(observe(*run, corrupted=["2", "0"])).startswith("View of 0, 2: private")
+    assert repr(observe(*run, corrupted=[])).startswith("View of nobody: private")
 
 
 def test_a_coalition_that_does_not_exist_is_refused():

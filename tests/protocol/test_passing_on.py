@@ -13,7 +13,8 @@ from veilsum.numbers.masking import ShareStreams
 from veilsum.protocol.effects import Send
 from veilsum.protocol.epoch import Neighbourhood
 from veilsum.protocol.machine import Machine
-from veilsum.protocol.messages import Join, Record
+from veilsum.protocol.messages import Join, Record, Status
+from veilsum.protocol.phases import GREETING
 from veilsum.protocol.plan import Plan, Policy
 from veilsum.protocol.work import SumWork
 
@@ -88,21 +89,47 @@ def test_a_record_goes_away_from_its_author_and_around_what_is_broken():
     assert triangle.served("2", "0") == {"0", "2"}  # 3 may lack it too
 
 
-def test_a_join_that_is_left_to_others_is_given_after_a_resend():
-    """2 never says a word to 0 itself: 1 tells 0 of it, though not at once."""
+def three_machines():
+    """Return the codec of three parties that are all linked, and a machine of each."""
     world = a_world("complete:3")
-    plan, codec = world.plan, world.plan.codec
-    keys = identities(plan.parties, 0)
-    machines = {
+    keys = identities(world.plan.parties, 0)
+    return world.plan.codec, {
         name: Machine(
-            plan,
+            world.plan,
             name,
             keys=keys(name, 1),
             streams=world.streams,
             work=world.works[name],
         )
-        for name in plan.parties
+        for name in world.plan.parties
     }
+
+
+def test_who_brings_something_is_not_asked_at_the_next_resend():
+    codec, machines = three_machines()
+    waiting = [(name, e) for name, one in machines.items() for e in one.start()]
+    while waiting:  # all meet; but what 2 has to say to 0, beside its own Join, is lost
+        sender, effect = waiting.pop(0)
+        if not isinstance(effect, Send):
+            continue
+        joins = isinstance(codec.decode(effect.frame), Join)
+        if (sender, effect.to) != ("2", "0") or joins:
+            found = machines[effect.to].receive(sender, effect.frame)
+            waiting += [(effect.to, one) for one in found]
+
+    def asked():
+        sent = [e for e in machines["0"].expire("resend") if isinstance(e, Send)]
+        return [e.to for e in sent if isinstance(codec.decode(e.frame), Status)]
+
+    assert machines["0"].phase == GREETING
+    # 1 has brought Joins; so has 2, but never an echo.
+    assert asked() == ["2"]
+    assert asked() == ["1", "2"]  # nobody has brought anything since
+
+
+def test_a_join_that_is_left_to_others_is_given_after_a_resend():
+    """2 never says a word to 0 itself: 1 tells 0 of it, though not at once."""
+    codec, machines = three_machines()
     first = {name: one.start() for name, one in machines.items()}
 
     def told(sender, to, effects):

@@ -133,7 +133,7 @@ def test_without_sums_the_numbers_of_the_file_are_shown_as_such(out):
     (out / "sums.json").unlink()
     said = words(report(out))
     assert "these are numbers of result.json as they stand" in said
-    assert "These are the numbers that were signed:" in said
+    assert "status private" in said
 
 
 def test_who_was_lost_is_said(tmp_path):
@@ -145,7 +145,8 @@ def test_who_was_lost_is_said(tmp_path):
     said = words(found)
     assert "lost on the way dee" in said
     assert "Rings: dee, lost on the way." in said
-    assert re.search("dee lost not here", said)
+    assert "dee lost not here" in said
+    assert "WEAKER THAN USUAL: minimum_honest = 2" in said
 
 
 def test_without_figures_there_is_a_report_all_the_same(ran, monkeypatch):
@@ -226,6 +227,20 @@ def test_an_audit_of_another_file_or_none_at_all_is_left_out(out):
         record["audit"] = odd
         path.write_text(json.dumps(record, indent=2) + "\n")
         assert "is not as veilsum audit writes it" in words(report(out))
+
+
+@pytest.mark.slow
+def test_real_audits_of_a_study_are_shown_with_their_questions(study, tmp_path):
+    home = shutil.copytree(study.folder / "bob", tmp_path / "bob")
+    asked = ["audit", home / "consortium.toml", "--depth", "quick"]
+    asked += ["--executions", 300, "--out", home / "out"]
+    assert CliRunner().invoke(app, [*map(str, asked)]).exit_code == 0
+    said = words(report(home / "out"))
+    assert said.count("How often attacks may succeed, and did") == len(QUESTIONS)
+    shutil.copy(home / "out" / "who" / "audit.json", home / "out" / "dose")
+    said = words(report(home / "out"))
+    assert said.count("How often attacks may succeed, and did") == 1
+    assert said.count("is about another file") == 1
 
 
 @pytest.mark.slow

@@ -102,6 +102,30 @@ class Outcome:
         """Return it as JSON has it."""
         return {**asdict(self), "coalition": list(self.coalition), "rate": self.rate}
 
+    def row(self, alarms: float = FALSE_ALARMS) -> tuple[str, ...]:
+        """Return a line of the table of attacks; see `COLUMNS`."""
+        low, high = self.interval(alarms)
+        return (
+            self.attack,
+            ", ".join(self.coalition) or "anybody",
+            _percent(self.promised),
+            f"{_percent(self.rate)}{' !' if self.exceeds(alarms) else ''}",
+            f"{_percent(low)} to {_percent(high)}",
+            _percent(self.findable(alarms)),
+        )
+
+
+# What people read of an attack.
+COLUMNS = ("attack", "by", "promised", "measured", "interval", "would find")
+
+
+def _percent(chance: float | None) -> str:
+    if chance is None:
+        return "nothing"
+    if 0.0 < chance < 5e-5:
+        return "<0.01%"
+    return f"{100 * chance:.3g}%" if chance in {0.0, 1.0} else f"{100 * chance:.2f}%"
+
 
 def clopper_pearson(
     successes: int, trials: int, alarms: float = FALSE_ALARMS

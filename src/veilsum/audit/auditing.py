@@ -46,6 +46,7 @@ from veilsum.audit import (
     weak_randomness,
 )
 from veilsum.audit.attack import (
+    COLUMNS,
     FALSE_ALARMS,
     Outcome,
     Player,
@@ -78,6 +79,7 @@ from veilsum.privacy.conversions import divergence_for_success, gaussian_mu
 from veilsum.privacy.transcript import Transcript
 from veilsum.privacy.worst_case import MOST_WORK, worst_mu2
 from veilsum.scale import map_pieces, seed_of
+from veilsum.showing import MOST_ROWS, Block, Showing, Shown, Table
 
 Depth = Literal["quick", "standard", "deep"]
 # A finding that is this much rarer than what chance may find needs no second look.
@@ -378,8 +380,8 @@ class TradeOff:
         }
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Audit:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Audit(Shown):
     """What an audit found.
 
     Attributes:
@@ -500,6 +502,30 @@ class Audit:
         return (
             f"A divergence {ratio:.3g} times what is promised, or more, would "
             "have been found with 90% probability."
+        )
+
+    def showing(self) -> Showing:
+        """Return the verdict, the attacks, and whether the controls hold."""
+        ordered = sorted(self.outcomes, key=lambda one: not one.exceeds(self.alarms))
+        rows = [one.row(self.alarms) for one in ordered[:MOST_ROWS]]
+        blocks: list[Block] = [*self.allowed, Table(COLUMNS, rows, align="<<>>><")]
+        if len(ordered) > MOST_ROWS:
+            blocks.append(f"and {len(ordered) - MOST_ROWS:,} more in audit.json")
+        # Where nothing is told at any distance, there is none to name.
+        told = any(curve.promised > 0.5 for curve in self.curves)
+        at = f" at distance {self.distance:.4g}" if told else ""
+        blocks.append(
+            f"{self.executions:,} executions{at}; all statements together are wrong at "
+            f"most 5% of the time. {self.power}"
+        )
+        marks = {True: "as it must be", False: "NOT as it must be"}
+        controls = [(one.name, one.found, marks[one.holds]) for one in self.controls]
+        if controls:
+            blocks.append(Table(("control", "found", ""), controls, align="<><"))
+        return Showing(
+            self.verdict,
+            [*blocks, *self.said, *self.clock],
+            {"Not played": self.skipped},
         )
 
     def to_dict(self) -> dict[str, Any]:

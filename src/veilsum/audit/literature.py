@@ -62,6 +62,7 @@ from veilsum.privacy.divergence import kl_divergence
 from veilsum.privacy.guarantee import proof_of
 from veilsum.privacy.lattice import lattice_divergence, lattice_success
 from veilsum.privacy.view import touching
+from veilsum.showing import Both, Showing, Shown, Table
 
 GRAPH, DIM, CORRUPTED, MOVED = "hypercube:4", 10, ("0", "5"), ("3", "12")
 # Coefficients are whole numbers of 2^-10 and integer masks have room for all of them,
@@ -832,8 +833,8 @@ class MechanismRow:
         return not isfinite(self.divergence_if_sum_moves)
 
 
-@dataclass(frozen=True, eq=False)
-class LiteratureTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class LiteratureTable(Shown):
     """All mechanisms at one divergence.
 
     Attributes:
@@ -864,7 +865,25 @@ class LiteratureTable:
             "rows": plain,
         }
 
-    def __str__(self) -> str:
+    def showing(self) -> Showing:
+        """Return the table, and what each mechanism releases."""
+        heads = (
+            *("mechanism", "noise", "releases", "KL of view", "if sum moves"),
+            *("attacker at most", "measured", "error"),
+        )
+        rows = [
+            (
+                *(one.mechanism, one.noise, one.releases, one.divergence),
+                *(one.divergence_if_sum_moves, one.promised, one.measured, one.error),
+            )
+            for one in self.rows
+        ]
+        text = self._text()
+        note = text[text.rindex("\n\n") :].strip()
+        html = Showing("", [Table(heads, rows, align="<<<>>>>>"), note]).html()
+        return Showing("", [Both(text, html)])
+
+    def _text(self) -> str:
         lines = [
             f"{'':<19} {'':<17} {'KL of':>6} {'if sum':>7} {'attacker right':>20}",
             f"{'mechanism':<19} {'noise':<17} {'view':>6} {'moves':>7} "

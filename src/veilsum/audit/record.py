@@ -23,6 +23,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.contents import contents
 from veilsum.files.output import as_json
 from veilsum.net.identity import Identity, certificate_name, fingerprint, public_key
+from veilsum.showing import Showing, Shown, counted
 
 if TYPE_CHECKING:
     from veilsum.audit.attack import Scene
@@ -74,8 +75,8 @@ SHOWN = reprlib.Repr()
 SHOWN.maxstring = SHOWN.maxother = SHOWN.maxlong = 200
 
 
-@dataclass(frozen=True)
-class AuditRecord:
+@dataclass(frozen=True, repr=False)
+class AuditRecord(Shown):
     """One audit as JSON has it, signed or not."""
 
     content: Mapping[str, Any]
@@ -121,6 +122,21 @@ class AuditRecord:
                 "audit": audit.to_dict(),
                 "clock": list(audit.clock),
             }
+        )
+
+    def showing(self) -> Showing:
+        """Return the verdict that it has; what a file says is not believed by that."""
+        found, agreed = self.content["audit"], self.content["agreed"]
+        signed = self.content.get("party")
+        return Showing(
+            str(found["verdict"]),
+            [
+                f"Record of an audit of {counted(len(agreed['parties']), 'party')} "
+                f"under {agreed['law']} masks: {found['executions']} executions, "
+                f"{counted(len(found['outcomes']), 'attack')}, seed {found['seed']}; "
+                f"{'not signed' if signed is None else f'signed by {signed}'}"
+            ],
+            {"What it says of itself": [f"agreed on: {agreed['file']}"]},
         )
 
     @property

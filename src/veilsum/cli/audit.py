@@ -7,26 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.markup import escape
 
 from veilsum.cli.output import (
-    console,
     json_option,
     print_json,
     progress_bar,
     say,
     seed_option,
-    table,
 )
 
 if TYPE_CHECKING:
-    from veilsum.audit.attack import Outcome
     from veilsum.audit.auditing import Audit
     from veilsum.audit.record import AuditRecord
 
-COLUMNS = ("attack", "by", "promised", "measured", "interval", "would find")
-# More lines than these nobody reads; the rest is in the JSON.
-MOST_LINES = 40
 # Of each mechanism of the literature, under A and as many under B, by depth.
 RUNS = {"quick": 200, "standard": 1000, "deep": 4000}
 
@@ -193,7 +186,7 @@ def command(
                 files |= _drawn("audit", lambda: audit_figure(found))  # noqa: B023
             write_files(prepare_folder(folder / name), files)
         if not as_json:
-            _print(found)
+            click.echo(str(found))
         if before is not None:
             _compare(before, record, members, here)
         records[name], worst = record.content, max(worst, found.exit_code)
@@ -364,55 +357,3 @@ def _compare(
             say("fewer executions are in it than were asked for: was it stopped?")
     if difference is not None or not good:
         click.get_current_context().exit(1)
-
-
-def _print(found: Audit) -> None:
-    screen = console()
-    screen.print(f"{escape(found.verdict)}\n")
-    for line in found.allowed:
-        screen.print(f"{escape(line)}\n")
-    shown = sorted(found.outcomes, key=lambda one: not one.exceeds(found.alarms))
-    rows = [_row(one, found.alarms) for one in shown[:MOST_LINES]]
-    screen.print(table(COLUMNS, rows))
-    if len(shown) > MOST_LINES:
-        screen.print(f"and {len(shown) - MOST_LINES:,} more in audit.json")
-    # Where nothing is told at any distance, there is none to name.
-    told = any(curve.promised > 0.5 for curve in found.curves)
-    at = f" at distance {found.distance:.4g}" if told else ""
-    screen.print(
-        f"\n{found.executions:,} executions{at}; all "
-        f"statements together are wrong at most 5% of the time. {escape(found.power)}\n"
-    )
-    marks = {True: "as it must be", False: "NOT as it must be"}
-    screen.print(
-        table(
-            ("control", "found", ""),
-            [(one.name, one.found, marks[one.holds]) for one in found.controls],
-        )
-    )
-    for line in (
-        *found.said,
-        *found.clock,
-        *(f"not played: {one}" for one in found.skipped),
-    ):
-        screen.print(escape(line))
-
-
-def _row(one: Outcome, alarms: float) -> tuple[str, ...]:
-    low, high = one.interval(alarms)
-    return (
-        one.attack,
-        ", ".join(one.coalition) or "anybody",
-        _percent(one.promised),
-        f"{_percent(one.rate)}{' !' if one.exceeds(alarms) else ''}",
-        f"{_percent(low)} to {_percent(high)}",
-        _percent(one.findable(alarms)),
-    )
-
-
-def _percent(chance: float | None) -> str:
-    if chance is None:
-        return "nothing"
-    if 0.0 < chance < 5e-5:
-        return "<0.01%"
-    return f"{100 * chance:.3g}%" if chance in {0.0, 1.0} else f"{100 * chance:.2f}%"

@@ -62,7 +62,7 @@ def command(
       veilsum check plan.toml --data ward7.csv
       veilsum check consortium.toml --data ward7.csv --ledger hospital-3.ledger
     """
-    from veilsum.agreement.study import AgreedStudy, runs_of
+    from veilsum.agreement.study import runs_of
     from veilsum.parties.own_rules import own_rules_in
     from veilsum.parties.study_page import page_of
 
@@ -72,13 +72,8 @@ def command(
     consortium = runs_of(agreed)[0]
     name = consortium.member(party or consortium.members[0].name).name
     files = {"data": data, "cost": cost}
-    given = (rules, name, files, ledger_file, taken(how))
-    parts, good = (
-        _study_at_home(agreed, *given)
-        if isinstance(agreed, AgreedStudy)
-        else at_home(agreed, page, *given)
-    )
-    page = replace(page, own=parts)
+    parts, refused = at_home(agreed, page, rules, name, files, ledger_file, taken(how))
+    page, good = replace(page, own=parts), not refused
     if as_json:
         looked = any(files.values())  # what was not looked at is neither
         print_json({**page.to_dict(), "good": good if looked or not good else None})
@@ -114,6 +109,17 @@ def _read(plan: Path) -> tuple[Consortium | AgreedStudy, bool]:
     return (read_study_plan if is_study(table) else read_plan)(plan), False
 
 
+def at_home(
+    agreed: Consortium | AgreedStudy, page: Consent, *given: Any
+) -> tuple[tuple[Part, ...], int]:
+    """Return the owner's half of the page, and how many questions are refused."""
+    from veilsum.agreement.study import AgreedStudy
+
+    if isinstance(agreed, AgreedStudy):
+        return _study_at_home(agreed, *given)
+    return _run_at_home(agreed, page, *given)
+
+
 def _study_at_home(
     study: AgreedStudy,
     own: OwnRules,
@@ -121,8 +127,8 @@ def _study_at_home(
     files: dict[str, Path | None],
     ledger_file: Path | None,
     how: dict[str, Any],
-) -> tuple[tuple[Part, ...], bool]:
-    """Return the same about all questions of a study: each, and all together."""
+) -> tuple[tuple[Part, ...], int]:
+    """Return the same about all questions of a study, each and all together."""
     from tempfile import TemporaryDirectory
 
     from veilsum.errors import InvalidInputError
@@ -141,7 +147,7 @@ def _study_at_home(
     if not any(files.values()):
         told = [f"- {name}: REFUSED: {why}" for name, why in ruled.items()]
         verdict = Part("YOUR OWN RULES SAY", tuple(told or ["nothing is refused"]))
-        return (mine, verdict), not ruled
+        return (mine, verdict), len(ruled)
     part = own_part(study.first, data=files["data"], cost=files["cost"], **how)
     assert isinstance(part, OwnTable)
     # Without a ledger of one's own, as if nothing had been asked before.
@@ -156,14 +162,14 @@ def _study_at_home(
                 home = looked_at(
                     study, part, party, ledger, asked=[*study.questions], refused=ruled
                 )
-                lines, good = home.lines, not home.refused
+                lines, refused = home.lines, len(home.refused)
             except InvalidInputError as error:
-                lines, good = (f"- REFUSED: {error}",), False
+                lines, refused = (f"- REFUSED: {error}",), len(study.questions)
     words = Part("YOUR DATA", (part.words,))
-    return (words, Part("YOUR CHECKS", lines), mine), good
+    return (words, Part("YOUR CHECKS", lines), mine), refused
 
 
-def at_home(
+def _run_at_home(
     consortium: Consortium,
     page: Consent,
     own: OwnRules,
@@ -171,8 +177,8 @@ def at_home(
     files: dict[str, Path | None],
     ledger_file: Path | None,
     how: dict[str, Any],
-) -> tuple[tuple[Part, ...], bool]:
-    """Return the owner's half of the page, and whether nothing refuses."""
+) -> tuple[tuple[Part, ...], int]:
+    """Return the same about one run."""
     from contextlib import ExitStack
 
     from veilsum.files.ledger import open_ledger
@@ -186,7 +192,7 @@ def at_home(
     told += [f"not with --yes: {why}" for why in asked if why not in refused]
     verdict = Part("YOUR OWN RULES SAY", tuple(told or ["nothing is refused"]))
     if not any(files.values()):
-        return (Part("YOUR OWN RULES", own.lines), verdict), not refused
+        return (Part("YOUR OWN RULES", own.lines), verdict), int(bool(refused))
     given: dict[str, Any] = {**files, **how}
     part = own_part(consortium, **given)
     with ExitStack() as stack:
@@ -196,4 +202,4 @@ def at_home(
         found = tried(part, party, ledger)
         most = page.facts["numbers"][1]
         yours = about_you(part, found, own=own, ledger=ledger, most=most)
-    return (*yours, verdict), found.good and not refused
+    return (*yours, verdict), int(bool(refused) or not found.good)

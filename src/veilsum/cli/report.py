@@ -82,8 +82,8 @@ def command(
     answer, figures, network, guarantee, who could compute what, audit and receipts if
     they are there, limits, how to verify. PLAN, a scenario or consortium file, has no
     answer yet, and is for an officer. The file holds what the result does, for whoever
-    may read that, and nothing of anybody's table. The exit code is 1 if something that
-    was signed does not hold, which the file says first.
+    may read that, and beyond it nothing of anybody's own. The exit code is 1 if
+    something that was signed does not hold, which the file says first.
 
     \b
     Example:

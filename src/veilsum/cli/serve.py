@@ -92,7 +92,8 @@ def command(
     """Stay up, watch FOLDER for consortium files, and join what may be joined.
 
     A file that names this party is joined if its own rules, veilsum.toml, allow all of
-    it and no rule is weaker than usual unless they say so. What they refuse is refused.
+    it and no rule is weaker than usual unless they say so: of a study, every question.
+    What they refuse is refused.
     Everything else waits: veilsum status shows it, and --agree FILE asks a person. With
     --json the state of all runs is printed at the end.
 
@@ -150,17 +151,18 @@ def _serve(serving: Serving, shown_at: str | None, *, once: bool) -> None:
 
 def _agree(home: Household, file: Path, *, as_json: bool) -> None:
     """Show a page, ask, and write down what a person has agreed to."""
+    from veilsum.agreement.study import runs_of
     from veilsum.cli.check import at_home
     from veilsum.cli.join import ask
-    from veilsum.files.consortiums import read_consortium
-    from veilsum.parties.consent import consent_to
+    from veilsum.files.consortiums import read_agreement
+    from veilsum.parties.study_page import page_of
 
     if as_json:
         raise BadInput("--json asks no questions: a person agrees, or nobody does")
-    agreed, name = read_consortium(file), home.identity.name
+    agreed, name = read_agreement(file), home.identity.name
     books = home.ledger or home.identity.key_file.with_suffix(".ledger")
-    page = consent_to(agreed)
-    parts, good = at_home(
+    page = page_of(agreed)
+    parts, refused = at_home(
         agreed,
         page,
         home.rules,
@@ -170,7 +172,7 @@ def _agree(home: Household, file: Path, *, as_json: bool) -> None:
         dict(home.how),
     )
     page = replace(page, own=parts)
-    if not good:
+    if refused == len(runs_of(agreed)):  # of a study, others may be joined
         say(page.text())
         raise BadInput("REFUSED: you may not take part, and nothing was sent")
     ask(page, unanswered="only a person can agree here")

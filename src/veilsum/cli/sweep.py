@@ -126,7 +126,6 @@ def command(
     changes: dict[str, Any] = {"bounds_from_costs": True} if bounds_from_costs else {}
     if iterations is not None:
         changes["iterations"] = iterations
-    given = {"sigmas": sigmas, "laws": laws, "methods": methods, "tolerate": tolerate}
     with progress_bar() as open_bar:
         bars: list[Any] = []
 
@@ -138,7 +137,10 @@ def command(
         found = sweep(
             described,
             graphs={name: _graph(name) for name in graphs} or None,
-            **{name: list(one) for name, one in given.items() if one},
+            sigmas=sigmas or None,
+            laws=laws or None,
+            methods=methods or None,
+            tolerate=tolerate,
             seeds=seeds,
             tolerance=tolerance,
             distance=distance,

@@ -72,9 +72,14 @@ def _leave(number: int, frame: object) -> NoReturn:
 def _phases(run: LocalRun) -> Callable[[], None]:
     """Return what tells a person how far the parties are."""
     seen: dict[str, str] = {}
+    read: dict[str, int] = {}
 
     def look() -> None:
-        for name in run.seats:
+        for name, seat in run.seats.items():
+            size = seat.log.stat().st_size if seat.log.exists() else 0
+            if size == read.get(name, 0):
+                continue  # there are many parties, and one of them is slow
+            read[name] = size
             phase = phase_of(run.last_words(name))
             if phase and seen.get(name) != phase:
                 seen[name] = phase

@@ -88,7 +88,7 @@ OWN_GRAPH = "its own"
 
 
 @dataclass(frozen=True)
-class Choice:
+class SweptRun:
     """One run of a sweep."""
 
     graph: str
@@ -99,7 +99,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Ended:
+class RunFound:
     """What a run came to, without anybody's cost; it travels between processes.
 
     Attributes:
@@ -122,7 +122,7 @@ class _Runs:
     parts: tuple[Mapping[str, Any], ...]
     names: tuple[str, ...] | None
     graphs: Mapping[str, Topology]
-    choices: tuple[Choice, ...]
+    choices: tuple[SweptRun, ...]
     domain: Domain
     masks: Mapping[str, Any]
     settings: Settings
@@ -134,13 +134,13 @@ class _Runs:
         """One for each party."""
         return [Cost(**one) for one in self.parts]
 
-    def masks_of(self, choice: Choice) -> Masks:
+    def masks_of(self, choice: SweptRun) -> Masks:
         """Return the masks of a choice: what its law takes of what was given."""
         keys = LAWS[choice.law].keys
         kept = {key: one for key, one in self.masks.items() if key in (*keys, "unit")}
         return Masks(choice.law, choice.sigma, **kept)
 
-    def __call__(self, key: int, seed: int) -> Ended:
+    def __call__(self, key: int, seed: int) -> RunFound:
         """Return what the run with this number comes to; its choice has its seed."""
         del seed
         choice = self.choices[key]
@@ -159,8 +159,8 @@ class _Runs:
                 seed=choice.seed,
             )
         except VeilsumError as error:
-            return Ended(None, {"refused": printable(str(error))})
-        return Ended(run.terms.law.masks, self._found(run))
+            return RunFound(None, {"refused": printable(str(error))})
+        return RunFound(run.terms.law.masks, self._found(run))
 
     def _found(self, run: Run) -> dict[str, Any]:
         return {
@@ -400,8 +400,8 @@ def sweep(
         faults=given["faults"],
         tolerance=_positive("tolerance", tolerance),
     )
-    for one in dict.fromkeys((c.law, c.sigma) for c in runs.choices):
-        runs.masks_of(Choice("", *one, "", 0))  # refuses what is none
+    for law, sigma in dict.fromkeys((one.law, one.sigma) for one in runs.choices):
+        runs.masks_of(SweptRun("", law, sigma, "", 0))  # refuses what is none
     for method in {one.method for one in runs.choices}:
         with_method(settings, method)
     name = _digest(runs, colluding, _positive("distance", distance))
@@ -464,7 +464,7 @@ class _Lines:
     def __post_init__(self) -> None:
         self._promises: dict[tuple[str, Masks, int], Guarantee] = {}
 
-    def of(self, key: int, ended: Ended) -> list[Row]:
+    def of(self, key: int, ended: RunFound) -> list[Row]:
         """Return the lines of one run."""
         lines = []
         for t in self.tolerate:
@@ -525,8 +525,8 @@ def _given(
             "costs are minimised over a domain: give one, such as domain=Box(-9, 9, "
             "dim=1), or a scenario, which has its own"
         )
-    by_name = isinstance(problem, Mapping)
-    costs = list(problem.values() if by_name else problem)
+    names = tuple(map(str, problem)) if isinstance(problem, Mapping) else None
+    costs = list(problem.values() if isinstance(problem, Mapping) else problem)
     if not costs or not all(isinstance(one, Cost) for one in costs):
         raise InvalidInputError(
             "a sweep is of costs, one Cost for each party, or of a scenario; found "
@@ -534,10 +534,10 @@ def _given(
         )
     return {
         "costs": costs,
-        "names": tuple(map(str, problem)) if by_name else None,
+        "names": names,
         "topology": None,
         "domain": domain,
-        "law": None,
+        "law": "gaussian",
         "sigma": None,
         "masks": {},
         "settings": settings or Settings(),
@@ -610,7 +610,7 @@ def _choices(
     sigmas: Sequence[float | None],
     methods: Sequence[str],
     seeds: Sequence[int],
-) -> tuple[Choice, ...]:
+) -> tuple[SweptRun, ...]:
     """Return every run: seeds change quickest, graphs slowest."""
     found = []
     for law in laws:
@@ -627,7 +627,7 @@ def _choices(
     for graph, law in product(networks, laws):
         own = sigmas if "sigma" in LAWS[law].keys else [None]
         for sigma, method, seed in product(own, methods, seeds):
-            found.append(Choice(graph, law, sigma, method, seed))
+            found.append(SweptRun(graph, law, sigma, method, seed))
     return tuple(found)
 
 

@@ -37,12 +37,13 @@ from veilsum.net.receipt import (
 from veilsum.protocol.codec import WIDEST, Codec, MalformedMessageError
 from veilsum.protocol.evidence import Contradiction, contradict, to_sign
 from veilsum.protocol.messages import Record
+from veilsum.showing import Showing, Shown
 
 EVIDENCE = "veilsum evidence 1"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Evidence(Shown):
     """What a party can show of another one that contradicted itself.
 
     Attributes:
@@ -64,6 +65,15 @@ class Evidence:
     width: int
     records: tuple[str, ...]
     left_out: tuple[str, ...] = ()
+
+    def showing(self) -> Showing:
+        """Return who is said to have contradicted itself; `judged` looks whether so."""
+        kept = "both records are in it" if self.records else "records were too long"
+        return Showing(
+            f"Evidence about {self.party} in the run {self.run}: {kept}",
+            ["Whether it proves anything, verify says."],
+            {"Digests": [f"evidence {self.digest}", f"plan {self.plan}"]},
+        )
 
     def to_json(self) -> str:
         """Return the evidence as a file holds it."""

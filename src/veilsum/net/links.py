@@ -28,7 +28,7 @@ from importlib.metadata import version
 from random import uniform
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from veilsum.errors import InvalidInputError, PeerProtocolError
+from veilsum.errors import NotReadyError, PeerProtocolError
 from veilsum.net.hello import (
     BYE,
     DISAGREEMENTS,
@@ -53,7 +53,6 @@ from veilsum.net.sockets import (
     ConnectionClosed,
     Door,
     Wire,
-    broadcast,
     call_failure,
     caller,
     certificate,
@@ -124,7 +123,7 @@ class Link(Secret):
             return False
         connection, limits = self.connection, self._limits
         if not self._held and connection.buffered < limits.write_bytes:
-            broadcast((connection,), item)
+            connection.give(item)
             return True
         return self._enqueue(item)
 
@@ -586,7 +585,7 @@ class Network(Secret):
         """Listen where the others call, and begin to call those who wait for it.
 
         Raises:
-            InvalidInputError: the address cannot be listened at.
+            NotReadyError: the address cannot be listened at.
         """
         certificates = self._consortium.certificates
         answers = server_context(self._identity, certificates)
@@ -792,7 +791,7 @@ def own_hello(name: str, agreed: Consortium, plan: bytes) -> Hello:
     )
 
 
-def cannot_listen(address: Address, error: OSError) -> InvalidInputError:
+def cannot_listen(address: Address, error: OSError) -> NotReadyError:
     """Return why an address cannot be listened at, and what to do."""
     anywhere = "[::]" if ":" in address.host else "0.0.0.0"  # noqa: S104 - words
     fixes = {
@@ -805,4 +804,4 @@ def cannot_listen(address: Address, error: OSError) -> InvalidInputError:
     }
     why = "no such host" if error.errno is None or error.errno < 0 else error.strerror
     fix = fixes.get(error.errno or 0, f"{why}: say where to listen with --listen")
-    return InvalidInputError(f"cannot listen at {address}: {fix}")
+    return NotReadyError(f"cannot listen at {address}: {fix}")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from veilsum.agreement.addresses import Relays
-from veilsum.errors import InvalidInputError, OutputError
+from veilsum.errors import NotReadyError, OutputError
 from veilsum.files.contents import contents
 from veilsum.files.owners import why_open
 
@@ -127,16 +127,16 @@ def new_token(path: Path) -> str:
 
 def read_token(path: Path) -> str:
     """Return the token in a file; refuse one that others may read."""
-    text = contents(path, _MOST_BYTES, InvalidInputError).decode("ascii", "replace")
+    text = contents(path, _MOST_BYTES, NotReadyError).decode("ascii", "replace")
     if (why := why_open(path, path.stat())) is not None:
-        raise InvalidInputError(f"{why}; it holds a relay's token")
+        raise NotReadyError(f"{why}; it holds a relay's token")
     return _checked(text, str(path))
 
 
 def _checked(text: str, where: str) -> str:
     token = text.strip()
     if not _TOKEN.fullmatch(token):
-        raise InvalidInputError(
+        raise NotReadyError(
             f"{where} holds no relay's token, which is 64 hexadecimal digits: ask the "
             "organiser for the file that veilsum relay token made"
         )
@@ -149,7 +149,7 @@ def own_token(relays: Relays, given: Path | None, folder: Path) -> str | None:
     None if there is none: links that need no relay do without.
 
     Raises:
-        InvalidInputError: there is one, and it is not the one in the consortium file.
+        NotReadyError: there is one, and it is not the one in the consortium file.
     """
     beside = folder / TOKEN_FILE
     if given is not None:
@@ -161,7 +161,7 @@ def own_token(relays: Relays, given: Path | None, folder: Path) -> str | None:
     else:
         return None
     if not hmac.compare_digest(token_digest(token), relays.token):
-        raise InvalidInputError(
+        raise NotReadyError(
             f"{where} holds another token than the one that the consortium file has "
             "the SHA-256 of: ask the organiser for that one"
         )

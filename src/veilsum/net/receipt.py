@@ -32,6 +32,7 @@ from veilsum.net.identity import Identity, certificate_name, fingerprint, public
 from veilsum.numbers.arrays import FloatArray, is_number, listed
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Numbers
+from veilsum.showing import Showing, Shown, Table, counted
 
 FORMAT = "veilsum receipt 2"
 # A signature under a receipt is for that, and for no other use of the key.
@@ -49,8 +50,8 @@ SEAL_DIGITS = 128
 MOST_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class Receipt:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Receipt(Shown):
     """One party's word about one run.
 
     Attributes:
@@ -105,6 +106,32 @@ class Receipt:
     def _content(self) -> dict[str, Any]:
         found = {"format": FORMAT, **asdict(self)}
         return {key: found[key] for key in found if key not in OPTIONAL or found[key]}
+
+    def showing(self) -> Showing:
+        """Return who says what of which run; `is_signed` is another question."""
+        lost = f"; lost: {', '.join(self.lost)}" if self.lost else ""
+        return Showing(
+            f"Receipt of {self.party} for the run {self.run}",
+            [
+                (
+                    f"took part to the end: {', '.join(self.parties)}{lost}",
+                    f"{counted(len(self.epochs), 'epoch')} committed, confirmed with "
+                    f"{', '.join(self.confirmed) or 'nobody'}",
+                    f"from {self.started} to {self.finished}, by its own clock; "
+                    f"veilsum {self.version}",
+                )
+            ],
+            {
+                "Released": self.released,
+                "Digests": [
+                    f"plan {self.plan}",
+                    f"consortium {self.consortium}",
+                    f"consent {self.consent}",
+                    f"result {self.result}",
+                    *(f"evidence {one}" for one in self.evidence),
+                ],
+            },
+        )
 
     @property
     def is_signed(self) -> bool:
@@ -380,8 +407,8 @@ class Finding:
     detail: str
 
 
-@dataclass(frozen=True)
-class Verdict:
+@dataclass(frozen=True, repr=False)
+class Verdict(Shown):
     """All findings about some receipts.
 
     Attributes:
@@ -396,6 +423,20 @@ class Verdict:
     def good(self) -> bool:
         """Whether everything holds."""
         return all(finding.good for finding in self.findings)
+
+    def showing(self) -> Showing:
+        """Return whether everything holds, and each finding."""
+        rows = [
+            ("ok" if one.good else "NOT ok", one.check, one.detail)
+            for one in self.findings
+        ]
+        words = "everything holds" if self.good else "NOT everything holds"
+        prints = [f"{party}  {told}" for party, told in self.fingerprints]
+        return Showing(
+            f"{counted(len(self.fingerprints), 'receipt')}: {words}",
+            [Table(("", "what must hold", "found"), rows)],
+            {"Fingerprints of certificates": prints},
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

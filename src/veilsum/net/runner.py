@@ -307,7 +307,8 @@ class Runner(Secret):
             self.watch(self.machine)
 
     def _broken(self) -> bool:
-        return self._ended.done() and self._ended.exception() is not None
+        ended = self._ended
+        return ended.cancelled() or (ended.done() and ended.exception() is not None)
 
     def _fail(self, error: Exception) -> None:
         if self._ended.done():

@@ -64,6 +64,7 @@ from veilsum.models.tallies import Bins
 from veilsum.net.identity import grouped
 from veilsum.parties.agreed import Asked, agreed_on
 from veilsum.parties.own_rules import Value, columns_asked, exact, in_force, relaxed
+from veilsum.showing import Items, Showing, Shown
 from veilsum.tables.axes import Axis, n_cells
 from veilsum.tables.columns import Column
 from veilsum.tables.propensity import Propensity
@@ -107,8 +108,8 @@ class Part:
         return "\n".join(rows) + "\n"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Consent:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Consent(Shown):
     """What a party agrees to.
 
     Attributes:
@@ -130,6 +131,17 @@ class Consent:
     def digest(self) -> str:
         """SHA-256 of `page`, in hexadecimal: what a receipt has."""
         return hashlib.sha256(self.page.encode()).hexdigest()
+
+    def showing(self) -> Showing:
+        """Return the half that all members have alike; `text` has one's own as well."""
+        first, *rest = self.shared
+        of = "a plan" if self.facts["run"] is None else f"the run {self.facts['run']}"
+        own = [".text() has the half about you as well, which is for you alone."]
+        return Showing(
+            f"Consent to {of}, SHA-256 {self.digest}",
+            [Items(first.heading, first.lines), *(own if self.own else [])],
+            {one.heading: one.lines for one in rest},
+        )
 
     def text(self) -> str:
         """Return the whole page."""

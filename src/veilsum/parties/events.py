@@ -102,7 +102,8 @@ class Telling:
     def watch(self, machine: Machine) -> None:
         """Look at a machine that has moved."""
         was, now = self.last, (machine.phase, machine.epoch, machine.round)
-        self.last = replace(was, phase=now[0], epoch=now[1], round=now[2])
+        if now != (was.phase, was.epoch, was.round):
+            self.last = replace(was, phase=now[0], epoch=now[1], round=now[2])
         if machine.lost != self._lost:
             self._lost = machine.lost
             self.tell("lost", names=machine.lost)
@@ -110,8 +111,8 @@ class Telling:
             self.tell("phase")
         if now[1:] != (was.epoch, was.round):
             self.tell("round")
-        if machine.waiting_for != self._waiting:
-            self._waiting = machine.waiting_for
+        if (waiting := machine.waiting_for) != self._waiting:
+            self._waiting = waiting
             self.tell("waiting", names=self._waiting)
 
     def note(self, what: str, detail: Any, peer: str | None) -> None:

@@ -42,7 +42,7 @@ from veilsum.parties.own_rules import FILE_NAME, relaxed
 from veilsum.tables.columns import level
 
 # Seconds for a process that was asked to end, and between two looks at all of them.
-GRACE, LOOK_SECONDS = 5.0, 0.02
+GRACE, LOOK_SECONDS = 5.0, 0.05
 HOST = "127.0.0.1"
 # Below what systems number outgoing calls by: a party that dials must not take a door.
 DOORS = range(12_000, 32_000)
@@ -130,11 +130,10 @@ class LocalRun(Secret):
 
     def wait(self, look: Callable[[], None] = lambda: None) -> dict[str, int]:
         """Wait for everybody; return the exit codes. `look` is called now and then."""
-        while any(process.is_alive() for process in self._processes.values()):
-            look()
-            ends = [p.sentinel for p in self._processes.values() if p.is_alive()]
-            wait_for(ends, timeout=LOOK_SECONDS)
         look()
+        while ends := [p.sentinel for p in self._processes.values() if p.is_alive()]:
+            wait_for(ends, timeout=LOOK_SECONDS)
+            look()
         return {name: one.exitcode or 0 for name, one in self._processes.items()}
 
     def words(self, name: str) -> list[str]:

@@ -20,7 +20,7 @@ from veilsum.drivers.driver import (
     rounds_of_a_sum,
 )
 from veilsum.drivers.tap import Tap
-from veilsum.errors import InvalidInputError, StoreError
+from veilsum.errors import NotReadyError, StoreError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.recipes import PartyWork
 from veilsum.jobs.running import has_charged, was_charged
@@ -103,14 +103,14 @@ class Networked(Secret):
     def __post_init__(self) -> None:
         check_identity(self.identity, self.consortium.certificates)
         if self.consortium.by_files and self.drop is None:
-            raise InvalidInputError(
+            raise NotReadyError(
                 "no member of this consortium has an address: all meet through files; "
                 "give the folder for these with --drop, or have the organiser make a "
                 "consortium file with addresses"
             )
         alone = self.consortium.only_relayed(self.party)
         if alone and self.token is None and self.drop is None:
-            raise InvalidInputError(
+            raise NotReadyError(
                 f"{self.party} and {listed(alone)} meet at a relay only, which admits "
                 f"who has its token: ask the organiser for it, and keep it as "
                 f"{TOKEN_FILE} beside the key, or give --relay-token FILE"
@@ -159,7 +159,7 @@ class Networked(Secret):
         # Until shares are drawn nothing ties the run to the data that were shown.
         mark, begun = self._mark(assignment), has_begun(stored)
         if begun and not hmac.compare_digest(stored.get(DATA, b""), mark):
-            raise InvalidInputError(
+            raise NotReadyError(
                 "the data have changed since this run began, and all its sums are to "
                 "be about the same: put the old ones back, or start a new run"
             )

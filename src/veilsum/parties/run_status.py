@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias, get_args
 import msgspec
 
 from veilsum.agreement.consortium import Consortium
+from veilsum.agreement.study import AgreedStudy, runs_of
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.contents import contents
 from veilsum.files.output import write_files
@@ -29,10 +30,12 @@ ENDING = ".status"
 MOST_BYTES, MOST_FILES = 1 << 20, 1000
 # Files have a multiple of so many bytes.
 FILLED_BYTES = 1 << 13
-# Seconds between two writings while nothing but rounds happens.
-PAUSE = 1.0
+# Seconds between two writings while nothing but rounds happens, or nothing at all.
+PAUSE, STILL = 1.0, 5.0
 # Of a run that goes on, the askings without a sign of life, and some seconds more.
 MISSED, GRACE = 3, 10.0
+
+PAUSES = {"round": PAUSE, "waiting": PAUSE, "met": PAUSE, "resent": STILL}
 
 State: TypeAlias = Literal[
     "pending", "queued", "running", "stopped", "refused", "failed", "given up", "done"
@@ -161,12 +164,12 @@ class StatusFile:
     def __init__(
         self,
         path: Path,
-        consortium: Consortium,
+        consortium: Consortium | AgreedStudy,
         party: str,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._path, self._policy = path, consortium.rules.policy
+        self._path, self._policy = path, runs_of(consortium)[0].rules.policy
         self._clock, self._written = clock, 0.0
         known = RunStatus(
             run=consortium.run,
@@ -184,7 +187,7 @@ class StatusFile:
         """Take an event; write what has changed, rounds now and then only."""
         now = self._clock()
         self._take(event, stamp(now))
-        if event.what in ("round", "waiting", "met") and now - self._written < PAUSE:
+        if now - self._written < PAUSES.get(event.what, 0.0):
             return
         self._written = now
         write_status(self._path, self._now)

@@ -2,8 +2,9 @@
 
 A consortium file that names this party is joined if the party's own rules allow it in
 so many words; else it waits for a person to read its page and agree. What the rules
-refuse nobody can agree to. Every run has a thread; whatever happens to the process, the
-same command goes on with all of them.
+refuse nobody can agree to. Of a study they have to allow every question; a person may
+agree to it if they allow one. Every run, and every study, has a thread; whatever
+happens to the process, the same command goes on with all of them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from veilsum.agreement.consortium import Address, Consortium
+from veilsum.agreement.study import AgreedStudy, runs_of
 from veilsum.drivers.driver import GivenUpError
 from veilsum.errors import (
     BudgetError,
@@ -32,17 +34,17 @@ from veilsum.errors import (
     VeilsumError,
     printable,
 )
-from veilsum.files.consortiums import read_consortium
+from veilsum.files.consortiums import read_agreement
 from veilsum.files.contents import contents
 from veilsum.files.output import prepare_folder, write_files
 from veilsum.files.owners import why_open
-from veilsum.net.amendment import check_amendment
+from veilsum.net.amendment import Agreement, check_amendment
 from veilsum.net.identity import Identity
 from veilsum.net.metrics import Metric
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 from veilsum.parties.at_home import ASKED_BEFORE
-from veilsum.parties.consent import Consent, consent_to
+from veilsum.parties.consent import Consent
 from veilsum.parties.events import RunEvent
 from veilsum.parties.own_rules import FILE_NAME, OwnRules, own_rules_in
 from veilsum.parties.run_status import (
@@ -51,19 +53,22 @@ from veilsum.parties.run_status import (
     STATES,
     RunStatus,
     State,
+    StatusFile,
     read_status,
     seconds_of,
     stamp,
     status_file,
     write_status,
 )
+from veilsum.parties.study_page import page_of
+from veilsum.parties.studying import take_part_in_study
 from veilsum.parties.taking_part import ConsentError, Halting, Ways, take_part
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.rules import DisclosureError
 
 LOG = logging.getLogger("veilsum.net.serving")
 
-Files: TypeAlias = Sequence[tuple[Path, Consortium]]
+Files: TypeAlias = Sequence[tuple[Path, Agreement]]
 
 ENDINGS = (".toml", ".veil")
 # More files than anybody has; and more runs at once than a computer should have.
@@ -127,10 +132,10 @@ class Household(Secret):
         """Return where a run's status is."""
         return status_file(self.identity.key_file, self.identity.name, run)
 
-    def agree(self, consortium: Consortium) -> None:
-        """Write down that a person has agreed to the page of a consortium."""
-        folder = prepare_folder(self.folder(consortium.run))
-        digest = consent_to(consortium).digest
+    def agree(self, agreed: Agreement) -> None:
+        """Write down that a person has agreed to the page of a file."""
+        folder = prepare_folder(self.folder(agreed.run))
+        digest = page_of(agreed).digest
         (path,) = write_files(folder, {AGREED: f"{digest}\n".encode()}, private=True)
         if (why := why_open(path, path.stat())) is not None:
             path.unlink()
@@ -177,7 +182,7 @@ class Serving(Secret):
     ) -> None:
         self.folder, self.home = folder, home
         self._clock, self._looked = clock, clock()
-        self._read: dict[Path, tuple[object, Consortium | None]] = {}
+        self._read: dict[Path, tuple[object, Agreement | None]] = {}
         self._running: dict[str, _Running] = {}
         self._said: dict[str, object] = {}
         self._pages: dict[bytes, str] = {}
@@ -203,7 +208,7 @@ class Serving(Secret):
             why = error.strerror
             self._say("folder", "the folder cannot be looked at", reason=why)
             return
-        named: dict[str, dict[bytes, tuple[Path, Consortium]]] = {}
+        named: dict[str, dict[bytes, tuple[Path, Agreement]]] = {}
         for path, one in self._consortiums(files):
             named.setdefault(one.run, {}).setdefault(one.digest, (path, one))
         for found in named.values():
@@ -235,25 +240,46 @@ class Serving(Secret):
         for path, agreed in good:
             if self.home.has_agreed(agreed.run, self._page(agreed)):
                 return [(path, agreed)]
+        if latest := self._latest_edition(good):
+            return [latest]
         begun = [one for one in files if self._has_begun(one[1])]
         return begun[:1] or good or files[:1]
 
-    def _is_possible(self, path: Path, agreed: Consortium, rules: OwnRules) -> bool:
+    def _latest_edition(self, files: Files) -> tuple[Path, Agreement] | None:
+        """Return the last of several editions of one study, which has all others.
+
+        One that goes on is first gone on with. Others than these are None.
+        """
+        studies = [(path, one) for path, one in files if isinstance(one, AgreedStudy)]
+        if not studies or len(studies) < len(files):
+            return None
+        latest = max(studies, key=lambda found: len(found[1].editions))
+        known = {one.digest for one in latest[1].editions}
+        if any(one.digest.hex() not in known for _, one in studies):
+            return None
+        for found in studies:
+            status = self._known(found[1])
+            over = status is not None and status.state in OVER
+            if self._has_begun(found[1]) and not over:
+                return found
+        return latest
+
+    def _is_possible(self, path: Path, agreed: Agreement, rules: OwnRules) -> bool:
         """Say whether a person could agree to a file."""
         try:
             check_amendment(path, agreed)
             self._page(agreed)
-            return not rules.refusals(agreed, alone=False)
+            return not all_refused(rules, agreed)
         except (InvalidInputError, OSError):
             return False
 
-    def _has_begun(self, agreed: Consortium) -> bool:
+    def _has_begun(self, agreed: Agreement) -> bool:
         running, known = self._running.get(agreed.run), self._known(agreed)
         if running is not None:
             return running.digest == agreed.digest
         return known is not None and known.state in BEGUN
 
-    def _consortiums(self, files: Iterable[Path]) -> Iterator[tuple[Path, Consortium]]:
+    def _consortiums(self, files: Iterable[Path]) -> Iterator[tuple[Path, Agreement]]:
         """Yield the files that name this party; each is read once."""
         own = (self.home.cost, self.home.data)
         found = [one for one in files if one.suffix in ENDINGS and one not in own]
@@ -267,7 +293,7 @@ class Serving(Secret):
         self._read = {path: self._read[path] for path in here}
         yield from ((path, one) for path, one in here.items() if one is not None)
 
-    def _reading(self, path: Path) -> Consortium | None:
+    def _reading(self, path: Path) -> Agreement | None:
         try:
             looks: object = (path.stat().st_mtime_ns, path.stat().st_size)
         except OSError:
@@ -280,12 +306,12 @@ class Serving(Secret):
         self._read[path] = (looks, found)
         return found
 
-    def _named(self, path: Path) -> Consortium | None:
+    def _named(self, path: Path) -> Agreement | None:
         me = self.home.identity
         if path.name == FILE_NAME:
             return None
         try:
-            found = read_consortium(path)
+            found = read_agreement(path)
         except InvalidInputError as error:
             self._say(
                 str(path), "no consortium file", file=path.name, reason=str(error)
@@ -299,7 +325,7 @@ class Serving(Secret):
     # Deciding
 
     def _consider(
-        self, path: Path, agreed: Consortium, rules: OwnRules, *, others: Files = ()
+        self, path: Path, agreed: Agreement, rules: OwnRules, *, others: Files = ()
     ) -> None:
         """Begin a run, or write down why not; others have its name and may be meant."""
         known, home = self._known(agreed), self.home
@@ -315,14 +341,14 @@ class Serving(Secret):
             self._write(agreed, path, "pending", reason=error.plain)
             return
         try:
-            if refused := rules.refusals(agreed, alone=False):
-                raise InvalidInputError("; ".join(refused))
+            if why := all_refused(rules, agreed):
+                raise InvalidInputError("; ".join(why))
             page = self._page(agreed)
             by_person = home.has_agreed(agreed.run, page)
         except InvalidInputError as error:
             self._write(agreed, path, "refused", reason=error.plain)
             return
-        why = rules.refusals(agreed, alone=True)
+        why = not_alone(rules, agreed)
         why = why if rules.source else (NO_RULES, *why)
         if agreed.digest in self._suspicious:
             why = (*why, SAME_WITHIN_OTHER_BOUNDS)
@@ -334,13 +360,13 @@ class Serving(Secret):
         elif not over:
             self._write(agreed, path, "pending", reason="; ".join(why), page=page)
 
-    def _page(self, agreed: Consortium) -> str:
+    def _page(self, agreed: Agreement) -> str:
         """Return the digest of a file's page, worked out once."""
         if agreed.digest not in self._pages:
-            self._pages[agreed.digest] = consent_to(agreed).digest
+            self._pages[agreed.digest] = page_of(agreed).digest
         return self._pages[agreed.digest]
 
-    def _known(self, agreed: Consortium) -> RunStatus | None:
+    def _known(self, agreed: Agreement) -> RunStatus | None:
         try:
             found = read_status(self.home.status(agreed.run))
         except InvalidInputError:
@@ -349,10 +375,10 @@ class Serving(Secret):
         return found if found.consortium == agreed.digest.hex() else None
 
     def _begin(
-        self, path: Path, agreed: Consortium, rules: OwnRules, *, by_person: bool
+        self, path: Path, agreed: Agreement, rules: OwnRules, *, by_person: bool
     ) -> None:
         me = self.home.identity.name
-        address = self.home.listen or agreed.member(me).address
+        address = self.home.listen or runs_of(agreed)[0].member(me).address
         taken = {one.address for one in self._running.values()} - {None}
         if address in taken or len(self._running) >= MOST_AT_ONCE:
             known = self._known(agreed)
@@ -370,7 +396,7 @@ class Serving(Secret):
     def _run(
         self,
         path: Path,
-        agreed: Consortium,
+        agreed: Agreement,
         rules: OwnRules,
         halting: Halting,
         *,
@@ -382,6 +408,8 @@ class Serving(Secret):
         def listen(event: RunEvent) -> None:
             told.append(event.what)
             log_event(event)
+            if event.question and event.what != "done":  # one question is not all
+                keep(event)
 
         def consent(page: Consent) -> bool:
             if by_person:
@@ -392,22 +420,34 @@ class Serving(Secret):
             return agreed.digest not in self._suspicious
 
         write("queued")
+        # For a study: a run keeps its own.
+        keep = StatusFile(home.status(agreed.run), agreed, home.identity.name)
+        given: dict[str, Any] = {
+            "consent": consent,
+            "data": home.data,
+            "cost": home.cost,
+            "how": home.how,
+            "alone": not by_person,
+            "rules": rules,
+            "ledger": home.ledger,
+            "ways": Ways(listen=home.listen),
+            "out": home.folder(agreed.run),
+            "on_event": listen,
+            "looping": halting.run,
+        }
         try:
-            take_part(
-                agreed,
-                home.identity,
-                consent=consent,
-                data=home.data,
-                cost=home.cost,
-                how=home.how,
-                alone=not by_person,
-                rules=rules,
-                ledger=home.ledger,
-                ways=Ways(listen=home.listen),
-                out=home.folder(agreed.run),
-                on_event=listen,
-                looping=halting.run,
-            )
+            if isinstance(agreed, Consortium):
+                take_part(agreed, home.identity, **given)
+            else:
+                found = take_part_in_study(agreed, home.identity, **given).status
+                folder = home.folder(agreed.run)
+                answered = sum(one.stage == "finished" for one in found.stages.values())
+                more = f"veilsum study status {folder} says more"
+                told_of = f"{answered} of {len(found.stages)} questions have a result"
+                write(
+                    "done" if answered else "given up",
+                    reason="" if found.good else f"{told_of}; {more}",
+                )
         except asyncio.CancelledError:
             return  # its status says that it was stopped
         except ConsentError as error:
@@ -431,7 +471,7 @@ class Serving(Secret):
 
     def _write(
         self,
-        agreed: Consortium,
+        agreed: Agreement,
         path: Path,
         state: State,
         *,
@@ -519,6 +559,23 @@ class Serving(Secret):
             ):
                 numbers.append(Metric(f"veilsum_run_{name}", meaning, label, value))
         return numbers
+
+
+def all_refused(rules: OwnRules, agreed: Agreement) -> tuple[str, ...]:
+    """Return why nobody can agree to a file: the rules refuse all that it asks."""
+    found = [rules.refusals(one, alone=False) for one in runs_of(agreed)]
+    return tuple(dict.fromkeys(sum(found, ()))) if all(found) else ()
+
+
+def not_alone(rules: OwnRules, agreed: Agreement) -> tuple[str, ...]:
+    """Return why nobody joins a file without a person, of a study by question."""
+    if isinstance(agreed, Consortium):
+        return rules.refusals(agreed, alone=True)
+    return tuple(
+        f"{name}: {why}"
+        for name, one in agreed.questions.items()
+        for why in rules.refusals(one, alone=True)
+    )
 
 
 def is_text(name: str) -> bool:

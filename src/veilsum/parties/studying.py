@@ -27,6 +27,7 @@ from veilsum.errors import (
     BudgetError,
     InvalidInputError,
     LedgerError,
+    NotReadyError,
     OutputError,
     StoreError,
     VeilsumError,
@@ -40,7 +41,7 @@ from veilsum.net.identity import Identity
 from veilsum.net.trust import check_identity
 from veilsum.numbers.arrays import listed, nearest
 from veilsum.numbers.secrets import Secret, discreet
-from veilsum.parties.at_home import NEVER_SENT, asked_before
+from veilsum.parties.at_home import ASKED_BEFORE, NEVER_SENT, asked_before
 from veilsum.parties.consent import Consent, Part
 from veilsum.parties.events import Listener, RunEvent
 from veilsum.parties.joining import OwnTable, counted, own_part
@@ -516,7 +517,7 @@ class StudyPart(Secret):
             place.append(f"for each question {TRANSCRIPT.format(self.transcript.name)}")
         return (
             Part("YOUR PLACE", tuple(place)),
-            *([Part("ASKED BEFORE", before)] if before else []),
+            *([Part(ASKED_BEFORE, before)] if before else []),
             Part("YOUR DATA", (self.part.words, *rounded, NEVER_SENT)),
             Part("YOUR CHECKS", (*home.lines, *said)),
             Part("YOUR OWN RULES", self.own.lines),
@@ -541,7 +542,7 @@ class StudyPart(Secret):
         met: list[RunEvent] = []
         try:
             found = self._taken_part(name, met, _agreed_before, self.looping)
-        except (StoreError, LedgerError, OutputError):
+        except (StoreError, LedgerError, OutputError, NotReadyError):
             raise  # this computer's own trouble, which the next would have as well
         except WaitingError:
             raise  # it goes on when others' files have come

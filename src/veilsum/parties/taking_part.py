@@ -46,6 +46,7 @@ from veilsum.parties.run_status import ENDING, StatusFile
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.messages import Quit
 from veilsum.protocol.phases import ABORTED, FINISHED
+from veilsum.showing import Showing, Shown
 
 # Shown the page; returns True, and nothing else that is true, to take part.
 Consenting: TypeAlias = Callable[[Consent], object]
@@ -75,8 +76,8 @@ class ConsentError(InvalidInputError):
         self.page = page
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Joined:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Joined(Shown):
     """How a run ended for a party that came to an answer.
 
     Attributes:
@@ -95,6 +96,11 @@ class Joined:
     seal: bytes
     signed_by: tuple[str, ...]
     was_over: bool
+
+    def showing(self) -> Showing:
+        """Return the result, and who has signed it; the seal stays here."""
+        signed = f"Signed by {', '.join(self.signed_by) or 'nobody yet'}."
+        return self.result.showing().also(signed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as result.json has it."""

@@ -13,7 +13,7 @@ place, and from what a machine really sent and received (see `drivers.tap`).
     >>> one, other = (simulated(law, [epoch], corrupted=[c]) for c in "02")
     >>> both = Transcript.together([one, other])
     >>> both, both == simulated(law, [epoch], corrupted=["0", "2"])
-    (<Transcript: private>, True)
+    (Transcript of 0, 2: private; 1 epoch, True)
     >>> both.view().component_sums()  # parties 1 and 3 are not linked
     {('1',): array([2], dtype=uint64), ('3',): array([6], dtype=uint64)}
 """
@@ -36,6 +36,7 @@ from veilsum.numbers.masking import Shares
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Shaped
 from veilsum.privacy.view import View, known_masks, touching
+from veilsum.showing import Showing, Shown, counted
 
 Held = Mapping[Any, Array[Any]]
 # Whose masked vectors a party holds: where they are flooded everybody's; where they
@@ -82,7 +83,7 @@ HELD = ("own", "shares", "masked", "subtrees", "told")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Transcript(Secret):
+class Transcript(Shown, Secret):
     """What a coalition stored, sent and received in one run.
 
     Two are equal if every number in them is.
@@ -102,6 +103,13 @@ class Transcript(Secret):
     plan: bytes = b""
     rounds: tuple[Exchange, ...] = ()
     whole: bool = True
+
+    def showing(self) -> Showing:
+        """Return how much there is in it, and no number of it."""
+        of = listed(self.corrupted) or "nobody"
+        epochs = counted(len(self.rounds), "epoch")
+        cut = "" if self.whole else "; it grew too long, and what came later is missing"
+        return Showing(f"Transcript of {of}: private; {epochs}{cut}")
 
     @classmethod
     def together(cls, transcripts: Iterable[Transcript]) -> Transcript:

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.arrays import Array, FloatArray
+from veilsum.numbers.arrays import Array, FloatArray, listed
 from veilsum.numbers.masking import MaskRows, ShareArray, Shares, at_both_ends
 from veilsum.numbers.shapes import Float, Shaped
+from veilsum.showing import Showing, Shown, counted
 
 Estimates = Float[FloatArray, "times heard m"]
 ColluderRows = Shaped[Array[Any], "c p"]
@@ -25,7 +26,7 @@ HonestRows = Shaped[Array[Any], "h p"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class View:
+class View(Shown):
     """One sample of what C saw in a run.
 
     Attributes:
@@ -61,8 +62,16 @@ class View:
             for piece in self.pieces
         }
 
-    def __repr__(self) -> str:
-        return f"<View of {', '.join(self.corrupted) or 'nobody'}>"
+    def showing(self) -> Showing:
+        """Return how much there is in it, and no number of it."""
+        return Showing(
+            f"View of {listed(self.corrupted) or 'nobody'}: private",
+            [
+                f"{len(self.known_edges)} known links, masked numbers of "
+                f"{counted(len(self.honest), 'honest party')}, estimates heard of "
+                f"{len(self.heard)}; none of them is printed"
+            ],
+        )
 
 
 def touching(topology: Topology, colluders: frozenset[int]) -> Array[np.bool_]:

@@ -85,6 +85,7 @@ class Book:
         self._held: dict[RecordId, Held] = {}
         self._frames: dict[RecordId, bytes] = {}
         self._by_kind: dict[tuple[type[Record], int], dict[str, Record]] = {}
+        self._all: dict[type[Record], dict[RecordId, Record]] = {}
         self._seen: set[bytes] = set()
 
     def __contains__(self, record_id: RecordId) -> bool:
@@ -123,7 +124,7 @@ class Book:
 
     def all(self, kind: type[R]) -> list[R]:
         """Return every record of one kind."""
-        return [one for one in self._records.values() if isinstance(one, kind)]
+        return [*self._all.get(kind, {}).values()]  # type: ignore[list-item]
 
     # Taking and giving up
 
@@ -140,6 +141,7 @@ class Book:
             self._drop(old.id)
         self._held[record.id] = held_as(record, self._plan.codec)
         self._records[record.id] = record
+        self._all.setdefault(type(record), {})[record.id] = record
         self._frames[record.id] = frame
         if len(frame) <= SHORT_FRAME:
             self._seen.add(frame)
@@ -185,7 +187,7 @@ class Book:
 
     def _drop(self, record_id: RecordId) -> None:
         record = self._records.pop(record_id)
-        del self._held[record_id]
+        del self._held[record_id], self._all[type(record)][record_id]
         self._seen.discard(self._frames.pop(record_id))
         place = (type(record), record.epoch)
         del self._by_kind[place][record.party]

@@ -292,6 +292,8 @@ class Machine(Secret):
             raise PeerProtocolError(sender, str(error)) from None
         handle = self.hears[self.phase].get(type(message))
         if handle is not None and handle(self, sender, message, frame):
+            if not isinstance(message, Status):
+                self._peers.bringing.add(sender)
             self._progress()
         else:
             self._peers.in_vain[sender] += 1
@@ -309,8 +311,9 @@ class Machine(Secret):
         if self.phase in CLOSED:
             return []
         if timer == "resend":
+            quiet = self._quiet_neighbours()
             self._peers.lose_patience()
-            self._ask(to=self._epoch.place.neighbours)
+            self._ask(to=quiet)
             self._out.append(SetTimer("resend", self.plan.policy.resend))
             self._compared()
         elif self._deadline.is_this(timer) and not self._misfit:
@@ -403,6 +406,16 @@ class Machine(Secret):
         for name in self._peers.names if to is None else to:
             status = self._status(name, reply=reply)
             self._out.append(Send(name, self.plan.codec.encode(status)))
+
+    def _quiet_neighbours(self) -> list[str]:
+        """Return whom to ask again.
+
+        Not who brings one thing after the other: a question finds it in the middle of
+        that, and what it has sent already would be sent once more. But where something
+        does not fit, what everybody holds is compared.
+        """
+        known = set() if self._misfit else self._peers.bringing & self._peers.echoed
+        return self._neighbours_not_in(known)
 
     def _status(self, name: str, *, reply: bool) -> Status:
         share, confirm = self._epoch.held_of(name)

@@ -35,6 +35,7 @@ class Peers:
         faults: by party: what it did first that no honest party does.
         in_vain: by neighbour: how many of its messages changed nothing, whoever is to
             blame: what is known, comes at a wrong time, or is asked too often.
+        bringing: who has brought something since the last resend: more is on its way.
     """
 
     def __init__(self, names: tuple[str, ...], incarnation: bytes) -> None:
@@ -43,6 +44,7 @@ class Peers:
         self.claims: dict[str, str] = {}
         self.faults: dict[str, str] = {}
         self.in_vain = Counter[str]()
+        self.bringing: set[str] = set()
         self._refused = Counter[str]()
         self._answers = Counter[str]()
         self._wasted = Counter[str]()
@@ -108,6 +110,7 @@ class Peers:
     def lose_patience(self) -> None:
         """Count nothing as on its way to anybody, nor anything of theirs."""
         self._resends += 1
+        self.bringing.clear()
         self._under_way.clear()
         self._answers.clear()
         self._wasted.clear()
@@ -136,10 +139,12 @@ class Peers:
         without this party. What it still lacks after a resend it is given.
         """
         out: list[Effect] = []
+        before, self._left[sender] = self._left.get(sender, {}), {}
+        if not (lacking := book.lacking(status.records)):
+            return out
         held = {one[:3] for one in status.records}
         joined = {one[2] for one in status.records if one[0] == "Join"}
-        before, self._left[sender] = self._left.get(sender, {}), {}
-        for record_id in book.lacking(status.records):
+        for record_id in lacking:
             kind, epoch, author = record_id
             if kind == "Join" and author in nearer and author not in joined:
                 since = before.get(record_id, self._resends)

@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from veilsum.errors import MissingExtraError, printable
 from veilsum.report import page as pages
 from veilsum.report.plan_facts import PlanFacts, SumFacts
-from veilsum.report.sentences import Language, risks, said, values
+from veilsum.report.sentences import (
+    Language,
+    risks,
+    rounded_down,
+    said,
+    values,
+)
 
 if TYPE_CHECKING:
     from docx.document import Document
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
 WORDS: Mapping[str, Mapping[Language, str]] = {
     "title": {
         "en": "Annex for the data-protection officer",
-        "de": "Anhang für die Datenschutzbeauftragte oder den Datenschutzbeauftragten",
+        "de": "Anhang zum Datenschutz",
     },
     "contents": {"en": "On this page", "de": "Auf dieser Seite"},
     "purpose": {"en": "What is planned", "de": "Was geplant ist"},
@@ -64,10 +70,6 @@ WORDS: Mapping[str, Mapping[Language, str]] = {
     "likelihood": {"en": "Likelihood", "de": "Wahrscheinlichkeit"},
     "severity": {"en": "Severity", "de": "Schwere"},
     "coin": {"en": "by tossing a coin", "de": "beim Münzwurf"},
-    "within": {
-        "en": "up to {tolerate} members together",
-        "de": "bis zu {tolerate} Mitglieder gemeinsam",
-    },
     "below": {
         "en": "the same, distance below {}",
         "de": "dieselben, Abstand unter {}",
@@ -274,11 +276,11 @@ def chances(facts: PlanFacts, language: Language) -> Iterator[Bars]:
     bars = [(word("coin", language), 0.5)]
     if facts.distances:
         bars += [
-            (word("below", language).format(f"{far:.2g}"), chance)
+            (word("below", language).format(rounded_down(far, language)), chance)
             for chance, far in facts.distances
         ]
     else:
-        bars.append((word("within", language).format_map(filled), 0.5))
+        bars.append((filled["guessers"], 0.5))
     bars.append((word("more", language).format_map(filled), 1.0))
     yield Bars(word("chart", language), tuple(bars))
 
@@ -337,7 +339,7 @@ def _cell(cell: tuple[str, ...]) -> pages.Part:
 def drawn(block: Bars) -> bytes:
     """Return bars as a small drawing: plain SVG, read in grey and on a telephone."""
     room, right, each = 300, 60, 40
-    height = each * len(block.bars) + 20
+    height = each * len(block.bars)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{room + right}" '
         f'height="{height}" viewBox="0 0 {room + right} {height}" '
@@ -350,13 +352,9 @@ def drawn(block: Bars) -> bytes:
             f'<text x="0" y="{top + 14}">{escape(name)}</text>',
             f'<rect y="{top + 19}" width="{long:.0f}" height="15" fill="{colour}"/>',
             f'<text x="{long + 6:.0f}" y="{top + 31}">{100 * chance:.0f} %</text>',
+            f'<path d="M{room // 2} {top + 17}v19" stroke="#333"/>',
         ]
-    parts.append(
-        f'<path d="M{room // 2} 17V{height - 14}" stroke="#333" '
-        'stroke-dasharray="4 3"/>'
-        f'<text x="{room // 2}" y="{height - 2}" text-anchor="middle">50 %</text></svg>'
-    )
-    return "".join(parts).encode()
+    return "".join([*parts, "</svg>"]).encode()
 
 
 # A text document

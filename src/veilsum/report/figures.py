@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from io import BytesIO
 from itertools import pairwise
 from math import ceil, floor, isfinite, log10
@@ -53,6 +54,25 @@ LETTER = 0.08  # what an average letter of 10 points takes of an inch
 LONGEST = 26  # letters of a name that stands beside an axis
 
 
+@cache
+def _kind() -> Any:
+    """Return the class of figures, once matplotlib is asked for."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError(
+            "figures need matplotlib: pip install 'veilsum[report]'"
+        ) from None
+
+    class ShownFigure(Figure):
+        """A figure that a notebook shows, whether or not it has heard of pyplot."""
+
+        def _repr_png_(self) -> bytes:
+            return render(self)["png"]
+
+    return ShownFigure
+
+
 def panels(
     *heights: float,
     title: str = "",
@@ -79,17 +99,11 @@ def panels(
         sharex: whether panels have one horizontal axis.
         width: of the whole.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError(
-            "figures need matplotlib: pip install 'veilsum[report]'"
-        ) from None
     above, below = wrapped(title, width), wrapped(caption, width, size=SMALL)
     top = 0.25 + 0.19 * (above.count("\n") + 1 if above else 0) + 0.22 * headed
     foot = 0.1 + 0.165 * (below.count("\n") + 1) if below else 0.0
     height = top + sum(heights) + gap * (len(heights) - 1) + bottom + foot
-    figure = Figure(figsize=(width, height))
+    figure = _kind()(figsize=(width, height))
     if above:
         at = 0.1 / width, 1 - 0.1 / height
         figure.text(*at, above, va="top", fontsize=11, linespacing=1.25)
@@ -175,7 +189,7 @@ def convergence_figure(report: PaperReport) -> Any:
         _logarithmic(axis, [run.trace for _, run in runs])
     axes[1].set_xlabel("iteration")
     axes[0].legend(frameon=False)
-    axes[0].text(1.1, 1e-3, "agent 2's coefficient is the\nmean: exact from step 2")
+    axes[0].text(1.15, 4e-5, "agent 2's coefficient is the\nmean: exact from step 2")
     return figure
 
 

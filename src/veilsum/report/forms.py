@@ -1,7 +1,7 @@
 """What an officer's own tools take: the annex's sentences, where their forms want them.
 
 `edpb`: the sections 0 to 6 of the EDPB's template for impact assessments, version 1.0.
-`pia`: the JSON that CNIL's tool imports (pia 4). `acro`: evidence of the disclosure
+`pia`: the JSON that CNIL's tool imports (pia 4). `acro`: a record of the disclosure
 checks, in the files that ACRO 1.0 leaves. `crate`: a finished run as a Five Safes
 RO-Crate, profile 0.4.
 
@@ -376,7 +376,7 @@ def _of_one_risk(
         yield base + place, {"text": told, "gauge": gauge, "list": []}
 
 
-# Evidence of the disclosure checks
+# A record of the disclosure checks
 
 ACRO_VERSION = "1.0.1"
 # Rules that are about disclosure; of the others a checker has nothing to decide.
@@ -387,8 +387,8 @@ ACRO_RULES = (
 )
 ACRO_OUTCOMES = {
     "off": "not checked: switched off",
-    "planned": "to be checked by every member on its own table before anything is sent",
-    "passed": "checked by every member on its own table; one that fails takes no part",
+    "planned": "to be checked by every member before anything is sent",
+    "passed": "checked by every member; one whose table fails takes no part",
 }
 
 
@@ -511,7 +511,7 @@ NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://w3id.org/5s-crate/veilsum")
 def crate(path: Path, facts: PlanFacts, language: Language, now: datetime) -> bytes:
     """Return a finished run as a Five Safes RO-Crate: a ZIP of one BagIt folder.
 
-    In it are the agreed file, one member's receipt, the annex and the evidence of
+    In it are the agreed file, one member's receipt, the annex and a record of
     checks. The result is not: the disclosure check, which people make, is pending.
 
     Raises:
@@ -578,7 +578,7 @@ def _describe(
     names = {
         "workflow/consortium.toml": "what the members agreed on",
         "receipt.json": f"the receipt of {ended.party}, signed",
-        "checks.zip": "evidence of the disclosure checks, as ACRO writes it",
+        "checks.zip": "a record of the disclosure checks, as ACRO writes it",
     }
     inner = made.add_dataset(
         dest_path="workflow/",

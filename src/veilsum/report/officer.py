@@ -37,7 +37,7 @@ def write(
         path: a scenario, a consortium file, the file of a study, or the folder of a
             finished run.
         format: `html` or `docx`, the annex; `edpb` or `edpb-docx`, the same under the
-            sections of the EDPB's template; `pia`, for CNIL's tool; `acro`, evidence
+            sections of the EDPB's template; `pia`, for CNIL's tool; `acro`, a record
             of the disclosure checks; `crate`, a Five Safes RO-Crate of a finished run.
         language: `en` or `de`.
         now: when it is made; the present by default.

@@ -78,8 +78,8 @@ def paragraph(*parts: Part) -> Html:
 
 
 def notice(*parts: Part, bad: bool = False) -> Html:
-    """Return a paragraph that nobody must miss; a bad one is marked as such."""
-    return tag("p", *parts, class_="notice bad" if bad else "notice")
+    """Return what nobody must miss in a box; a bad one is marked as such."""
+    return tag("div", *parts, class_="notice bad" if bad else "notice")
 
 
 def listing(items: Iterable[Part]) -> Html:
@@ -208,11 +208,16 @@ def shown(showing: Showing) -> Html:
         tag("p", showing.title, class_="answer") if showing.title else Html(),
         *map(_block, showing.blocks),
         *(
-            folded(name, *map(_block, parts))
+            folded(name, *_details(parts))
             for name, parts in showing.folded.items()
             if parts
         ),
     )
+
+
+def _details(parts: Sequence[Block]) -> Iterable[Html]:
+    said = [one for one in parts if isinstance(one, str)]
+    return [listing(said)] if len(said) == len(parts) else map(_block, parts)
 
 
 def _block(block: Block) -> Html:
@@ -318,7 +323,8 @@ nav ul { columns: 16rem; margin: 0.25rem 0; padding-left: 1.1rem; }
 .good { color: var(--accent); }
 .bad { color: var(--bad); }
 .notice { border-left: 0.3rem solid var(--accent); background: var(--box);
-  padding: 0.6rem 0.9rem; font-weight: 400; }
+  padding: 0.6rem 0.9rem; margin: 1rem 0; font-weight: 400; }
+.notice > p { margin: 0.3rem 0; }
 .notice.bad { border-color: var(--bad); color: var(--ink); }
 .wide { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-size: 0.93rem; }
@@ -326,7 +332,7 @@ caption { text-align: left; padding-bottom: 0.3rem; }
 th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.9rem 0.3rem 0;
   border-bottom: 1px solid var(--line); overflow-wrap: normal; max-width: 34rem; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-td:first-child, .fixed td, .fixed th { white-space: nowrap; }
+.wide td:first-child, .fixed td, .fixed th { white-space: nowrap; }
 pre { overflow-x: auto; background: var(--box); border-radius: 0.4rem;
   padding: 0.75rem 1rem; font-size: 0.85rem; line-height: 1.4; }
 code { font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; }
@@ -352,11 +358,13 @@ details > :last-child { margin-bottom: 1rem; }
   dd { margin-bottom: 0.6rem; } h1 { font-size: 1.45rem; } }
 @media print { :root { --ink: #000; --paper: #fff; --soft: #444; --line: #bbb;
   --box: #f4f4f4; --accent: #003f66; --bad: #7a1f00; }
-  body { font-size: 10pt; } main { max-width: none; padding: 0; }
+  body { font-size: 9pt; line-height: 1.3; } h1 { font-size: 15pt; }
+  h2 { font-size: 12pt; margin: 1rem 0 0.3rem; padding-top: 0.4rem; }
+  ul { margin: 0.3rem 0; } main { max-width: none; padding: 0; }
   nav { display: none; } figure img { filter: none; }
   td:first-child { white-space: normal; }
-  .prose { font-size: 8.5pt; } .prose tr { break-inside: auto; }
+  .prose { font-size: 8pt; } .prose tr { break-inside: auto; }
   pre { white-space: pre-wrap; } .wide { overflow: visible; }
   h2, h3 { break-after: avoid; } figure, tr, .notice { break-inside: avoid; } }
-@page { margin: 18mm 16mm; }
+@page { size: A4; margin: 18mm 16mm; }
 """

@@ -173,6 +173,9 @@ class PlanFacts:
     questions: tuple[QuestionFacts, ...]
     ended: RunEnd | None = None
 
+    def __hash__(self) -> int:
+        return hash((self.digest, self.parties, self.title))
+
     @property
     def drawn(self) -> bool:
         """Whether there is a file that members compare; a plan has none yet."""

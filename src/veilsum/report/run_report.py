@@ -1,8 +1,8 @@
 """What a run came to, as one page for people who may read its result.
 
 Everything on it follows from what all members of the run have: the consortium file, the
-receipts, and the sums, from which the answer is worked out again. So nothing of the
-member's own is read that writes it: not its table, its half of the page that it agreed
+receipts, and the sums, from which the answer is worked out again. So nothing is shown
+of the member's own that writes it: not its table, its half of the page that it agreed
 to, its ledger, its key or its transcript. The sums themselves, which are for members
 alone, and what opens digests in receipts, are not on the page.
 """
@@ -113,11 +113,13 @@ class ReportedRun:
         folder: what `veilsum join` wrote to.
         others: receipts of other members; of other runs, too.
         room: what all runs on a page share.
+        study: of a question, the file of its study, if that is here.
     """
 
     folder: Path
     others: Sequence[Receipt]
     room: Room = field(default_factory=Room)
+    study: Path | None = None
 
     @cached_property
     def files(self) -> RunFolder:
@@ -216,6 +218,17 @@ class ReportedRun:
         found = [one for one in self.files.files if one.name == AUDIT]
         return read_record(found[0]) if found else None
 
+    def is_about(self, record: AuditRecord) -> bool:
+        """Say whether an audit is of this run's file, or of this question of it."""
+        digest, asked = record.content["agreed"]["file"], record.asked.get("question")
+        if self.study is not None and asked is not None:
+            return asked == self.folder.name and digest == _sha256(self.study)
+        return asked is None and digest == _sha256(self.file)
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
 
 def _vector(given: Any) -> Any:
     import numpy as np
@@ -290,7 +303,7 @@ def _lines(lines: Iterable[str]) -> Html:
     parts, items = list[Html](), list[str]()
     for line in [*lines, ""]:
         if line.startswith("- "):
-            items.append(_capital(line[2:]))
+            items.append(line[2:])
             continue
         if items:
             parts.append(listing(items))
@@ -384,14 +397,27 @@ def _names(given: Any) -> tuple[str, ...]:
     return tuple(map(str, given)) if isinstance(given, list | tuple) else ()
 
 
+# What of a guarantee is a number, or as short, and how it is called.
+NUMBERS: Mapping[str, str] = {
+    "status": "status",
+    "epsilon": "epsilon",
+    "attacker_success": "best attacker's chance (a coin: 0.5)",
+    "tolerate": "members who may pool what they saw",
+    "vertex_connectivity": "members without whom the network falls apart",
+    "law": "masks",
+}
+
+
 def _promise(run: ReportedRun) -> Iterator[Html]:
+    first, signed = run.words("READ THIS FIRST"), run.receipt.guarantee
+    if run.page.facts["relaxed"]:
+        yield notice(_lines(first), bad=True)
     if run.result is not None:
         yield shown(run.result.guarantee.showing())
-    else:
-        signed = run.receipt.guarantee
-        keys = ("status", "law", "epsilon", "tolerate", "mu2", "attacker_success")
-        yield paragraph("These are the numbers that were signed:")
-        yield facts((key, _told(signed[key])) for key in keys if key in signed)
+    if not run.page.facts["relaxed"]:
+        yield _lines(first)
+    named = ((NUMBERS[key], signed.get(key)) for key in NUMBERS)
+    yield facts((name, _told(value)) for name, value in named if value is not None)
     yield folded("What was released, over all members", listing(run.receipt.released))
 
 
@@ -433,8 +459,8 @@ def _audit(run: ReportedRun) -> Iterator[Html]:
 
 
 def _audited(run: ReportedRun, record: AuditRecord) -> Iterator[Html]:
-    found, digest = record.content["audit"], hashlib.sha256(run.file.read_bytes())
-    if record.content["agreed"]["file"] != digest.hexdigest():
+    found = record.content["audit"]
+    if not run.is_about(record):
         yield notice(f"The {AUDIT} beside this run is about another file.", bad=True)
         return
     good, words = record.signed_words(run.consortium.certificates)
@@ -524,9 +550,10 @@ def _again(run: ReportedRun) -> Iterator[Html]:
 def _readers() -> Iterator[Html]:
     yield paragraph(
         "This file names the members, and holds the result that all of them know: it "
-        "is for whoever may read that result. It holds nothing of anybody's own: no "
-        "row and no number of a single table, no key, no share, no masked number, "
-        "none of the sums themselves, and nothing that opens the digests in receipts."
+        "is for whoever may read that result. Beyond the result, and what follows from "
+        "it, nothing of anybody's own is in it: no table, no key, no share, no masked "
+        "number, not the sums themselves, and nothing that opens the digests in "
+        "receipts. What a result tells of one member or of one row stands under Limits."
     )
     yield paragraph("It needs no network, and runs nothing.")
 
@@ -536,9 +563,10 @@ def _readers() -> Iterator[Html]:
 
 def _of_study(folder: Path, others: Sequence[Receipt]) -> RunReport:
     status = read_status(folder)
-    room = Room()
+    room, agreed = Room(), _study_file(folder, status.study)
+    file = None if agreed is None else agreed[0]
     runs = {
-        name: ReportedRun(folder / name, others, room)
+        name: ReportedRun(folder / name, others, room, file)
         for name, one in status.stages.items()
         if one.stage == "finished"
     }
@@ -559,7 +587,7 @@ def _of_study(folder: Path, others: Sequence[Receipt]) -> RunReport:
         for one in run.findings
     ]
     sections = [
-        section("The study", *_study(folder, status, runs)),
+        section("The study", *_study(status, runs, agreed and agreed[1])),
         *(section(f"Question: {name}", *_one_of(run)) for name, run in runs.items()),
         section("The network", *_network(first)),
         section("Receipts", *_receipts(first)),
@@ -580,7 +608,7 @@ def _about_study(status: StudyStatus, last: ReportedRun) -> Iterator[tuple[Part,
 
 
 def _study(
-    folder: Path, status: StudyStatus, runs: Mapping[str, ReportedRun]
+    status: StudyStatus, runs: Mapping[str, ReportedRun], agreed: AgreedStudy | None
 ) -> Iterator[Html]:
     # Why there is none is for the owner of the folder alone.
     rows = [
@@ -592,15 +620,14 @@ def _study(
         for name in status.stages
     ]
     yield table(("question", "kind", ""), rows, caption="Questions of the study")
-    agreed = _study_file(folder, status.study)
     if agreed is not None:
         shared = consent_to_study(agreed).shared
         whole = next(one for one in shared if one.heading.endswith("TOGETHER"))
         yield folded("What the questions come to together", _lines(whole.lines))
 
 
-def _study_file(folder: Path, digest: str) -> AgreedStudy | None:
-    """Return the study that lies in a folder or around it, if it does."""
+def _study_file(folder: Path, digest: str) -> tuple[Path, AgreedStudy] | None:
+    """Return the study that lies in a folder or around it, and where."""
     for path in RunFolder(folder).files:
         if path.suffix in SUFFIXES:
             try:
@@ -608,7 +635,7 @@ def _study_file(folder: Path, digest: str) -> AgreedStudy | None:
             except VeilsumError:
                 continue  # another kind of file
             if isinstance(found, AgreedStudy) and found.digest.hex() == digest:
-                return found
+                return path, found
     return None
 
 

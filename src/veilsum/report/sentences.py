@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from math import floor, log10
 from typing import Literal, TypeAlias
 
 from veilsum.net.identity import grouped
@@ -24,8 +26,15 @@ Language: TypeAlias = Literal["en", "de"]
 LANGUAGES: tuple[Language, ...] = ("en", "de")
 Condition: TypeAlias = Callable[[PlanFacts], bool]
 
+SIGNS = str.maketrans(",.", ".,")
 # A list inside a sentence; of more names so many are said, and how many there are.
 MOST_NAMES = 30
+
+
+GUESSERS: tuple[Mapping[Language, str], Mapping[Language, str]] = (
+    {"en": "one member", "de": "ein Mitglied"},
+    {"en": "up to {} members together", "de": "bis zu {} Mitglieder gemeinsam"},
+)
 
 
 @dataclass(frozen=True)
@@ -84,22 +93,26 @@ def always(facts: PlanFacts) -> bool:
 
 
 def number(value: float, language: Language, digits: int = 2) -> str:
-    """Return a number as people write it.
+    """Return a number as people write it, with so many digits.
 
-    >>> number(1234.5, "de"), number(0.125, "en", 3)
-    ('1200', '0.125')
+    >>> number(1234567, "en"), number(1234567, "de"), number(0.125, "de", 3)
+    ('1,200,000', '1.200.000', '0,125')
     """
     rounded = float(f"{value:.{digits}g}")
-    text = (
-        f"{rounded:.0f}" if 1 <= rounded < 1e6 and rounded % 1 == 0 else f"{rounded:g}"
-    )
-    return text.replace(".", ",") if language == "de" else text
+    whole = rounded % 1 == 0 and 1 <= rounded < 1e15
+    text = f"{rounded:,.0f}" if whole else f"{rounded:g}"
+    return text.translate(SIGNS) if language == "de" else text
 
 
-def _down(value: float) -> float:
-    """Return two digits of a number, and never more than it is."""
+def rounded_down(value: float, language: Language) -> str:
+    """Return two digits of a number, and never more than it is.
+
+    >>> rounded_down(0.299, "en"), rounded_down(27.9, "de")
+    ('0.29', '27')
+    """
     nearest = float(f"{value:.2g}")
-    return nearest if nearest <= value else float(f"{value * 0.95:.2g}")
+    below = nearest if nearest <= value else nearest - 10.0 ** (floor(log10(value)) - 1)
+    return number(below, language)
 
 
 def _names(names: tuple[str, ...], language: Language, *, texts: bool = False) -> str:
@@ -109,6 +122,7 @@ def _names(names: tuple[str, ...], language: Language, *, texts: bool = False) -
     return ", ".join(shown) + (rest if more else "")
 
 
+@lru_cache(8)  # every sentence about a plan asks for them
 def values(facts: PlanFacts, language: Language) -> Mapping[str, str]:
     """Return what stands for each word in braces."""
     n, ended = len(facts.summed), facts.ended
@@ -130,6 +144,7 @@ def values(facts: PlanFacts, language: Language) -> Mapping[str, str]:
         "parties": _names(facts.summed, language),
         "others": n - 1,
         "tolerate": facts.tolerate,
+        "guessers": GUESSERS[facts.tolerate > 1][language].format(facts.tolerate),
         "rest": n - facts.tolerate,
         "sizes": "; ".join(shown[:8] + shown[8:][-1:]),
         "beyond": facts.tolerate + 1,
@@ -148,7 +163,7 @@ def values(facts: PlanFacts, language: Language) -> Mapping[str, str]:
         "relays": facts.relays,
         "epsilon": "" if facts.epsilon is None else number(facts.epsilon, language, 3),
         "chances": "; ".join(
-            chances[language].format(round(100 * chance), number(_down(far), language))
+            chances[language].format(round(100 * chance), rounded_down(far, language))
             for chance, far in facts.distances
         ),
         "relaxed": "; ".join(
@@ -333,11 +348,11 @@ CATALOGUE: tuple[Sentence, ...] = (
         "purpose.leaves",
         lambda facts: not facts.iterates,
         "What leaves a member are numbers under masks, which cancel in the sum over "
-        "all members. Only such sums become known: {most_numbers} numbers at most "
-        "(sums: {most_sums}).",
+        "all members. Only such sums become known (sums at most: {most_sums}; numbers "
+        "in them at most: {most_numbers}).",
         "Was ein Mitglied verlässt, sind Zahlen unter Masken, die sich in der Summe "
-        "über alle Mitglieder aufheben. Bekannt werden nur solche Summen: höchstens "
-        "{most_numbers} Zahlen (Summen: {most_sums}).",
+        "über alle Mitglieder aufheben. Bekannt werden nur solche Summen (Summen "
+        "höchstens: {most_sums}; Zahlen darin höchstens: {most_numbers}).",
         (
             SECRETS + "test_deposits_are_masked_numbers_only",
             CONSENT + "test_a_run_shows_nothing_that_is_not_on_the_page",
@@ -758,12 +773,12 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "number.zero",
         lambda facts: _curious(facts) and facts.sums_only,
-        "Up to {tolerate} of the members who pool what they saw, and guess which of "
-        "two divisions with the same sums is the true one, are right in 50 % of cases: "
-        "as often as by tossing a coin (epsilon = 0).",
-        "Bis zu {tolerate} der Mitglieder, die zusammenlegen, was sie sahen, und "
-        "raten, welche von zwei Aufteilungen mit gleichen Summen die wahre ist, liegen "
-        "in 50 % der Fälle richtig: so oft wie beim Münzwurf (epsilon = 0).",
+        "Whoever guesses from what was seen ({guessers}) which of two divisions with "
+        "the same sums is the true one is right in 50 % of cases: as often as by "
+        "tossing a coin (epsilon = 0).",
+        "Wer aus dem Gesehenen rät ({guessers}), welche von zwei Aufteilungen mit "
+        "gleichen Summen die wahre ist, liegt in 50 % der Fälle richtig: so oft wie "
+        "beim Münzwurf (epsilon = 0).",
         (
             VIEWS + "test_equal_sums_of_every_piece_are_not_told_apart",
             "tests/privacy/test_uniform_views.py::*",
@@ -772,16 +787,14 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "number.lattice",
         lambda facts: _curious(facts) and bool(facts.distances),
-        "Up to {tolerate} of the members who pool what they saw, and guess which of "
-        "two inputs of the others with the same sums is the true one, are right in "
-        "{chances}; by tossing a coin in 50 %. The distance is by how much the "
-        "others' own numbers differ between the two; epsilon = {epsilon} for all sums "
-        "together.",
-        "Bis zu {tolerate} der Mitglieder, die zusammenlegen, was sie sahen, und "
-        "raten, welche von zwei Eingaben der anderen mit gleichen Summen die wahre "
-        "ist, liegen richtig in {chances}; beim Münzwurf in 50 %. Der Abstand ist, um "
-        "wie viel sich die eigenen Zahlen der anderen zwischen beiden unterscheiden; "
-        "epsilon = {epsilon} für alle Summen zusammen.",
+        "Whoever guesses from what was seen ({guessers}) which of two inputs of the "
+        "others with the same sums is the true one is right in {chances}; by tossing "
+        "a coin in 50 %. The distance is by how much the others' own numbers differ "
+        "between the two; epsilon = {epsilon} for all sums together.",
+        "Wer aus dem Gesehenen rät ({guessers}), welche von zwei Eingaben der anderen "
+        "mit gleichen Summen die wahre ist, liegt richtig in {chances}; beim Münzwurf "
+        "in 50 %. Der Abstand ist, um wie viel sich die eigenen Zahlen der anderen "
+        "zwischen beiden unterscheiden; epsilon = {epsilon} für alle Summen zusammen.",
         (
             OFFICER + "test_distances_are_those_of_the_proved_bound",
             "tests/audit/test_likelihood.py::test_whole_numbers_keep_their_promise",
@@ -1310,11 +1323,11 @@ RISKS: tuple[PlanRisk, ...] = (
         Sentence(
             "risk.collusion",
             always,
-            "More than {tolerate} of the {n} members pool what they saw, and learn "
-            "sums of fewer others than is said above. Masks do not help then.",
-            "Mehr als {tolerate} der {n} Mitglieder legen zusammen, was sie sahen, und "
-            "erfahren Summen von weniger anderen, als oben steht. Masken helfen dann "
-            "nicht.",
+            "Members pool what they saw, {beyond} or more of the {n}, and learn sums "
+            "of fewer others than is said above. Masks do not help then.",
+            "Mitglieder legen zusammen, was sie sahen, {beyond} oder mehr der {n}, "
+            "und erfahren Summen von weniger anderen, als oben steht. Masken helfen "
+            "dann nicht.",
             (OFFICER + "test_all_but_one_know_what_the_last_one_gave",),
         ),
         {"en": "Members collude", "de": "Mitglieder legen Wissen zusammen"},
@@ -1441,7 +1454,7 @@ RISKS: tuple[PlanRisk, ...] = (
     PlanRisk(
         Sentence(
             "risk.absent",
-            lambda facts: not facts.drop,
+            lambda facts: not facts.drop and facts.ended is None,
             "A member is absent. Rows stay where they are.",
             "Ein Mitglied fehlt. Zeilen bleiben, wo sie sind.",
             (
@@ -1459,7 +1472,7 @@ RISKS: tuple[PlanRisk, ...] = (
     PlanRisk(
         Sentence(
             "risk.fewer",
-            lambda facts: facts.drop,
+            lambda facts: facts.may_lose,
             "Members are lost: {fewest} at least are left, else there is no answer. "
             "Rows stay where they are.",
             "Mitglieder gehen verloren: mindestens {fewest} bleiben, sonst gibt es "
@@ -1473,6 +1486,24 @@ RISKS: tuple[PlanRisk, ...] = (
         {"en": "Sums are over fewer", "de": "Summen gehen über weniger"},
         "loss",
         _fixed(2),
+        _fixed(1),
+    ),
+    PlanRisk(
+        Sentence(
+            "risk.gone",
+            lambda facts: facts.ended is not None,
+            "A member loses its files of the run. Every other member that took part "
+            "has the same answer, and a receipt of its own.",
+            "Ein Mitglied verliert seine Dateien des Laufs. Jedes andere, das "
+            "teilnahm, hat dieselbe Antwort und eine eigene Quittung.",
+            (
+                "tests/parties/test_taking_part.py::"
+                "test_four_parties_of_one_process_come_to_one_answer",
+            ),
+        ),
+        {"en": "The result is lost", "de": "Das Ergebnis geht verloren"},
+        "loss",
+        _fixed(1),
         _fixed(1),
     ),
 )

@@ -1,0 +1,55 @@
+"""Notebooks run from the first cell to the last, and keep nothing of earlier runs."""
+
+from pathlib import Path
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat")
+nbclient = pytest.importorskip("nbclient")
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+PAGE = FOLDER.parent / "docs" / "notebooks.md"
+
+
+def executed(notebook):
+    client = nbclient.NotebookClient(
+        notebook,
+        timeout=300,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(FOLDER)}},
+    )
+    client.execute()
+    return notebook
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs(path):
+    notebook = nbformat.read(path, 4)
+    nbformat.validate(notebook)
+    assert [one for one in notebook.cells if one.get("outputs")] == [], "clear it first"
+    shown = [
+        output
+        for cell in executed(notebook).cells
+        for output in cell.get("outputs", [])
+    ]
+    # Figures and results are shown as a reader wants them, and nothing warns.
+    assert any("text/html" in one.get("data", {}) for one in shown)
+    assert any("image/png" in one.get("data", {}) for one in shown)
+    assert [one for one in shown if one.get("name") == "stderr"] == []
+
+
+def test_a_notebook_that_claims_too_much_fails():
+    """The twin: an assertion in a cell is one of the test."""
+    wrong = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell("assert 1 + 1 == 3, 'claimed'")]
+    )
+    with pytest.raises(nbclient.exceptions.CellExecutionError, match="claimed"):
+        executed(wrong)
+
+
+def test_every_notebook_is_on_the_page():
+    text = PAGE.read_text(encoding="utf-8")
+    assert len(NOTEBOOKS) == 5
+    for path in NOTEBOOKS:
+        assert f"notebooks/{path.name}" in text
