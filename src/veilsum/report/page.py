@@ -363,7 +363,10 @@ details > :last-child { margin-bottom: 1rem; }
   ul { margin: 0.3rem 0; } main { max-width: none; padding: 0; }
   nav { display: none; } figure img { filter: none; }
   td:first-child { white-space: normal; }
-  .prose { font-size: 8pt; } .prose tr { break-inside: auto; }
+  .prose { font-size: 8pt; margin: 0.3rem 0; } .prose tr { break-inside: auto; }
+  .prose td { padding: 0.12rem 0.6rem 0.12rem 0; max-width: none; }
+  .prose td:first-child { width: 15%; } .prose ul { padding-left: 0.8rem; }
+  .notice { margin: 0.35rem 0; padding: 0.2rem 0.7rem; } figure { margin: 0.5rem 0; }
   pre { white-space: pre-wrap; } .wide { overflow: visible; }
   h2, h3 { break-after: avoid; } figure, tr, .notice { break-inside: avoid; } }
 @page { size: A4; margin: 18mm 16mm; }
