@@ -61,8 +61,10 @@ bench: $(BENCH)  ## run the benchmarks: ratios, side by side
 	$(BIN)/python benchmarks/rules.py
 	$(BIN)/python benchmarks/ledger.py
 	$(BIN)/python benchmarks/engines.py
+	$(BIN)/python benchmarks/sweep.py
 	$(BIN)/python benchmarks/network.py
 	$(BIN)/python benchmarks/relay.py
+	$(BIN)/python benchmarks/reports.py
 
 lock: $(DEV)  ## compile requirements/*.txt anew, with hashes and no host
 	for name in run dev bench; do (cd requirements && ../$(BIN)/uv pip compile --quiet --universal \

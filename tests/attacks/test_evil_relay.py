@@ -21,6 +21,7 @@ from net.relays import TOKEN, asked, deployment, relay_at, request
 from net.runs import ONE_SHOT, Company, answers, changed, reasons
 from net.test_secrets_on_the_network import Witness
 from net.village import HOST, Village, all_connected, free_port, until
+from veilsum.drivers.driver import GivenUpError
 from veilsum.net.identity import new_identity
 from veilsum.net.passes import Pass, pseudonym, read_token
 from veilsum.net.relay import Half, RelayServer
@@ -192,6 +193,36 @@ def test_a_run_over_it_ends_with_names_and_shows_nothing(tmp_path):
     for name, words in told.items():
         assert "waited for" in words, name
         assert "nothing masked of this party was shown" in words
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [truncate]
+    + [
+        pytest.param(one, marks=pytest.mark.slow)
+        for one in (drop, delay, reorder, replay, swap)
+    ],
+)
+def test_a_run_over_it_ends_right_or_names_who_was_waited_for(trick, tmp_path):
+    """It begins in the middle, when shares are on their way; what it can do is stop."""
+
+    async def main():
+        kind = evil(trick, spare=60)
+        async with relay_at(port, token=token_of(tmp_path), kind=kind) as relay:
+            found = await company.together()
+            assert relay.number > kind.spare, "it came to its trick"
+            return found
+
+    port = free_port()
+    hasty = changed(ONE_SHOT, policy={"deadline": 1.0, "patience": 1, "resend": 0.2})
+    company = relayed(tmp_path, port, table=hasty)
+    target = np.mean(ONE_SHOT["cost"]["targets"], axis=0)
+    for name, one in patiently(main()).items():
+        if isinstance(one, BaseException):
+            assert isinstance(one, GivenUpError), name
+            assert "waited for" in str(one) or "left" in str(one), str(one)
+        else:
+            np.testing.assert_allclose(one.answer, target, atol=1e-6)
 
 
 def test_a_good_relay_beside_an_evil_one_is_enough(tmp_path):

@@ -26,20 +26,23 @@ BAD = {"script", "i", "b", "svg", "iframe", "object", "link"}
 LEVELS = ["<b>low</b>", "\u05d2\u05d1\u05d5\u05d4", "<svg onload=alert(3)>"]
 
 
-@pytest.fixture(scope="module", name="hostile")
-def hostile_fixture(tmp_path_factory):
+ASKED = {
+    "statistics": {"statistics": {"by": "<i>kind</i>"}},
+    "model": {"model": {"formula": "dose ~ age + C(level)"}},
+}
+
+
+@pytest.fixture(scope="module", name="hostile", params=ASKED)
+def hostile_fixture(request, tmp_path_factory):
     """A run whose organiser has written scripts wherever a file takes text."""
     folder = tmp_path_factory.mktemp("hostile")
-    made = wards(folder, title=SCRIPT, statistics={"by": "<i>kind</i>"})
-    made["schema"]["columns"]["<i>kind</i>"] = {
-        "kind": "category",
-        "categories": LEVELS,
-    }
+    made = wards(folder, title=SCRIPT, **ASKED[request.param])
+    kind = {"kind": "category", "categories": LEVELS}
+    made["schema"]["columns"] |= {"<i>kind</i>": kind, "level": kind}
     for name in made["data"]["files"].values():
-        lines = (folder / name).read_text().splitlines()
-        cells = [level.replace('"', '""') for level in LEVELS]
-        rows = [f'{line},"{cells[k % 3]}"' for k, line in enumerate(lines[1:])]
-        (folder / name).write_text("\n".join([f"{lines[0]},<i>kind</i>", *rows]))
+        first, *lines = (folder / name).read_text().splitlines()
+        rows = [f"{line}{f',{LEVELS[k % 3]}' * 2}" for k, line in enumerate(lines)]
+        (folder / name).write_text("\n".join([f"{first},<i>kind</i>,level", *rows]))
     return finished(made, folder)
 
 

@@ -111,7 +111,7 @@ def check(graph, liar, group, at, step, *, signs_both):
 
 @pytest.mark.parametrize("signs_both", [False, True])
 @pytest.mark.parametrize(("at", "step"), LIES)
-@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("graph", GRAPHS[:2])
 def test_nobody_finishes_with_other_sums_than_another(graph, at, step, signs_both):
     check(graph, "3", splits(graph, "3")[-1], at, step, signs_both=signs_both)
 
@@ -149,7 +149,7 @@ def other_digest(message):
     return msgspec.structs.replace(message, digest=bytes(32))
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("graph", GRAPHS[1:3])
 def test_two_signatures_are_proven_before_any_patience_ends(graph):
     """Some finish, for all signed the same to them; the others learn who did not."""
     for group in splits(graph, "3")[:2]:

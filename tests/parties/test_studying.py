@@ -104,8 +104,7 @@ class Group:
             identity=read_identity(folder / f"{name}.key"),
             part=own_part(study.first, data=folder / "data.csv"),
             ledger=ledger,
-            out=folder / "out",
-            **{"own": OwnRules(), **options},
+            **{"own": OwnRules(), "out": folder / "out", **options},
         )
 
     def run(self, names=NAMES, study=None, **options):

@@ -297,11 +297,18 @@ def is_not_cut_off(figure, texts):
 
 
 def is_apart(figure, texts):
-    """Title and caption are written over nothing."""
+    """Title and caption are written over nothing, nor is one tick over another."""
     for one in figure.texts:
         for other in texts:
             over = Bbox.intersection(texts[one], texts[other])
             assert one is other or over is None, (one.get_text(), other.get_text())
+    for axis in figure.axes:
+        for along in (axis.xaxis, axis.yaxis):
+            ticks = (*along.get_major_ticks(), *along.get_minor_ticks())
+            names = [one.label1 for one in ticks if one.label1 in texts]
+            for one, other in combinations(names, 2):
+                over = Bbox.intersection(texts[one], texts[other])
+                assert over is None, (one.get_text(), other.get_text())
 
 
 def is_read_on_a_telephone(figure, texts):
@@ -330,6 +337,7 @@ def is_told_apart_in_grey(figure):
     [
         (is_not_cut_off, lambda figure: figure.text(0.99, 0.5, "beyond the edge")),
         (is_apart, lambda figure: figure.axes[0].text(0.5, 1.05, "over the title")),
+        (is_apart, lambda figure: figure.axes[0].set_xticks([0.5, 0.51], ["ab", "cd"])),
         (is_read_on_a_telephone, lambda figure: figure.text(0.5, 0.5, "x", fontsize=6)),
     ],
 )
@@ -446,6 +454,12 @@ def test_a_network_shows_who_colludes_what_is_known_and_what_mends_it():
     (axis,) = draw(FAMILY("star:4"), corrupted=["0"]).axes
     labels = [one.get_text() for one in axis.get_legend().get_texts()]
     assert labels == ["link the coalition knows", "colludes", "known exactly"]
+
+
+def test_a_network_shows_itself():
+    graph = FAMILY("ring:4")
+    (axis,) = graph.plot(corrupted=["1"]).axes
+    assert {one.get_text() for one in axis.texts} == set("0123")
 
 
 def test_a_guarantee_is_not_drawn_on_another_network():

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -14,14 +15,17 @@ from net.runs import ITERATED, Company
 from veilsum.audit.record import FORMAT, made_with
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError, MissingExtraError
+from veilsum.net.receipt import make_receipt
 from veilsum.parties import taking_part
 from veilsum.parties.events import Telling
 from veilsum.parties.studying import STATUS
 from veilsum.report import printing, run_report
-from veilsum.report.run_report import report
+from veilsum.report.drawing import draw
+from veilsum.report.run_report import ReportedRun, report
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 QUESTIONS = [
     {"name": "who", "statistics": {}},
     {"name": "dose", "model": {"formula": "dose ~ age"}},
@@ -85,6 +89,29 @@ def test_without_the_receipts_of_others_their_absence_is_said(ran):
     assert "Not here are the receipts of bob, cem, dee." in words(found)
 
 
+def test_where_all_parties_are_on_one_computer_all_receipts_are_there(ran, study):
+    for one, questions in ((ran, 1), (study, len(QUESTIONS))):
+        found = report(one.folder)
+        assert found.good
+        assert "Not here are" not in words(found)
+        checked = "edges are confirmed by both ends 6 of 6"
+        assert words(found).count(checked) == questions
+    one = report(ran.out(), receipts=ran.receipts())
+    assert report(ran.folder).content == one.content
+
+
+def test_two_receipts_of_one_party_are_seen(ran, tmp_path):
+    fields = json.loads(ran.receipts()[1].read_text())
+    for name in ("format", "party", "certificate", "signature"):
+        del fields[name]
+    fields["finished"] = "2031-01-31T12:00:00+00:00"
+    other = tmp_path / "other.json"
+    other.write_text(make_receipt(ran.identities["bob"], **fields).to_json())
+    found = report(ran.out(), receipts=[*ran.receipts(), other])
+    assert not found.good
+    assert "one receipt for each party (bob has 2)" in words(found)
+
+
 def test_a_report_of_a_study_has_every_question(study):
     paths = [path for one in QUESTIONS for path in study.receipts(one["name"])]
     found = report(study.out(), receipts=paths)
@@ -145,6 +172,8 @@ def test_who_was_lost_is_said(tmp_path):
     said = words(found)
     assert "lost on the way dee" in said
     assert "Rings: dee, lost on the way." in said
+    assert "dee did not stay to the end: all sums are over ann, bob, cem" in said
+    assert "knows them over the 2 others" in said
     assert "dee lost not here" in said
     assert "WEAKER THAN USUAL: minimum_honest = 2" in said
 
@@ -165,6 +194,14 @@ def test_figures_that_would_be_too_large_are_left_out(ran, monkeypatch):
     found = report(ran.out())
     assert "Its figure would make this file too large." in words(found)
     assert len(found.content) < len(whole)
+
+
+def test_prices_of_a_day_are_drawn_without_anybodys_output(tmp_path):
+    ran = finished(EXAMPLES / "day.toml", tmp_path)
+    result = ReportedRun(ran.out(), ()).result
+    assert not result.outputs, "nobody's own is in what all know"
+    (axis,) = draw(result).axes
+    assert (axis.get_xlabel(), axis.get_ylabel()) == ("period", "price")
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ def command(
 ) -> None:
     """Write what a run came to on one page: a file that needs no network.
 
-    RUN is the folder that veilsum join wrote to, STUDY that of a study: question,
+    RUN is the folder that veilsum join or up wrote to, STUDY that of a study: question,
     answer, figures, network, guarantee, who could compute what, audit and receipts if
     they are there, limits, how to verify. PLAN, a scenario or consortium file, has no
     answer yet, and is for an officer. The file holds what the result does, for whoever

@@ -76,6 +76,7 @@ def extend(*, study: Path, more: Path, out: Path, as_json: bool) -> None:
     from veilsum.agreement.study import AgreedStudy, study_from
     from veilsum.files.consortiums import read_agreement, write_consortium
     from veilsum.files.scenarios import read_toml
+    from veilsum.net.amendment import amendment_file, read_amendment
     from veilsum.parties.agreed import check_agreed
 
     before = read_agreement(study)
@@ -91,6 +92,8 @@ def extend(*, study: Path, more: Path, out: Path, as_json: bool) -> None:
     for name in grown.new:
         check_agreed(grown.questions[name])
     write_consortium(out, grown)
+    if before.former:  # members have agreed to its first edition
+        read_amendment(amendment_file(study)).write(out)
     if as_json:
         print_json({"digest": grown.digest.hex(), "new": list(grown.new)})
         return

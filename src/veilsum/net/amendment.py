@@ -176,7 +176,8 @@ _RENEWAL_FIELDS: Fields = {
 def amended(former: Agreement, certificates: Mapping[str, str]) -> Agreement:
     """Return what was agreed with other certificates, and its former self named.
 
-    All questions of a study are in it, as one edition.
+    A study keeps its name and has all questions as one edition, each of which is a new
+    run: what members have behind them there they have behind them here.
     """
     table = former.to_table()
     for name in certificates:
@@ -185,7 +186,8 @@ def amended(former: Agreement, certificates: Mapping[str, str]) -> Agreement:
         {**row, "certificate": certificates.get(row["name"], row["certificate"])}
         for row in table["members"]
     ]
-    table["run"] = new_run(former.title)
+    if isinstance(former, Consortium):
+        table["run"] = new_run(former.title)
     table["former"] = former.digest.hex()
     table.pop("earlier", None)
     return study_from(table) if is_study(table) else consortium_from(table)
@@ -244,7 +246,8 @@ class Amendment:
         if other.pop("former", None) != self.former:
             raise InvalidInputError("the new file does not name the former one")
         for table in (one, other):
-            del table["run"]
+            if not is_study(table):
+                del table["run"]
             table["members"] = [{**row, "certificate": ""} for row in table["members"]]
         for key in ("former", "earlier"):
             one.pop(key, None)

@@ -28,6 +28,8 @@ from veilsum.protocol.phases import ABORTED, GREETING
 ENDING = ".status"
 # A thousand names at most; and so many files of a folder are looked at.
 MOST_BYTES, MOST_FILES = 1 << 20, 1000
+# Files have a multiple of so many bytes.
+FILLED_BYTES = 1 << 13
 # Seconds between two writings while nothing but rounds happens, or nothing at all.
 PAUSE, STILL = 1.0, 5.0
 # Of a run that goes on, the askings without a sign of life, and some seconds more.
@@ -117,9 +119,14 @@ def seconds_of(stamped: str) -> float:
 
 
 def write_status(path: Path, status: RunStatus) -> None:
-    """Write a status, whole or not at all, for its owner to read."""
-    content = msgspec.json.format(msgspec.json.encode(status), indent=2)
-    write_files(path.parent, {path.name: content + b"\n"}, private=True)
+    """Write a status, whole or not at all, for its owner to read.
+
+    Others see how long a file is that they may not read, and a reason is its owner's:
+    lengths are filled up.
+    """
+    content = msgspec.json.format(msgspec.json.encode(status), indent=2) + b"\n"
+    filled = content + b"\n" * (-len(content) % FILLED_BYTES)
+    write_files(path.parent, {path.name: filled}, private=True)
 
 
 def read_status(path: Path) -> RunStatus:

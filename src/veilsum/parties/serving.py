@@ -248,13 +248,16 @@ class Serving(Secret):
     def _latest_edition(self, files: Files) -> tuple[Path, Agreement] | None:
         """Return the last of several editions of one study, which has all others.
 
-        One that goes on is first gone on with. Others than these are None.
+        So has one with other certificates, to which every member has agreed. One that
+        goes on is first gone on with. Others than these are None.
         """
         studies = [(path, one) for path, one in files if isinstance(one, AgreedStudy)]
         if not studies or len(studies) < len(files):
             return None
-        latest = max(studies, key=lambda found: len(found[1].editions))
-        known = {one.digest for one in latest[1].editions}
+        latest = max(
+            studies, key=lambda one: (one[1].former != "", len(one[1].editions))
+        )
+        known = {one.digest for one in latest[1].editions} | {latest[1].former}
         if any(one.digest.hex() not in known for _, one in studies):
             return None
         for found in studies:

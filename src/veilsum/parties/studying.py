@@ -20,7 +20,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeAlias
 
-from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.study import AgreedStudy
 from veilsum.drivers.driver import Assignment
 from veilsum.errors import (
@@ -166,7 +165,8 @@ def begun_status(folder: Path, study: AgreedStudy, party: str) -> StudyStatus:
     """Return how far a party is with a study; refuse the folder of another one.
 
     A later edition goes on where the earlier one was: its new questions are open. So
-    does a study that amends another: what is over there is over here.
+    does a study with other certificates, to which every member has agreed: what was
+    over before is over.
     """
     fresh = StudyStatus(
         run=study.run,
@@ -180,9 +180,10 @@ def begun_status(folder: Path, study: AgreedStudy, party: str) -> StudyStatus:
     if not (folder / STATUS).exists():
         return fresh
     old = read_status(folder)
-    known_as = {(study.run, one.digest) for one in study.editions}
-    amends = study.former != "" and old.study == study.former
-    if old.party != party or not (amends or (old.run, old.study) in known_as):
+    follows = old.study in [one.digest for one in study.editions] or (
+        study.former != "" and old.stages.keys() <= study.questions.keys()
+    )
+    if (old.run, old.party) != (study.run, party) or not follows:
         raise OutputError(
             f"{folder / STATUS} is about the study {old.run} of {old.party} in the "
             f"edition {old.study[:16]}, and this file is no later edition of that, and "
@@ -453,6 +454,7 @@ class StudyPart(Secret):
         party = self.identity.name
         page = consent_to_study(self.study)  # a file that nobody could use says so
         status = begun_status(prepare_folder(self.out), self.study, party)
+        self._give_back_former()
         left = [name for name, one in status.stages.items() if one.stage == "open"]
         ruled = {
             name: "; ".join(found)
@@ -540,7 +542,7 @@ class StudyPart(Secret):
         """Return how one question went: other questions do not depend on it."""
         agreed = self.study.questions[name]
         if name in home.left_out or name in ruled:
-            self._give_back(agreed)
+            self._give_back(agreed.run)
             stage: Stage = "left out" if name in home.left_out else "refused"
             return stage, ruled.get(name, "left out by its owner"), None
         part = replace(self.part, consortium=agreed)
@@ -559,7 +561,7 @@ class StudyPart(Secret):
         except VeilsumError as error:
             if met:
                 return "failed", str(error), None
-            self._give_back(agreed)
+            self._give_back(agreed.run)
             return "refused", str(error), None
         return "finished", "", found
 
@@ -613,11 +615,20 @@ class StudyPart(Secret):
                     found[name] = self._taken_part(name, [], _over, _over)
         return found
 
-    def _give_back(self, agreed: Consortium) -> None:
+    def _give_back(self, run: str) -> None:
         """Free what a question has reserved of which nothing masked has left."""
         charged = self.ledger.history().charges
-        if not any(one.epoch.startswith(f"{agreed.run} / ") for one in charged):
-            self.ledger.settle(agreed.run)
+        if not any(one.epoch.startswith(f"{run} / ") for one in charged):
+            self.ledger.settle(run)
+
+    def _give_back_former(self) -> None:
+        """Free what was reserved for runs that other certificates put an end to."""
+        if not (self.out / STATUS).exists():
+            return
+        runs = {one.run for one in self.study.questions.values()}
+        for one in read_status(self.out).stages.values():
+            if one.stage == "open" and one.run not in runs:
+                self._give_back(one.run)
 
 
 def _agreed_before(page: Consent) -> bool:

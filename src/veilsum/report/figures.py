@@ -370,9 +370,11 @@ def network_figure(
         ),
     ]
     for label, links, look in kinds:
+        # What is not there yet goes in a bow: parties may stand on the straight way.
+        bent = look["color"] in (GREEN, PURPLE)
         for place, (one, other) in enumerate(links):
-            x, y = zip(at[one], at[other], strict=True)
-            axis.plot(x, y, **look, label="" if place else label, zorder=1)
+            way = _way(np.array(at[one]), np.array(at[other]), bent=bent)
+            axis.plot(*way, **look, label="" if place else label, zorder=1)
     size = 320.0 if topology.n_parties <= 20 else 6400.0 / topology.n_parties
     finite = [one for one in known.values() if isfinite(one)]
     most = max(finite, default=1.0) or 1.0
@@ -408,6 +410,15 @@ def network_figure(
         columnspacing=1.0,
     )
     return figure
+
+
+def _way(start: FloatArray, end: FloatArray, *, bent: bool) -> FloatArray:
+    """Return the points of a link: its ends, or those of a bow between them."""
+    along = np.linspace(0.0, 1.0, 25 if bent else 2)
+    across = np.array([end[1] - start[1], start[0] - end[0]])
+    bow = 4.0 * along * (1.0 - along) * (0.13 if bent else 0.0)
+    points = start[:, None] * (1.0 - along) + end[:, None] * along
+    return np.asarray(points + across[:, None] * bow)
 
 
 def _role(
@@ -484,6 +495,7 @@ def epsilon_figure(
         axis.plot(*chosen, "*", **look)
     axis.set(xscale="log", yscale="log", xlabel=r"$\sigma$ of one share")
     axis.set_ylabel(r"$\epsilon$: KL at distance 1, at most")
+    _few_ticks(axis.xaxis)
     axis.grid(visible=True, alpha=0.3)
     axis.legend(frameon=False, fontsize=SMALL)
     return figure
@@ -665,13 +677,14 @@ def schedule_figure(result: PeriodsResult, title: str, caption: str = "") -> Any
     """Return the price of every period, and below it who gives what.
 
     Prices are known to everybody. Bars are of the parties that are known here: all in a
-    simulation, one's own in a real run; below zero stores are filled.
+    simulation, one's own in a real run, and nobody's in a report, which has prices
+    alone; below zero stores are filled.
     """
     known = {party: one.sum(axis=0) for party, one in result.outputs.items()}
     given = {party: one for party, one in known.items() if one.any()}
-    figure, (upper, lower) = panels(
+    figure, (upper, *others) = panels(
         1.6,
-        2.3,
+        *([2.3] if given else []),
         title=title,
         caption=caption,
         sharex=True,
@@ -680,6 +693,7 @@ def schedule_figure(result: PeriodsResult, title: str, caption: str = "") -> Any
     )
     edges = np.arange(len(result.prices) + 1) + 0.5
     upper.stairs(result.prices, edges, baseline=None, color=BLACK, linewidth=1.6)
+    lower = others[0] if given else upper
     upper.set_ylabel("price")
     places = np.arange(1, len(edges))
     above, below = np.zeros((2, len(places)))
@@ -689,12 +703,13 @@ def schedule_figure(result: PeriodsResult, title: str, caption: str = "") -> Any
         base = np.where(output < 0.0, below, above)
         lower.bar(places, output, bottom=base, **look, label=named(party))
         above, below = above + np.maximum(output, 0), below + np.minimum(output, 0)
-    lower.axhline(0.0, color=GREY, linewidth=0.8)
-    lower.set(xlabel="period", ylabel="output", xlim=(edges[0], edges[-1]))
-    lower.xaxis.get_major_locator().set_params(integer=True)
     if given:
+        lower.axhline(0.0, color=GREY, linewidth=0.8)
+        lower.set_ylabel("output")
         _legend_below(lower, *lower.get_legend_handles_labels())
-    for one in (upper, lower):
+    lower.set(xlabel="period", xlim=(edges[0], edges[-1]))
+    lower.xaxis.get_major_locator().set_params(integer=True)
+    for one in (upper, *others):
         one.grid(visible=True, alpha=0.3, axis="y")
     return figure
 

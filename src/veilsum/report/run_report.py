@@ -81,7 +81,7 @@ def report(what: Path, *, receipts: Sequence[Path] = ()) -> RunReport:
     """Return the report of a run, or of a study.
 
     Args:
-        what: the folder that `veilsum join` wrote to.
+        what: the folder that `veilsum join` wrote to, or that of `veilsum up`.
         receipts: of other members, to be held beside its own.
 
     Raises:
@@ -92,10 +92,19 @@ def report(what: Path, *, receipts: Sequence[Path] = ()) -> RunReport:
             f"{what} is no folder: a report is about the folder that veilsum join "
             "wrote to (--out); of a plan there is a page for an officer, with --for dpo"
         )
+    seats = [one for one in sorted(what.glob("*/out")) if _is_of_join(one)]
+    if seats and not _is_of_join(what):
+        # All parties are on this computer: the first one's, beside everybody's word.
+        found = [path for one in seats for path in sorted(one.glob("**/receipt.json"))]
+        return report(seats[0], receipts=[*receipts, *found])
     others = [read_receipt(one) for one in receipts]
     if (what / STATUS).exists():
         return _of_study(what, others)
     return _of_run(ReportedRun(what, others))
+
+
+def _is_of_join(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (STATUS, "receipt.json"))
 
 
 @dataclass
@@ -138,10 +147,10 @@ class ReportedRun:
 
     @cached_property
     def receipts(self) -> tuple[Receipt, ...]:
-        """All that are here of this run, its own first."""
-        run, own = self.receipt.run, self.receipt.party
-        others = (one for one in self.others if (one.run == run and one.party != own))
-        return (self.receipt, *others)
+        """All that are here of this run, its own first, each once."""
+        run = self.receipt.run
+        found = [self.receipt, *(one for one in self.others if one.run == run)]
+        return tuple({one.signature: one for one in found}.values())
 
     @cached_property
     def consortium(self) -> Consortium:
@@ -403,7 +412,7 @@ NUMBERS: Mapping[str, str] = {
     "epsilon": "epsilon",
     "attacker_success": "best attacker's chance (a coin: 0.5)",
     "tolerate": "members who may pool what they saw",
-    "vertex_connectivity": "members without whom the network falls apart",
+    "vertex_connectivity": "vertex connectivity of the network",
     "law": "masks",
 }
 
@@ -422,6 +431,14 @@ def _promise(run: ReportedRun) -> Iterator[Html]:
 
 
 def _who(run: ReportedRun) -> Iterator[Html]:
+    if run.receipt.lost:
+        left = run.receipt.parties
+        yield notice(
+            f"{listed(run.receipt.lost)} did not stay to the end: all sums are over "
+            f"{listed(left)}, and each of these alone can take its own part off, and "
+            f"knows them over the {len(left) - 1} others. What follows was said before "
+            "the run, of all members."
+        )
     yield _lines(run.words("WHO CAN COMPUTE WHAT FROM IT"))
     yield folded(
         "What became known to every member",

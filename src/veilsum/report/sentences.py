@@ -1292,13 +1292,22 @@ CATALOGUE: tuple[Sentence, ...] = (
         (OFFICER + "test_levels_follow_from_the_plan",),
     ),
     Sentence(
+        "judge.young",
+        always,
+        "The program is young, and nobody outside its project has examined it: have it "
+        "examined before you trust it with what matters.",
+        "Das Programm ist jung, und niemand außerhalb seines Projekts hat es geprüft: "
+        "lassen Sie es prüfen, bevor Sie ihm Wichtiges anvertrauen.",
+        (OFFICER + "test_that_nobody_outside_has_examined_it_is_said_here_too",),
+    ),
+    Sentence(
         "judge.plan_alone",
         always,
         "This annex was made from the plan alone: no table was opened, and no value of "
         "anybody is in it.",
         "Dieser Anhang entstand allein aus dem Plan: keine Tabelle wurde geöffnet, und "
         "kein Wert von irgendjemandem steht darin.",
-        (OFFICER + "test_no_value_of_anybody_is_in_any_form",),
+        ("tests/attacks/test_the_annex.py::test_no_value_of_anybody_is_in_any_form",),
     ),
 )
 

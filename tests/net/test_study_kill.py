@@ -1,0 +1,140 @@
+"""Parties of a study killed with SIGKILL within questions and between them.
+
+Every party counts its steps through all questions: frames, writings, charges, the end
+of a run, and how far it is. It kills itself at a step that was drawn, and is started
+again. Each question's histories go to the checker of the loopback world, which sees a
+second share or a second masked vector; and every answer must be there and right.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from histories import broken, read_history
+from net.one_study import take_part
+from parties.test_studying import FIT, MEANS, NAMES, SMOKERS, Group, frames
+from veilsum.files.ledger import read_ledger
+from veilsum.net.receipt import verify_receipts
+from veilsum.parties.consent import consent_to
+from veilsum.parties.joining import own_part
+from veilsum.parties.studying import HomeDriver, _SeenEnough, read_status
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unchecked_shapes")]
+PROCESSES = multiprocessing.get_context("forkserver")
+multiprocessing.set_forkserver_preload(["net.one_study"])
+WAITS = {"meeting": 600.0, "deadline": 300.0, "patience": 4}
+# By the clock on the wall: what takes so long never ends.
+LONGEST = 600.0
+# A party of four has some so many steps in a study of three.
+STEPS = 330
+STREAM = np.random.default_rng(21)
+# Who is killed after which step: one, two at a time, one again and again.
+DRAWN = [
+    *({str(STREAM.choice([*NAMES])): [int(k)]} for k in STREAM.integers(1, STEPS, 6)),
+    *({"b": [int(k)], "d": [int(j)]} for k, j in STREAM.integers(1, STEPS, (3, 2))),
+    *({"c": [int(k) for k in row]} for row in STREAM.integers(1, STEPS // 3, (2, 4))),
+]
+
+
+def start(group, name, kill_after=0):
+    made = PROCESSES.Process(
+        target=take_part, args=(str(group.folder(name)), kill_after)
+    )
+    made.start()
+    return made
+
+
+def gone_through(group, kills):
+    """Have all go through the study; who is to die is started again each time."""
+    waiting = {name: [*kills.get(name, ()), 0] for name in NAMES}
+    running = {name: start(group, name, left.pop(0)) for name, left in waiting.items()}
+    deaths = 0
+    while running:
+        for name, process in [*running.items()]:
+            process.join(0.2)
+            if process.exitcode is None:
+                continue
+            error = group.folder(name) / "error"
+            said = error.read_text() if error.exists() else "nothing"
+            assert process.exitcode in {0, -signal.SIGKILL}, f"{name}: {said}"
+            del running[name]
+            if process.exitcode:
+                deaths += 1
+                running[name] = start(group, name, waiting[name].pop(0))
+    return deaths
+
+
+def parts(group, question):
+    """The public plan of a question, and everybody's work in it."""
+    agreed, works = group.study.questions[question], {}
+    for name in NAMES:
+        part = own_part(agreed, data=group.folder(name) / "data.csv")
+        home = HomeDriver(name)
+        with pytest.raises(_SeenEnough):
+            replace(part, consortium=agreed).job(name, driver=home).run()
+        works[name] = home.assignment.works[name]
+    return home.assignment.plan, works
+
+
+def histories(group, question):
+    run = group.study.questions[question].run
+    found = [group.folder(name) / f"history-{run[-8:]}" for name in NAMES]
+    return [path for path in found if path.exists()]
+
+
+def check(group):
+    """Nothing was shown twice, and every answer is there and right."""
+    pooled = pd.concat(frames().values())
+    means = pooled[["x", "y"]].mean().to_numpy()
+    slope, level = np.polyfit(pooled["x"], pooled["y"], 1)
+    for question, agreed in group.study.questions.items():
+        assert broken(*parts(group, question), histories(group, question)) == []
+        rounds = consent_to(agreed).facts["rounds"][1]
+        for name in NAMES:
+            stage = read_status(group.folder(name) / "out").stages[question]
+            assert stage.stage == "finished", f"{question}, {name}: {stage.reason}"
+            charges = read_ledger(group.folder(name) / f"{name}.ledger").charges
+            epochs = [one.epoch for one in charges if one.epoch.startswith(agreed.run)]
+            assert len(epochs) == len(set(epochs)) <= rounds
+            found = group.result(name, question)["minimiser"]
+            if question == "means":
+                np.testing.assert_allclose(found, means, rtol=1e-12)
+            if question == "fit":
+                np.testing.assert_allclose(found, [level, slope], rtol=1e-9)
+        assert verify_receipts(group.receipts(question), agreed).good
+
+
+@pytest.mark.parametrize("kills", DRAWN, ids=str)
+def test_a_party_that_is_killed_goes_on_with_its_study(kills, tmp_path):
+    group = Group(tmp_path, MEANS, SMOKERS, FIT, **WAITS)
+    deaths = gone_through(group, kills)
+    assert deaths == sum(map(len, kills.values()))
+    check(group)  # who is started again at once is waited for
+
+
+def test_the_checker_sees_a_second_masked_vector(tmp_path):
+    """The failing twin: a party that loses a question's file draws its shares anew."""
+    groups = [Group(tmp_path / str(k), MEANS, **WAITS) for k in range(2)]
+    for group in groups:
+        gone_through(group, {})
+    check(groups[0])
+    first, second = (histories(group, "means")[1] for group in groups)
+    assert any(event.what == "send" for event in read_history(first))
+    first.write_bytes(first.read_bytes() + second.read_bytes())
+    plan, works = parts(groups[0], "means")
+    assert broken(plan, works, histories(groups[0], "means"))
+
+
+def test_steps_are_counted_to_the_end(tmp_path):
+    """So that what is drawn falls within questions and between them."""
+    group = Group(tmp_path, MEANS, SMOKERS, FIT, **WAITS)
+    assert gone_through(group, {}) == 0
+    for name in NAMES:
+        count = int((group.folder(name) / "steps").read_text())
+        assert count >= STEPS
