@@ -497,10 +497,10 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "member+.cell",
         _off("minimum_count"),
-        "counts and totals of a level, a cell or a group that hold a single person of "
-        "another member",
+        "counts and totals of a level, a cell or a group in which another member has "
+        "a single person",
         "Anzahlen und Summen einer Ausprägung, einer Zelle oder einer Gruppe, in der "
-        "eine einzelne Person eines anderen Mitglieds steht",
+        "ein anderes Mitglied eine einzige Person hat",
         (OFFICER + "test_without_the_rule_a_cell_of_one_person_is_shown",),
     ),
     Sentence(
@@ -1408,10 +1408,11 @@ RISKS: tuple[PlanRisk, ...] = (
             "risk.cell",
             lambda facts: bool(set(facts.off) - {"site_terms"}),
             "Rules that would refuse small cells, or columns that point at single "
-            "rows, are switched off in this plan: a sum may be one person's.",
+            "rows, are switched off in this plan: a sum may rest on one person of a "
+            "member.",
             "Regeln, die kleine Zellen ablehnten oder Spalten, die auf einzelne "
-            "Zeilen zeigen, sind in diesem Plan abgeschaltet: eine Summe kann die "
-            "einer einzelnen Person sein.",
+            "Zeilen zeigen, sind in diesem Plan abgeschaltet: eine Summe kann auf "
+            "einer einzigen Person eines Mitglieds beruhen.",
             (
                 OFFICER + "test_without_the_rule_a_cell_of_one_person_is_shown",
                 RULES + "test_without_the_rules_a_bump_tells_what_one_person_earns",
