@@ -83,6 +83,12 @@ def test_what_is_over_stays_over_and_what_comes_is_asked_with_the_new_key(tmp_pa
         assert runs.count(group.study.questions["means"].run) == 1
         assert grown.questions["means"].run not in runs
     assert verify_receipts(group.receipts("fit"), grown.questions["fit"]).good
+    out = group.folder("a") / "out"
+    mine = {"identity": renewed.key("a"), "data": out.with_name("data.csv")}
+    again = vs.join(three, **mine, out=out)
+    assert [*again.answers] == ["fit"], "the other is of the former study"
+    kept = read_agreement(out / "means" / "consortium.toml")
+    assert kept.digest == group.study.questions["means"].digest
     # The twin: with the certificates of before, b's receipt is somebody else's.
     old = study_from(group.study.grown([FIT]))
     assert not verify_receipts(group.receipts("fit"), old.questions["fit"]).good

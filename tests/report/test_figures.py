@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import veilsum as vs
+from readable import can_be_read
 from veilsum.audit.literature import LiteratureTable, MechanismRow
 from veilsum.files.datasets import gbsg2
 from veilsum.jobs.dispatch import dispatch
@@ -12,6 +13,7 @@ from veilsum.models.fleets import Fleet
 from veilsum.models.price import Site
 from veilsum.models.tallies import Quantile
 from veilsum.paper import reproduce
+from veilsum.report.drawing import draw
 from veilsum.report.figures import (
     boxes_figure,
     coefficients_figure,
@@ -43,6 +45,11 @@ def test_convergence_shows_every_agent_of_both_runs(report):
         for agent, line in enumerate(axis.lines):
             np.testing.assert_array_equal(line.get_ydata(), run.trace.errors[:, agent])
     assert axes[0].get_ylim() == axes[1].get_ylim()
+
+
+def test_the_paper_s_figures_can_be_read(report):
+    can_be_read(draw(report))
+    can_be_read(draw(report, densities=True))
 
 
 def test_densities_show_both_readings_with_their_own_variance(report):

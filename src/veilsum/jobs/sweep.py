@@ -157,6 +157,7 @@ class _Runs:
                 settings=with_method(self.settings, choice.method),
                 faults=self.faults,
                 seed=choice.seed,
+                progress=False,
             )
         except VeilsumError as error:
             return RunFound(None, {"refused": printable(str(error))})

@@ -610,7 +610,8 @@ class StudyPart(Secret):
             return found
         for name, one in status.stages.items():
             over = one.stage in ("finished", "failed")
-            if over and state_file(self.identity, one.run).exists():
+            ours = one.run == self.study.questions[name].run  # else of what it amends
+            if over and ours and state_file(self.identity, one.run).exists():
                 with suppress(VeilsumError):  # it has failed, or its data are others
                     found[name] = self._taken_part(name, [], _over, _over)
         return found
