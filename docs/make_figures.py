@@ -57,8 +57,10 @@ def picture(figure: Any) -> bytes:
 
 
 def small(png: bytes) -> bytes:
-    """Return a picture in 64 colours, a third as long; nobody sees the difference."""
-    image = Image.open(BytesIO(png)).convert("RGB").quantize(64, dither=0)
+    """Return a picture in 128 colours, a third as long; nobody sees the difference."""
+    # This way of choosing them keeps the colour of a thin line among much grey.
+    image = Image.open(BytesIO(png)).convert("RGB")
+    image = image.quantize(128, method=Image.Quantize.MAXCOVERAGE, dither=0)
     buffer = BytesIO()
     image.save(buffer, "png", optimize=True)
     return buffer.getvalue()
@@ -68,12 +70,12 @@ def changed(new: bytes, old: bytes) -> bool:
     """Return whether a file differs from another for somebody who looks at it."""
     if not old.startswith(b"\x89PNG"):
         return new != old
-    pictures = [Image.open(BytesIO(one)).convert("L") for one in (new, old)]
+    pictures = [Image.open(BytesIO(one)).convert("RGB") for one in (new, old)]
     if pictures[0].size != pictures[1].size:
         return True
     first, second = (np.asarray(one, dtype=np.int16) for one in pictures)
-    ink = (first < WHITE) | (second < WHITE)
-    different = abs(first - second) > VISIBLE
+    ink = ((first < WHITE) | (second < WHITE)).any(axis=2)
+    different = (abs(first - second) > VISIBLE).any(axis=2)
     return bool(different.sum() > MOST_CHANGED * ink.sum())
 
 

@@ -426,7 +426,7 @@ def test_a_folder_that_grows_while_it_is_read_is_refused(office, monkeypatch):
 @pytest.mark.parametrize("name", [b"x\nletter taken", b"\xff\xfe", b"\x1b[2J"])
 def test_the_name_of_a_letter_forges_no_line(name, office, caplog):
     """A carrier renames letters: names are shown, on one line, wherever they are."""
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, logger="veilsum.net")
     office.meet()
     office.visit("a", [("b", b"one")])
     raw = (office.folder("a") / office.name("a", "b", 1)).read_bytes()
@@ -436,13 +436,14 @@ def test_the_name_of_a_letter_forges_no_line(name, office, caplog):
     path.write_bytes(raw)
     office.visit("b")
     assert office.once("b") == [("a", b"one")]
-    own = (office.folder("a") / office.name("a", "b", 1)).read_bytes()
+    # Its own letter, which an old copy of its state does not know, has that name, too.
     office.stores["a"] = type(office.stores["a"])()
-    (office.folder("a") / os.fsdecode(name + b".letter")).write_bytes(own)
+    own = office.folder("a") / office.name("a", "b", 1)
+    own.rename(own.with_name(path.name))
     with pytest.raises(StoreError) as old:
         asyncio.run(office.drop("a").open())
     told = [bad, str(old.value)] + [getattr(one, "file", "") for one in caplog.records]
-    assert len([one for one in told if "?" in one]) >= 3
+    assert len([one for one in told if "?" in one]) >= 4
     for one in told:
         assert one.replace("\n  ", "").isprintable()
 

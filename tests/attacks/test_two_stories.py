@@ -17,10 +17,20 @@ import msgspec
 import numpy as np
 import pytest
 
-from liars import lying, wrongs
+from liars import LIAR, lying, wrongs
 from veilsum.protocol.book import Book
 from veilsum.protocol.codec import Codec
-from veilsum.protocol.messages import Agreed, Masked, Record
+from veilsum.protocol.messages import (
+    Agreed,
+    Down,
+    Masked,
+    Quit,
+    Ready,
+    Record,
+    Share,
+    Up,
+)
+from veilsum.protocol.plan import Policy
 from veilsum.protocol.work import SumWork
 from worlds import Setting
 
@@ -61,7 +71,7 @@ def tells(group, at, step, *, signs_both=False):
     def script(world, to, message):
         if isinstance(message, Masked) and message.party == world.liar and to in group:
             numbers = np.array(message.numbers)
-            numbers[at] += np.uint64(step)
+            numbers[at : at + 1] += np.uint64(step)  # as residues are added
             message = world.sign(msgspec.structs.replace(message, numbers=numbers))
         if signs_both and isinstance(message, Agreed) and message.party == world.liar:
             theirs = world.nodes[to].machine._book.of(Agreed, 0).get(to)
@@ -158,6 +168,73 @@ def test_two_signatures_are_proven_before_any_patience_ends(graph):
         assert not gets_away(world)
         last = max(e.time for e in world.history if e.what in {"finish", "abort"})
         assert last < Setting().policy.deadline
+
+
+def lies_down_the_tree(world, to, message):
+    """Another total, where no answer shows it, for whoever is below on one side."""
+    if isinstance(message, Up | Down) and world.others.index(to) % 2:
+        numbers = np.array(message.numbers)
+        numbers[2:] += np.uint64(2**40)  # as residues are added
+        message = msgspec.structs.replace(message, numbers=numbers)
+    yield to, message
+
+
+@pytest.mark.parametrize("liar", ["0", "1"])
+def test_along_a_tree_nobody_finishes_with_other_sums_either(liar, monkeypatch):
+    """Nothing is signed there but what comes of it: it ends, and proves nothing."""
+    setting = Partly("path:5", spread="tree")
+    world = lying(setting, lies_down_the_tree, liar=liar)
+    assert wrongs(world, tells_two=True) == []
+    assert len(sums_of(world)) <= 1
+    if liar == "1":  # the twin: it is in the middle, and answers alone do not tell
+        answer = lambda _, proposed: Codec.digest(proposed.numbers)  # noqa: E731
+        monkeypatch.setattr(Book, "signed_of", answer)
+        assert len(sums_of(lying(setting, lies_down_the_tree, liar=liar))) == 2
+
+
+def gives_up_on(name, group):
+    """Tells a group that somebody is lost, and nobody else."""
+
+    def script(world, to, message):
+        yield to, message
+        if isinstance(message, Share) and to in group and world.first(to):
+            yield to, world.lost([name])
+
+    return script
+
+
+def leaves(group, kind, reason):
+    """Tells a group that it has left, and goes on with all others."""
+
+    def script(world, to, message):
+        if isinstance(message, kind) and to in group and world.first(to):
+            start = world.own._book.start
+            said = Quit(
+                party=LIAR, epoch=world.own.epoch, incarnation=start, reason=reason
+            )
+            yield to, world.sign(said)
+        else:
+            yield to, message
+
+    return script
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("graph", ["complete:6", "wheel:6"])
+def test_who_is_told_of_a_loss_or_a_leaving_ends_with_the_others_or_not_at_all(graph):
+    setting = Partly(graph, policy=Policy(tolerate=1, drop=True))
+    near = setting.topology.neighbours(LIAR)
+    for group in (near[:1], near[:2], near[:3]):
+        scripts = [gives_up_on(name, group) for name in ("0", "5")]
+        scripts += [
+            leaves(group, kind, reason)
+            for kind in (Share, Ready, Masked, Agreed)
+            for reason in ("timeout", "result", "proof", "refused")
+        ]
+        for script in scripts:
+            world = lying(setting, script)
+            assert wrongs(world, tells_two=True) == []
+            assert len(sums_of(world)) <= 1
 
 
 def test_an_honest_run_has_one_version_of_everything():

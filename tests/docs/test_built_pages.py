@@ -11,7 +11,8 @@ import pytest
 from browser import CHROMIUM, SCHEMES, WIDTHS, opened
 
 ROOT = Path(__file__).parents[2]
-MOST = 500_000  # bytes that a page may weigh, with all that it loads
+MOST = 500_000  # bytes of a page with its pictures
+SHARED = 300_000  # of the theme's script and styles, which are loaded once for all
 LEAST_TEXT = 9  # pixels of a figure's ten-point text, at any width
 DPI = 150  # at which figures are drawn
 pytestmark = pytest.mark.slow
@@ -44,6 +45,10 @@ def pages_of(site):
     return sorted(site.rglob("*.html"))
 
 
+def weight(files):
+    return sum(one.stat().st_size for one in files)
+
+
 def test_a_page_and_all_that_it_loads_is_small(site):
     """Nothing but files of the site is loaded, and their sizes add up to little."""
     assert len(pages_of(site)) > 60
@@ -57,8 +62,9 @@ def test_a_page_and_all_that_it_loads_is_small(site):
             assert not parts.netloc, (page, address)
             if parts.scheme != "data":
                 files.add((page.parent / unquote(parts.path)).resolve())
-        weight = sum(one.stat().st_size for one in files)
-        assert weight < MOST, (page.relative_to(site), weight)
+        shared = {one for one in files if one.suffix in {".css", ".js"}}
+        assert weight(shared) < SHARED
+        assert weight(files - shared) < MOST, page.relative_to(site)
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")

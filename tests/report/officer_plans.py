@@ -66,6 +66,18 @@ TABLES = {
     "crossed": table(
         {**QUESTIONS["gaussian"], "model": {"formula": "y ~ C(sex) + C(grade)"}}
     ),
+    "single": table(
+        {
+            **QUESTIONS["statistics"],
+            "statistics": {"columns": ["x"]},
+            "schema": {
+                **QUESTIONS["statistics"]["schema"],
+                "minimum_rows": 1,
+                "maximum_rows": 1,
+            },
+            "policy": {"release_fraction": 1.0},
+        }
+    ),
     "undominated": table({**QUESTIONS["statistics"], "policy": {"dominance": 1.0}}),
     "lattice": table({**MODEL, "masks": {"law": "lattice", "sigma": 1e9}}),
     "cost": table(COST),

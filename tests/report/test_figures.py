@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import veilsum as vs
+from readable import can_be_read
 from veilsum.audit.literature import LiteratureTable, MechanismRow
 from veilsum.files.datasets import gbsg2
 from veilsum.jobs.dispatch import dispatch
@@ -12,6 +13,7 @@ from veilsum.models.fleets import Fleet
 from veilsum.models.price import Site
 from veilsum.models.tallies import Quantile
 from veilsum.paper import reproduce
+from veilsum.report.drawing import draw
 from veilsum.report.figures import (
     boxes_figure,
     coefficients_figure,
@@ -43,6 +45,11 @@ def test_convergence_shows_every_agent_of_both_runs(report):
         for agent, line in enumerate(axis.lines):
             np.testing.assert_array_equal(line.get_ydata(), run.trace.errors[:, agent])
     assert axes[0].get_ylim() == axes[1].get_ylim()
+
+
+def test_the_paper_s_figures_can_be_read(report):
+    can_be_read(draw(report))
+    can_be_read(draw(report, densities=True))
 
 
 def test_densities_show_both_readings_with_their_own_variance(report):
@@ -128,6 +135,15 @@ def test_a_forest_shows_every_estimate_with_its_interval(ratio):
     assert names == ["age", "dose"]
     texts = [one.get_text() for one in axis.texts]
     assert texts[0].startswith(f"{told(0.5):#.3g}  [")
+
+
+def test_a_ratio_beyond_all_numbers_is_drawn_as_far_as_it_goes():
+    """A column that tells all events has such an interval."""
+    wide = {"name": "dose", "coefficient": 20.0, "low": -800.0, "high": 800.0}
+    narrow = {"name": "age", "coefficient": 0.1, "low": 0.0, "high": 0.2}
+    figure = forest_figure([wide, narrow], "two", ratio=True)
+    can_be_read(figure)
+    assert figure.axes[0].texts[0].get_text() == "4.85e+08  [0.00, inf]"
 
 
 def test_a_schedule_shows_prices_and_stacks_what_is_known():

@@ -11,29 +11,32 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from browser import SCHEMES, WIDTHS, opened
 from parties.test_agreed import NAMES
-from parties.test_consent import tables
+from parties.test_consent import QUESTIONS, tables
 from report.officer_plans import (
     EXAMPLES,
     TABLES,
     run_folder,
+    table,
     written,
     written_plan,
     written_study,
 )
 from veilsum.agreement.consortium import ConsortiumFile, consortium_from
 from veilsum.agreement.sections import COMMANDS, PolicySection
+from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.job_file import job_of
-from veilsum.parties.agreed import agreed_on
-from veilsum.parties.consent import consent_to
-from veilsum.privacy.guarantee import against
+from veilsum.parties.agreed import agreed_on, promise_of
+from veilsum.parties.consent import GENERATORS, consent_to
+from veilsum.privacy.guarantee import PARTY_UNITS_LIMIT, against
 from veilsum.privacy.lattice import lattice_success
 from veilsum.report import annex as papers
 from veilsum.report import forms, officer
-from veilsum.report.plan_facts import CHANCES, facts_of
+from veilsum.report.plan_facts import CHANCES, _facts, facts_of
 from veilsum.report.sentences import (
     CATALOGUE,
     EVERY_SENTENCE,
@@ -377,6 +380,36 @@ def test_both_languages_have_the_same_rows_and_numbers(known):
 # What sentences say, tried
 
 
+def test_a_cost_is_checked_at_home(folder, tmp_path):
+    own, plan = tmp_path / "own.toml", str(written("cost", folder))
+    for target, said in (
+        (2.0, "you may take part"),
+        (2000.0, "beyond the range of 10"),
+    ):
+        own.write_text(f"targets = [1.0, {target}]\n")
+        found = CliRunner().invoke(app, ["check", plan, "--cost", str(own)])
+        assert said in found.output
+
+
+@pytest.mark.parametrize("kind", [one for one in QUESTIONS if "dispatch" not in one])
+def test_whose_numbers_are_masked_is_what_the_guarantee_says(kind):
+    """Of rows, or of what a member makes of all of them: less is hidden then."""
+    consortium = consortium_from(table(QUESTIONS[kind]))
+    (question,) = _facts(consortium, "consortium").questions
+    assert question.by_party == (PARTY_UNITS_LIMIT in promise_of(consortium).limits)
+
+
+def test_what_a_kind_of_question_leaves_open_is_on_the_annex(known):
+    for name, facts in known.items():
+        if name in TABLES:
+            page = " ".join(consent_to(consortium_from(TABLES[name])).page.split())
+            (question,) = facts.questions
+            for one in question.own_limits:
+                assert " ".join(one.split()) in page, name
+    assert GENERATORS in known["dispatch"].questions[0].own_limits
+    assert known["mixed"].questions[0].own_limits
+
+
 def run(name, data):
     return job_of(
         consortium_from(TABLES[name]), data, driver="vectorised", seed=0
@@ -460,8 +493,11 @@ def lonely():
 
 
 def test_without_the_rule_a_cell_of_one_person_is_shown():
-    shown = run("cell", lonely())
-    assert shown.releases
+    data = lonely()
+    shown = run("cell", data).released.sums[-1].tolist()
+    others = [one for name, one in data.items() if name != "cem"]
+    men = sum(sex == "m" for one in others for sex in one["sex"])
+    assert men + 1 in shown  # who knows all others' men knows of the one
     given = {**TABLES["cell"], "policy": {}}
     with pytest.raises(InvalidInputError, match="minimum_count"):
         job_of(consortium_from(given), lonely(), driver="vectorised", seed=0).run()
@@ -554,6 +590,20 @@ def test_levels_follow_from_the_plan(known):
 
 
 # What it looks like
+
+
+def test_the_command_writes_every_form_for_its_owner_alone(folder, tmp_path):
+    for form in officer.FORMATS:
+        out = tmp_path / f"made.{form}"
+        words = ["report", str(written("site", folder)), "--for", "dpo", "-o", str(out)]
+        found = CliRunner().invoke(app, [*words, "--format", form, "--language", "de"])
+        if form == "crate":
+            assert found.exit_code == 2
+            assert "a run that is over is wanted" in found.output
+            continue
+        assert found.exit_code == 0, found.output
+        assert out.stat().st_mode & 0o077 == 0
+        assert out.stat().st_size > 1000
 
 
 @pytest.mark.slow

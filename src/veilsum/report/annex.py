@@ -319,7 +319,7 @@ def _folded(parts: Sequence[PaperPart]) -> Iterator[PaperPart]:
 def _html(block: Block) -> pages.Html:
     if isinstance(block, Lines):
         if block.look == "items":
-            return pages.listing(block.texts)
+            return pages.listing(block.texts) if block.texts else pages.Html()
         if block.look == "alarm":
             return pages.together(*(pages.notice(one, bad=True) for one in block.texts))
         kind = "h3" if block.look == "heading" else "p"

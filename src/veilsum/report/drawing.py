@@ -114,7 +114,7 @@ def _(run: Run, *, title: str | None = None) -> Any:
 def _(run: RunRecord, *, title: str | None = None) -> Any:
     promise, found = run.guarantee, f"the worst party is {run.max_error:.2g} away"
     who = counted(run.topology.n_parties, "party")
-    colluders = f"{len(promise.corrupted) or 'no'} of them named as colluding"
+    colluders = f"{len(promise.corrupted) or 'nobody'} named as colluding"
     caption = (
         f"{who} on {counted(run.topology.n_edges, 'link')}, {colluders}; "
         f"{promise.law} masks: {promise.status.replace('_', ' ')}"
@@ -554,7 +554,7 @@ def _(result: PeriodsResult, *, title: str | None = None) -> Any:
 
 DANGER = (
     "Darker: an exchange of this party's value with another's shows more; its "
-    "divergence is gap^2 R / (4 sigma^2), R at most {:.3g} here."
+    "divergence is gap^2 R / ({} sigma^2), R at most {:.3g} here."
 )
 
 
@@ -582,19 +582,21 @@ def _(
     return figures.network_figure(
         topology,
         _title(title, usual),
-        said + _danger(found),
+        said + _danger(topology, found),
         corrupted=bad,
         cut=cut,
         dangers=found,
     )
 
 
-def _danger(found: Mapping[str, float]) -> str:
+def _danger(topology: Topology, found: Mapping[str, float]) -> str:
     finite = [one for one in found.values() if isfinite(one)]
     alone = len(found) - len(finite)
     are = "is" if alone == 1 else "are"
     said = f"{counted(alone, 'party')} {are} known exactly. " * (alone > 0)
-    return said + (DANGER.format(max(finite)) if finite else "")
+    if not finite:
+        return said
+    return said + DANGER.format(2 * topology.shares_per_edge, max(finite))
 
 
 @draw.register
@@ -621,7 +623,7 @@ def _(found: Diagnosis, *, title: str | None = None) -> Any:
     return figures.network_figure(
         today,
         _title(title, usual),
-        f"{caption} {_danger(dangers(today))}",
+        f"{caption} {_danger(today, dangers(today))}",
         cut=weak,
         dangers=dangers(today),
         added=found.links_to_add,
@@ -664,7 +666,7 @@ def _(
         caption = "; ".join(promise.released[:3])
         return figures.values_figure(
             pieces or {"nobody": 0.0},
-            "honest parties whose sum is known",
+            "honest parties in one piece",
             _title(title, usual),
             caption,
         )
@@ -699,7 +701,7 @@ def _network_of(promise: Guarantee, topology: Topology, title: str | None) -> An
     return figures.network_figure(
         topology,
         _title(title, f"{who.capitalize()}, and what is left: {words}"),
-        _danger(found),
+        _danger(topology, found),
         corrupted=promise.corrupted,
         cut=() if worst is None else worst.cut or (),
         dangers=found,
@@ -721,7 +723,7 @@ def _(found: Plans, *, network: bool = False, title: str | None = None) -> Any:
         return figures.network_figure(
             best.topology,
             _title(title, f"{best.graph} against {found.tolerate} colluders"),
-            f"{caption}, epsilon {best.epsilon:.3g}. {_danger(known)}",
+            f"{caption}, epsilon {best.epsilon:.3g}. {_danger(best.topology, known)}",
             corrupted=best.worst_coalition,
             dangers=known,
         )

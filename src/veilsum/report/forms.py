@@ -157,7 +157,7 @@ def edpb(facts: PlanFacts, language: Language) -> Paper:
         "0.2": (every("relay+", "relay-", "carrier+", "carrier-"), blank),
         "0.3": (some("purpose.title"), blank),
         "0.4": (some("purpose.plan", "purpose.ended", "purpose.lost"), blank),
-        "0.5": (some("judge.plan_alone", "judge.levels"), blank),
+        "0.5": (some("judge.plan_alone", "judge.receipt_alone", "judge.levels"), blank),
         "1": (),
         "1.1.a": (some("purpose.columns", "judge.personal"), blank),
         "1.1.b": (some(*headings, "purpose.study"), blank),

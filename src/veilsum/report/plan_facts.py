@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import log1p, sqrt
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.study import AgreedStudy, is_study, runs_of
@@ -21,13 +21,14 @@ from veilsum.audit.run_folder import OF_ALL, SUFFIXES, RunFolder
 from veilsum.errors import InvalidInputError, VeilsumError, printable
 from veilsum.files.consortiums import read_agreement, read_plan, read_study_plan
 from veilsum.files.scenarios import read_toml
+from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.minimise import Minimise
 from veilsum.jobs.presence import Screened
 from veilsum.jobs.releases import BY_PARTY
 from veilsum.jobs.terms import Terms
 from veilsum.net.receipt import verify_receipts
 from veilsum.parties.agreed import Asked, agreed_on
-from veilsum.parties.consent import NOT_ASKED, consent_to
+from veilsum.parties.consent import GENERATORS, NOT_ASKED, consent_to
 from veilsum.parties.own_rules import Value, in_force, relaxed
 from veilsum.parties.study_page import composed
 
@@ -392,9 +393,15 @@ def _facts(
 def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
     recipe, (question,) = found.recipe, found.consortium.questions
     page = consent_to(found.consortium, drawn=drawn)
-    inner = getattr(recipe, "inner", recipe)
     counted = recipe if isinstance(recipe, Screened) else None
-    own = tuple(getattr(inner, "left_open", ()))
+    asked = recipe if counted is None else counted.inner
+    own: tuple[str, ...] = ()
+    part: Any = recipe
+    while part is not None:  # a recipe may be another's last part
+        own += tuple(getattr(part, "left_open", ()))
+        part = getattr(part, "inner", None)
+    if isinstance(recipe, PriceRecipe):
+        own += (GENERATORS,)
     iterates = isinstance(recipe, Minimise) and recipe.schedule is not None
     if isinstance(recipe, Minimise):
         own += recipe.limits
@@ -412,7 +419,7 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
         groups=tuple(one.name for one in counted.groups) if counted else (),
         holders=counted.least if counted else 0,
         # Numbers of which nobody's rows are the parts are a member's own making.
-        by_party=found.rules is None or getattr(inner, "wording", None) is BY_PARTY,
+        by_party=found.rules is None or getattr(asked, "wording", None) is BY_PARTY,
         iterates=iterates,
         own_limits=own,
         consent=page.digest,

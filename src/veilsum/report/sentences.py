@@ -384,7 +384,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         lambda facts: facts.ended is not None and not facts.ended.failed,
         "The run is over: {n} of {all} members took part to the end, at {finished} UTC "
         "by the receipt that {party} signed.",
-        "Der Lauf ist beendet: {n} von {all} Mitgliedern nahmen bis zum Ende teil, um "
+        "Der Lauf ist beendet: {n} von {all} Mitgliedern nahmen bis zum Ende teil, am "
         "{finished} UTC laut der Quittung, die {party} unterschrieben hat.",
         (
             OFFICER + "test_a_finished_run_is_told_by_its_receipt",
@@ -420,9 +420,9 @@ CATALOGUE: tuple[Sentence, ...] = (
         lambda facts: facts.site_terms,
         "Site terms are allowed: columns and levels may tell one member from the "
         "others, so sums over the rows of one member alone may become known to all.",
-        "Standortmerkmale sind erlaubt: Spalten und Stufen dürfen ein Mitglied von den "
-        "anderen unterscheiden; Summen über die Zeilen eines einzelnen Mitglieds "
-        "können daher allen bekannt werden.",
+        "Standortmerkmale sind erlaubt: Spalten und Ausprägungen dürfen ein Mitglied "
+        "von den anderen unterscheiden; Summen über die Zeilen eines einzelnen "
+        "Mitglieds können daher allen bekannt werden.",
         (
             PRESENCE + "test_the_same_question_runs_where_site_terms_are_allowed",
             CONSENT + "test_site_terms_are_shouted",
@@ -435,6 +435,15 @@ CATALOGUE: tuple[Sentence, ...] = (
         "Schwächer als üblich: {relaxed}. Das hat gewählt, wer die Datei geschrieben "
         "hat; fragen Sie nach dem Grund.",
         (CONSENT + "test_what_is_weaker_than_usual_is_said_first",),
+    ),
+    Sentence(
+        "alarm.single",
+        lambda facts: facts.single,
+        "Every table has one row at most: a row is a member here, and what is said of "
+        "one row is said of one member.",
+        "Jede Tabelle hat höchstens eine Zeile: eine Zeile ist hier ein Mitglied, und "
+        "was von einer Zeile gesagt wird, wird von einem Mitglied gesagt.",
+        (CONSENT + "test_where_a_table_is_one_row_a_row_is_a_member",),
     ),
     Sentence(
         "alarm.nobody",
@@ -482,16 +491,16 @@ CATALOGUE: tuple[Sentence, ...] = (
         "sums over the rows of one other member alone, where a column or a level is "
         "that member's only",
         "Summen über die Zeilen eines einzelnen anderen Mitglieds, wo eine Spalte oder "
-        "Stufe nur diesem gehört",
+        "Ausprägung nur diesem gehört",
         (OFFICER + "test_a_site_term_gives_one_member_s_sums_to_all",),
     ),
     Sentence(
         "member+.cell",
         _off("minimum_count"),
-        "counts and totals of a level, a cell or a group that hold a single person of "
-        "another member",
-        "Anzahlen und Summen einer Stufe, einer Zelle oder einer Gruppe, in der eine "
-        "einzelne Person eines anderen Mitglieds steht",
+        "counts and totals of a level, a cell or a group in which another member has "
+        "a single person",
+        "Anzahlen und Summen einer Ausprägung, einer Zelle oder einer Gruppe, in der "
+        "ein anderes Mitglied eine einzige Person hat",
         (OFFICER + "test_without_the_rule_a_cell_of_one_person_is_shown",),
     ),
     Sentence(
@@ -601,8 +610,8 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "member-.nothing",
         lambda facts: not _curious(facts),
-        "nothing is promised",
-        "nichts ist zugesichert",
+        "(nothing is promised)",
+        "(nichts ist zugesichert)",
         (
             "tests/net/test_runs.py::"
             "test_they_complete_where_nobody_is_said_to_be_curious",
@@ -622,8 +631,8 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "coalition-.same",
         lambda facts: facts.tolerate >= 2,
-        "no more of what one member alone does not learn",
-        "nicht mehr von dem, was ein Mitglied allein nicht erfährt",
+        "what one member alone does not learn either",
+        "was auch ein Mitglied allein nicht erfährt",
         (
             "tests/privacy/test_worst_case.py::"
             "test_the_search_equals_brute_force_on_200_random_graphs",
@@ -642,8 +651,8 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "beyond-.none",
         always,
-        "nothing is promised",
-        "nichts ist zugesichert",
+        "(nothing is promised)",
+        "(nichts ist zugesichert)",
         ("tests/audit/test_guesses.py::test_a_party_alone_is_guessed_for_sure",),
     ),
     # The organiser
@@ -677,7 +686,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         always,
         "anything by means of the file's text: it is shown and never carried out; "
         "rules that it weakens are pointed out to everybody",
-        "nichts durch den Text der Datei: er wird gezeigt und nie ausgeführt; Regeln, "
+        "etwas durch den Text der Datei: er wird gezeigt und nie ausgeführt; Regeln, "
         "die er schwächt, werden allen genannt",
         (
             "tests/attacks/test_hostile_texts.py::*",
@@ -701,8 +710,8 @@ CATALOGUE: tuple[Sentence, ...] = (
         lambda facts: facts.relays > 0,
         "any number, share or member's name: members' encryption runs through it, and "
         "it is told pseudonyms",
-        "keine Zahl, keinen Anteil, keinen Namen eines Mitglieds: deren "
-        "Verschlüsselung geht durch ihn hindurch, und er erhält Pseudonyme",
+        "Zahlen, Anteile und Namen von Mitgliedern: deren Verschlüsselung geht durch "
+        "ihn hindurch, und er erhält Pseudonyme",
         (
             RELAY + "test_nothing_is_found_in_all_that_it_saw",
             RELAY + "test_pseudonyms_cannot_be_tried_out_without_the_run_s_name",
@@ -719,8 +728,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "carrier-.numbers",
         lambda facts: facts.by_files,
         "any number or share: letters are sealed to one member of one run",
-        "keine Zahl und keinen Anteil: Briefe sind für ein Mitglied eines Laufs "
-        "versiegelt",
+        "Zahlen und Anteile: Briefe sind für ein Mitglied eines Laufs versiegelt",
         (
             DROP + "test_no_letter_shows_a_share_or_a_number",
             DROP + "test_no_member_opens_what_is_for_another",
@@ -738,8 +746,8 @@ CATALOGUE: tuple[Sentence, ...] = (
         lambda facts: not facts.by_files,
         "any number or share: every link is encrypted with TLS 1.3, with members' "
         "certificates at both ends",
-        "keine Zahl und keinen Anteil: jede Verbindung ist mit TLS 1.3 verschlüsselt, "
-        "mit Zertifikaten der Mitglieder an beiden Enden",
+        "Zahlen und Anteile: jede Verbindung ist mit TLS 1.3 verschlüsselt, mit "
+        "Zertifikaten der Mitglieder an beiden Enden",
         (
             SECRETS + "test_no_byte_on_the_wire_is_a_share_or_a_coefficient",
             "tests/net/test_trust.py::test_older_protocols_are_refused",
@@ -871,7 +879,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         _kept("minimum_count"),
         "Every level, cell, bin and 0/1 value that a table has any rows in has "
         "{rule_minimum_count} or more of them (minimum_count).",
-        "Jede Stufe, jede Zelle, jedes Intervall und jeder 0/1-Wert, von dem eine "
+        "Jede Ausprägung, jede Zelle, jedes Intervall und jeder 0/1-Wert, von dem eine "
         "Tabelle Zeilen hat, hat mindestens {rule_minimum_count} davon "
         "(minimum_count).",
         (
@@ -925,7 +933,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         lambda facts: bool(facts.holders),
         "A first sum counts the members that have each level, cell, bin or value. "
         "Where some have it and fewer than {holders}, the run ends.",
-        "Eine erste Summe zählt die Mitglieder, die jede Stufe, jede Zelle, jedes "
+        "Eine erste Summe zählt die Mitglieder, die jede Ausprägung, jede Zelle, jedes "
         "Intervall oder jeden Wert haben. Haben ihn einige und weniger als {holders}, "
         "endet der Lauf.",
         (PRESENCE + "test_a_level_has_no_holder_or_two_beyond_those_who_collude",),
@@ -972,8 +980,8 @@ CATALOGUE: tuple[Sentence, ...] = (
         "check.off_minimum_count",
         _off("minimum_count"),
         "NOT checked: how many rows a level, a cell or a group has (minimum_count).",
-        "NICHT geprüft: wie viele Zeilen eine Stufe, eine Zelle oder eine Gruppe hat "
-        "(minimum_count).",
+        "NICHT geprüft: wie viele Zeilen eine Ausprägung, eine Zelle oder eine Gruppe "
+        "hat (minimum_count).",
         (CONSENT + "test_a_rule_that_refuses_nothing_is_switched_off",),
     ),
     Sentence(
@@ -1005,7 +1013,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         lambda facts: facts.site_terms,
         "NOT checked: whether columns and levels tell one member from the others "
         "(site_terms = true).",
-        "NICHT geprüft: ob Spalten und Stufen ein Mitglied von den anderen "
+        "NICHT geprüft: ob Spalten und Ausprägungen ein Mitglied von den anderen "
         "unterscheiden (site_terms = true).",
         (CONSENT + "test_site_terms_are_shouted",),
     ),
@@ -1041,9 +1049,9 @@ CATALOGUE: tuple[Sentence, ...] = (
         lambda facts: facts.on_tables and not facts.holders,
         "A level, a value or a combination that few members have: its total is theirs, "
         "or that of one of them, for no sum counts who has it.",
-        "Eine Stufe, ein Wert oder eine Kombination, die wenige Mitglieder haben: ihre "
-        "Summe ist deren eigene, oder die eines einzigen, denn keine Summe zählt, wer "
-        "sie hat.",
+        "Eine Ausprägung, ein Wert oder eine Kombination, die wenige Mitglieder "
+        "haben: ihre Summe ist deren eigene, oder die eines einzigen, denn keine "
+        "Summe zählt, wer sie hat.",
         (OFFICER + "test_a_site_term_gives_one_member_s_sums_to_all",),
     ),
     Sentence(
@@ -1232,12 +1240,21 @@ CATALOGUE: tuple[Sentence, ...] = (
     ),
     Sentence(
         "verify.check",
-        always,
+        lambda facts: not _cost(facts),
         "veilsum check FILE --data TABLE says at home whether a table passes, and "
         "sends nothing.",
         "veilsum check DATEI --data TABELLE sagt am eigenen Rechner, ob eine Tabelle "
         "besteht, und sendet nichts.",
         ("tests/cli/test_check.py::test_a_table_that_passes_passes_every_rule",),
+    ),
+    Sentence(
+        "verify.check_cost",
+        _cost,
+        "veilsum check FILE --cost COST says at home whether a cost passes, and sends "
+        "nothing.",
+        "veilsum check DATEI --cost KOSTEN sagt am eigenen Rechner, ob Kosten "
+        "bestehen, und sendet nichts.",
+        (OFFICER + "test_a_cost_is_checked_at_home",),
     ),
     Sentence(
         "verify.audit",
@@ -1301,8 +1318,17 @@ CATALOGUE: tuple[Sentence, ...] = (
         (OFFICER + "test_that_nobody_outside_has_examined_it_is_said_here_too",),
     ),
     Sentence(
+        "judge.receipt_alone",
+        lambda facts: facts.ended is not None,
+        "This annex was made from the agreed file and one receipt: no table was "
+        "opened, and no value of anybody is in it.",
+        "Dieser Anhang entstand allein aus der vereinbarten Datei und einer Quittung: "
+        "keine Tabelle wurde geöffnet, und kein Wert von irgendjemandem steht darin.",
+        ("tests/attacks/test_the_annex.py::test_no_value_of_anybody_is_in_any_form",),
+    ),
+    Sentence(
         "judge.plan_alone",
-        always,
+        lambda facts: facts.ended is None,
         "This annex was made from the plan alone: no table was opened, and no value of "
         "anybody is in it.",
         "Dieser Anhang entstand allein aus dem Plan: keine Tabelle wurde geöffnet, und "
@@ -1382,10 +1408,11 @@ RISKS: tuple[PlanRisk, ...] = (
             "risk.cell",
             lambda facts: bool(set(facts.off) - {"site_terms"}),
             "Rules that would refuse small cells, or columns that point at single "
-            "rows, are switched off in this plan: a sum may be one person's.",
+            "rows, are switched off in this plan: a sum may rest on one person of a "
+            "member.",
             "Regeln, die kleine Zellen ablehnten oder Spalten, die auf einzelne "
-            "Zeilen zeigen, sind in diesem Plan abgeschaltet: eine Summe kann die "
-            "einer einzelnen Person sein.",
+            "Zeilen zeigen, sind in diesem Plan abgeschaltet: eine Summe kann auf "
+            "einer einzigen Person eines Mitglieds beruhen.",
             (
                 OFFICER + "test_without_the_rule_a_cell_of_one_person_is_shown",
                 RULES + "test_without_the_rules_a_bump_tells_what_one_person_earns",
