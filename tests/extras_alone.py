@@ -116,6 +116,8 @@ def calls():
 
 def commands():
     """Return every command, to be asked for its help."""
+    import rich  # noqa: F401 - without it `veilsum` says so, and has no command
+
     from veilsum.cli.app import COMMANDS, app
 
     def asked(name):

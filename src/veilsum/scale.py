@@ -60,7 +60,17 @@ def map_pieces(
 
 
 def processes(count: int) -> ProcessPoolExecutor:
-    """Return workers that start as new programs, with nothing of this one's memory."""
-    from multiprocessing import get_context
+    """Return workers that start as new programs, with nothing of this one's memory.
 
-    return ProcessPoolExecutor(count, mp_context=get_context("spawn"))
+    Ctrl-C is for whoever waits for them: a terminal tells all processes, and each of
+    these would die over its work with a page of its own.
+    """
+    from multiprocessing import get_context
+    from signal import SIG_IGN, SIGINT, signal
+
+    return ProcessPoolExecutor(
+        count,
+        mp_context=get_context("spawn"),
+        initializer=signal,
+        initargs=(SIGINT, SIG_IGN),
+    )

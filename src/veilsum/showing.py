@@ -218,14 +218,14 @@ class Showing:
         if whole:
             parts += [_unfolded(name, part, width) for name, part in kept.items()]
         elif kept:
-            named = ", ".join(f"{name.lower()} ({len(kept[name])})" for name in kept)
+            named = ", ".join(f"{one.lower()} ({_size(kept[one])})" for one in kept)
             parts.append(_text(f"print() also shows: {named}", width))
         return "\n\n".join(filter(None, parts))
 
     def html(self) -> str:
         """Return it for a notebook or a page."""
         folded = "".join(
-            f'<details style="margin:.3em 0"><summary>{safe(name)} ({len(part)})'
+            f'<details style="margin:.3em 0"><summary>{safe(name)} ({_size(part)})'
             f"</summary>{_html_of(part)}</details>"
             for name, part in self.folded.items()
             if part
@@ -446,6 +446,10 @@ def _text(block: Block, width: int) -> str:
         said = (block,) if isinstance(block, str) else block
         return "\n".join(line for one in said for line in wrapped(one, width))
     return block.text if isinstance(block, Both) else block.text(width)
+
+
+def _size(part: Sequence[Block]) -> int:
+    return sum(len(one.rows) if isinstance(one, Table) else 1 for one in part)
 
 
 def _unfolded(name: str, part: Sequence[Block], width: int) -> str:

@@ -55,3 +55,14 @@ def test_a_figure_of_another_kind_is_refused_before_anything_runs(tmp_path):
     found = called(EXAMPLE, "--figure", tmp_path / "sweep.pdf")
     assert found.exit_code == 2
     assert ".png or .svg" in found.stderr
+
+
+@pytest.mark.parametrize("done", [0, 1])
+def test_what_was_stopped_says_how_much_is_left(monkeypatch, done):
+    whole = vs.sweep(EXAMPLE, settings=vs.Settings(iterations=5, step=0.5))
+    partial = vs.Sweep(whole.rows[:done], whole.tolerance, whole.distance, done + 2)
+    monkeypatch.setattr("veilsum.jobs.sweep.sweep", lambda *_, **__: partial)
+    found = called(EXAMPLE)
+    assert found.exit_code == 1
+    assert f"{done} line" in found.stdout
+    assert "2 lines to go" in found.stderr

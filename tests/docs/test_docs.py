@@ -405,6 +405,15 @@ def test_sums_and_gradients_add_the_keys_that_are_named():
     assert "`coefficients`" in json_section("Fit")
 
 
+def test_what_users_wait_for_is_what_was_measured():
+    first = text_of("start/performance.md").split("## ")[0]
+    cells = re.findall(r"^\| .+ \| (.+) \|$", first, flags=re.MULTILINE)[1:]
+    found = [n for cell in cells for n in re.findall(r"\d+(?:\.\d+)?", cell)]
+    assert len(found) > 12
+    measured = re.findall(r"\d+(?:\.\d+)?", text_of("develop/benchmarks.md"))
+    assert [number for number in found if number not in measured] == []
+
+
 def test_no_word_is_explained_in_two_places():
     rows = {
         name: [

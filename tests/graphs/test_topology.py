@@ -304,9 +304,12 @@ def test_graphs_that_differ_in_anything_are_different(other):
 
 def test_a_topology_prints_its_size_and_kind():
     ring = Topology.family("ring:4")
-    assert repr(ring) == "Network of 4 parties, 4 links, 2 of each party"
+    first, _, more = repr(ring).split("\n")
+    assert first == "Network of 4 parties, 4 links, 2 of each party"
+    assert more == "print() also shows: neighbours (4)"
+    assert "0      1, 3" in str(ring)
     cycle = Topology.from_edges([(0, 1), (1, 2), (2, 0)], directed=True)
-    assert repr(cycle) == "Network of 3 parties, 3 one-way links, 2 of each party"
+    assert "Network of 3 parties, 3 one-way links, 2 of each party" in repr(cycle)
 
 
 @few

@@ -1,6 +1,7 @@
 """A sweep is what a loop over `solve` and `worst_case` finds, kept in a file."""
 
 import csv
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from itertools import product
 
 import numpy as np
@@ -307,9 +308,21 @@ def test_costs_with_functions_of_their_own_stay_in_their_process():
         vs.sweep(own, **small, seeds=2, workers=2)
 
 
+def test_processes_that_end_too_soon_say_what_to_do(monkeypatch):
+    class Gone(ThreadPoolExecutor):
+        def submit(self, *_):
+            raise BrokenExecutor
+
+    monkeypatch.setattr("veilsum.jobs.sweep.processes", Gone)
+    with pytest.raises(vs.InvalidInputError, match="fewer workers"):
+        vs.sweep(COSTS, **GRID, workers=2)
+
+
 @pytest.mark.slow
-def test_many_processes_find_the_same_bytes(whole, tmp_path):
+def test_many_processes_find_the_same_bytes_stopped_or_not(whole, tmp_path):
     path = tmp_path / "two.csv"
+    partial = vs.sweep(COSTS, **GRID, out=path, workers=2, progress=Stop(6))
+    assert (len(partial), partial.interrupted) == (6, True)
     found = vs.sweep(COSTS, **GRID, out=path, workers=2)
     assert path.read_bytes() == whole[1]
     assert found.rows == whole[0].rows

@@ -247,6 +247,17 @@ def test_status_says_how_far_it_is(ended):
     assert "there is no study.json" in nothing.output
 
 
+def test_the_length_of_a_status_tells_no_reason(ended, tmp_path):
+    """Other users of a computer see how long a file is that they may not read."""
+    _, found = ended
+    lengths = []
+    for reason in ("", found["d"].stages["smokers"].reason, "x" * 1000):
+        found["d"].with_stage("smokers", reason=reason).write(tmp_path)
+        assert read_status(tmp_path).stages["smokers"].reason == reason
+        lengths.append((tmp_path / "study.json").stat().st_size)
+    assert len({*lengths}) == 1
+
+
 def test_joining_again_runs_nothing_again(ended):
     group, found = ended
     before = read_ledger(group.folder("a") / "a.ledger")

@@ -75,6 +75,17 @@ TABLES = {
             },
         }
     ),
+    "bare": table(
+        {
+            **SITE,
+            "policy": {
+                "site_terms": True,
+                "minimum_count": 0,
+                "effective_count": 0,
+                "maximum_leverage": 1.0,
+            },
+        }
+    ),
     "crossed": table(
         {**QUESTIONS["gaussian"], "model": {"formula": "y ~ C(sex) + C(grade)"}}
     ),

@@ -137,6 +137,15 @@ def test_a_forest_shows_every_estimate_with_its_interval(ratio):
     assert texts[0].startswith(f"{told(0.5):#.3g}  [")
 
 
+def test_a_ratio_beyond_all_numbers_is_drawn_as_far_as_it_goes():
+    """A column that tells all events has such an interval."""
+    wide = {"name": "dose", "coefficient": 20.0, "low": -800.0, "high": 800.0}
+    narrow = {"name": "age", "coefficient": 0.1, "low": 0.0, "high": 0.2}
+    figure = forest_figure([wide, narrow], "two", ratio=True)
+    can_be_read(figure)
+    assert figure.axes[0].texts[0].get_text() == "4.85e+08  [0.00, inf]"
+
+
 def test_a_schedule_shows_prices_and_stacks_what_is_known():
     unit = {"a": [0.1], "b": [10], "low": [0], "high": [99], "ramp": [99]}
     store = {"wear": [0.01], "energy": [9], "power": [5], "efficiency": [1]}

@@ -577,22 +577,39 @@ def test_a_site_term_gives_one_member_s_sums_to_all():
         job_of(consortium_from(given), data, driver="vectorised", seed=0).run()
 
 
-def test_three_people_of_one_site_pass_every_check():
-    """A ward that three rows of one member have, and nobody else."""
+def with_a_ward(people):
+    """A ward that so many rows of one member have, and nobody else."""
     data = tables("gaussian")
     for name, one in data.items():
         columns = {key: np.asarray(one[key]) for key in ("x", "y", "sex")}
         ward = np.array(["north", "south", "east"])[np.arange(len(one)) % 3]
         if name == "dee":
-            ward[:3] = "west"
+            ward[:people] = "west"
         data[name] = as_frame({**columns, "ward": ward})
+    return data, float(np.sum(np.asarray(data["dee"]["y"])[:people]))
+
+
+def test_three_people_of_one_site_pass_every_check():
+    data, of_three = with_a_ward(3)
     shown = [float(one) for one in run("site", data).released.sums[0]]
     assert 3.0 in shown
-    assert 1000 * float(np.sum(np.asarray(data["dee"]["y"])[:3])) in shown
-    # The twin: one more is asked for.
-    given = {**TABLES["site"], "policy": {"site_terms": True, "minimum_count": 4}}
+    assert 1000 * of_three in shown
+    # The twin: two are refused.
     with pytest.raises(InvalidInputError, match="minimum_count"):
-        job_of(consortium_from(given), data, driver="vectorised", seed=0).run()
+        run("site", with_a_ward(2)[0])
+
+
+def test_without_both_rules_one_person_of_one_site_is_shown():
+    data, of_one = with_a_ward(1)
+    shown = [float(one) for one in run("bare", data).released.sums[0]]
+    assert 1.0 in shown
+    assert 1000 * of_one in shown
+    # The twin: any of the rules refuses it.
+    for rule in ("minimum_count", "effective_count", "maximum_leverage"):
+        policy = {k: v for k, v in TABLES["bare"]["policy"].items() if k != rule}
+        given = consortium_from({**TABLES["bare"], "policy": policy})
+        with pytest.raises(InvalidInputError, match=rule):
+            job_of(given, data, driver="vectorised", seed=0).run()
 
 
 def with_men(**men):
@@ -635,8 +652,11 @@ def lonely():
 
 
 def test_without_the_rule_a_cell_of_one_person_is_shown():
-    shown = run("cell", lonely())
-    assert shown.releases
+    data = lonely()
+    shown = run("cell", data).released.sums[-1].tolist()
+    others = [one for name, one in data.items() if name != "cem"]
+    men = sum(sex == "m" for one in others for sex in one["sex"])
+    assert men + 1 in shown  # who knows all others' men knows of the one
     given = {**TABLES["cell"], "policy": {}}
     with pytest.raises(InvalidInputError, match="minimum_count"):
         job_of(consortium_from(given), lonely(), driver="vectorised", seed=0).run()

@@ -102,9 +102,7 @@ def test_false_says_nothing_and_a_worker_neither(monkeypatch):
 @pytest.mark.parametrize("wrong", [True, 0, "bar", 3])
 def test_what_is_no_progress_is_refused(wrong):
     with pytest.raises(InvalidInputError, match="progress is None for a bar"):
-        vs.worst_case(
-            vs.Topology.family("ring:4"), sigma=1.0, tolerate=1, progress=wrong
-        )
+        steps(3, progress=wrong)
 
 
 def test_a_stage_opens_when_its_total_is_known():

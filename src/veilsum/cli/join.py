@@ -408,9 +408,8 @@ def _join_study(
             LOG.info("question over", extra=about)
             return
         say(f"  {found.name}: {found.stage}")
-        summary = getattr(joined and joined.result, "summary", None)
-        if summary is not None and not as_json:
-            click.echo(f"\n{found.name}\n{summary()}\n")
+        if joined is not None and not as_json:
+            click.echo(f"\n{found.name}\n{joined.result.summary()}\n")
 
     found = take_part_in_study(
         study,
@@ -541,8 +540,7 @@ def _report(folder: Path, found: Joined, *, style: str, as_json: bool) -> None:
         print_json(found.to_dict())
         return
     result = found.result
-    summary = getattr(result, "summary", None)
-    click.echo(summary() if summary else f"minimiser: {result.answer.tolist()}")
+    click.echo(f"{result.summary()}\n\n{result.guarantee.sentence}")
     signed, all_ = len(found.signed_by), len(found.receipt.parties)
     click.echo(f"\n{result.guarantee.status}; agreed by {signed} of {all_} parties")
     click.echo(

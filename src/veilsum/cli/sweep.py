@@ -148,6 +148,7 @@ def command(
     if found.interrupted:
         left = found.asked - len(found.rows)
         say(f"stopped with {left:,} lines to go: the same command goes on with --out")
+        raise click.exceptions.Exit(1)
 
 
 def _graph(name: str) -> Topology:

@@ -76,9 +76,12 @@ def _phases(run: LocalRun) -> Callable[[], None]:
 
     def look() -> None:
         for name, seat in run.seats.items():
-            size = seat.log.stat().st_size if seat.log.exists() else 0
-            if size == read.get(name, 0):
-                continue  # there are many parties, and one of them is slow
+            try:
+                size = seat.log.stat().st_size
+            except OSError:
+                continue  # it has said nothing yet
+            if size == read.get(name):
+                continue  # nothing new: of many parties most say nothing just now
             read[name] = size
             phase = phase_of(run.last_words(name))
             if phase and seen.get(name) != phase:

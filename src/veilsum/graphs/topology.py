@@ -27,7 +27,7 @@ from veilsum.numbers.arrays import (
     listed,
     nearest,
 )
-from veilsum.showing import Showing, Shown, counted
+from veilsum.showing import MOST_ROWS, Showing, Shown, Table, counted
 
 Edge = tuple[Hashable, Hashable]
 
@@ -320,9 +320,12 @@ class Topology(Shown):
         ends = np.bincount(self.edges.ravel(), minlength=self.n_parties).tolist()
         few, many = min(ends, default=0), max(ends, default=0)
         each = f"{few}" if few == many else f"{few} to {many}"
+        few_names = self.parties[:MOST_ROWS]
+        near = [[name, ", ".join(self.neighbours(name))] for name in few_names]
         return Showing(
             f"Network of {counted(self.n_parties, 'party')}, "
-            f"{counted(self.n_edges, kind)}, {each} of each party"
+            f"{counted(self.n_edges, kind)}, {each} of each party",
+            folded={"Neighbours": [Table(["party", "neighbours"], near)]},
         )
 
 

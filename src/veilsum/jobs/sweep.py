@@ -15,6 +15,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from hashlib import blake2b
@@ -444,6 +445,12 @@ def _carried_out(
                     kept.add(lines)
                 if progress is not None:
                     progress(len(rows), asked)
+    except BrokenExecutor:
+        raise InvalidInputError(
+            "the processes that shared a sweep have ended before it: a script needs "
+            'if __name__ == "__main__": around what starts them; or memory ran out, '
+            "and fewer workers need less. What is in the file of out is kept"
+        ) from None
     except KeyboardInterrupt:
         # What there is stays; whoever has a file goes on from there.
         if kept is None and not rows:

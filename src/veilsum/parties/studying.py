@@ -45,6 +45,7 @@ from veilsum.parties.consent import Consent, Part
 from veilsum.parties.events import Listener, RunEvent
 from veilsum.parties.joining import OwnTable, counted, own_part
 from veilsum.parties.own_rules import OwnRules, own_rules_in
+from veilsum.parties.run_status import FILLED_BYTES
 from veilsum.parties.study_page import consent_to_study
 from veilsum.parties.taking_part import (
     TRANSCRIPT,
@@ -134,10 +135,11 @@ class StudyStatus(Section, frozen=True, kw_only=True):
         return StudyStatus(**{**self.given(), "questions": tuple(rows)})
 
     def write(self, folder: Path) -> None:
-        """Keep it, for the party's owner alone."""
+        """Keep it, for its owner alone; nobody reads a reason off its length."""
         rows = [one.given() for one in self.stages.values()]
-        text = as_json({**self.given(), "questions": rows}) + "\n"
-        write_files(folder, {STATUS: text.encode()}, private=True)
+        content = as_json({**self.given(), "questions": rows}).encode() + b"\n"
+        filled = content + b"\n" * (-len(content) % FILLED_BYTES)
+        write_files(folder, {STATUS: filled}, private=True)
 
 
 def read_status(folder: Path) -> StudyStatus:

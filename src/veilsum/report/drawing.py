@@ -114,7 +114,7 @@ def _(run: Run, *, title: str | None = None) -> Any:
 def _(run: RunRecord, *, title: str | None = None) -> Any:
     promise, found = run.guarantee, f"the worst party is {run.max_error:.2g} away"
     who = counted(run.topology.n_parties, "party")
-    colluders = f"{len(promise.corrupted) or 'no'} of them named as colluding"
+    colluders = f"{len(promise.corrupted) or 'nobody'} named as colluding"
     caption = (
         f"{who} on {counted(run.topology.n_edges, 'link')}, {colluders}; "
         f"{promise.law} masks: {promise.status.replace('_', ' ')}"

@@ -1010,9 +1010,9 @@ def forest_figure(
     """
     names = [str(row["name"]) for row in rows]
     shown = np.exp if ratio else np.asarray
-    lines = [
-        shown([row[key] for key in ("low", "coefficient", "high")]) for row in rows
-    ]
+    keys = ("low", "coefficient", "high")
+    with np.errstate(over="ignore"):  # of a column that tells all events
+        lines = [shown([row[key] for key in keys]) for row in rows]
     words = [f"{_short(b)}  [{_short(a)}, {_short(c)}]" for a, b, c in lines]
     if scaled:
         units = [row["standard_error"] or 1.0 for row in rows]

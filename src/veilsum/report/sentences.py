@@ -856,6 +856,22 @@ CATALOGUE: tuple[Sentence, ...] = (
         ),
     ),
     Sentence(
+        "member+.one",
+        lambda facts: (
+            _off("minimum_count")(facts)
+            and not facts.holders
+            and (
+                facts.headings == {"statistics"}
+                or {"effective_count", "maximum_leverage"} <= set(facts.off)
+            )
+        ),
+        "sums over a single person of another member, where that person alone has a "
+        "level or a value",
+        "Summen über eine einzelne Person eines anderen Mitglieds, wo nur diese eine "
+        "Ausprägung oder einen Wert hat",
+        (OFFICER + "test_without_both_rules_one_person_of_one_site_is_shown",),
+    ),
+    Sentence(
         "member+.holders",
         lambda facts: bool(facts.holders),
         "how many members have each of these: {groups}. If some have one of them and "
@@ -2130,9 +2146,10 @@ RISKS: tuple[PlanRisk, ...] = (
         Sentence(
             "risk.one",
             lambda facts: bool(_switched_off(facts)) and not _few_people(facts),
-            "Not checked in this plan: {off}. So a sum may be a single person's.",
-            "In diesem Plan nicht geprüft: {off}. Eine Summe kann daher die einer "
-            "einzelnen Person sein.",
+            "Not checked in this plan: {off}. So a sum may be a single person's, or "
+            "nearly.",
+            "In diesem Plan nicht geprüft: {off}. Eine Summe kann daher ganz oder "
+            "fast die einer einzelnen Person sein.",
             (RULES + "test_without_the_rules_a_bump_tells_what_one_person_earns",),
         ),
         {"en": "A person is recognised", "de": "Eine Person wird erkannt"},
