@@ -42,6 +42,7 @@ from veilsum.privacy.lattice import lattice_success
 from veilsum.report import annex as papers
 from veilsum.report import forms, officer
 from veilsum.report.plan_facts import CHANCES, _facts, facts_of
+from veilsum.report.printing import as_pdf, browser
 from veilsum.report.sentences import (
     CATALOGUE,
     EVERY_SENTENCE,
@@ -115,7 +116,8 @@ def test_both_languages_say_the_same_with_the_same_numbers():
         assert fields(one.en) == fields(one.de), one.key
         assert one.en != one.de
         assert one.en.endswith(".") == one.de.endswith("."), one.key
-    for words in (papers.WORDS, papers.WHO, forms.EDPB, forms.PIA_WORDS):
+    tables = (papers.WORDS, papers.WHO, papers.QUESTIONS, forms.EDPB, forms.PIA_WORDS)
+    for words in tables:
         for key, told in words.items():
             assert set(told) == set(LANGUAGES), key
             assert fields(told["en"]) == fields(told["de"]), key
@@ -146,6 +148,7 @@ def test_every_sentence_can_be_said_in_full_of_every_plan_it_is_true_of(known):
 
 def test_every_kind_of_question_is_described():
     assert {f"purpose.{name}" for name in COMMANDS} <= {one.key for one in CATALOGUE}
+    assert set(papers.QUESTIONS) == {*COMMANDS, "cost"}
 
 
 def test_exactly_one_thing_is_said_of_what_a_member_does_not_learn(known):
@@ -827,6 +830,15 @@ def test_the_command_writes_every_form_for_its_owner_alone(folder, tmp_path):
         assert found.exit_code == 0, found.output
         assert out.stat().st_mode & 0o077 == 0
         assert out.stat().st_size > 1000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(browser() is None, reason="there is no Chromium to print with")
+@pytest.mark.parametrize("name", OFFICERS_PLANS)
+def test_the_annex_has_four_pages_at_most(name, folder):
+    for language in LANGUAGES:
+        page = officer.write(written(name, folder), format="html", language=language)
+        assert len(re.findall(rb"/Type ?/Page\b", as_pdf(page))) in {3, 4}
 
 
 @pytest.mark.slow

@@ -102,6 +102,18 @@ WORDS: Mapping[str, Mapping[Language, str]] = {
         "de": "Wie oft es höchstens gelingt zu raten, wer von den anderen was gab",
     },
 }
+# What a question is called that has no name of its own.
+QUESTIONS: Mapping[str, Mapping[Language, str]] = {
+    "cost": {"en": "minimum", "de": "Minimum"},
+    "model": {"en": "regression", "de": "Regression"},
+    "statistics": {"en": "statistics", "de": "Statistik"},
+    "survival": {"en": "survival", "de": "Überlebenskurven"},
+    "cox": {"en": "Cox regression", "de": "Cox-Regression"},
+    "mixed": {"en": "mixed model", "de": "gemischtes Modell"},
+    "meta": {"en": "pooled coefficient", "de": "Meta-Analyse"},
+    "evaluate": {"en": "predictions", "de": "Vorhersagen"},
+    "dispatch": {"en": "price", "de": "Preis"},
+}
 LEVELS: Mapping[Language, tuple[str, ...]] = {
     "en": ("negligible", "limited", "significant", "maximum"),
     "de": ("vernachlässigbar", "begrenzt", "erheblich", "maximal"),
@@ -294,7 +306,15 @@ def sums_table(facts: PlanFacts, language: Language) -> SentenceTable:
     return SentenceTable(
         tuple(word(key, language) for key in columns),
         tuple(
-            ((question.name,), (times(one),), sums_told(one, language))
+            (
+                (
+                    QUESTIONS[question.heading][language]
+                    if question.name == question.heading
+                    else question.name,
+                ),
+                (times(one),),
+                sums_told(one, language),
+            )
             for question in facts.questions
             for one in question.sums
         ),

@@ -480,8 +480,8 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "purpose.formula",
         lambda facts: bool(facts.formulas),
-        "What is fitted, as it is written: {formulas}.",
-        "Angepasst wird, wie geschrieben: {formulas}.",
+        "Formula, as the plan has it: {formulas}.",
+        "Formel, wie sie im Plan steht: {formulas}.",
         (OFFICER + "test_facts_are_the_file_s",),
     ),
     Sentence(
@@ -792,9 +792,9 @@ CATALOGUE: tuple[Sentence, ...] = (
         "alarm.ask",
         lambda facts: bool(facts.relaxed) and not facts.organiser,
         "Whoever wrote the plan chose these weaker rules, and the plan does not say "
-        "who that is: ask whoever sent it to you why.",
+        "who that is: ask whoever sent you the plan why.",
         "Diese schwächeren Regeln hat der Verfasser des Plans gewählt, und der Plan "
-        "nennt ihn nicht: fragen Sie nach dem Grund, wo Sie den Plan herhaben.",
+        "nennt ihn nicht: fragen Sie den Absender des Plans nach dem Grund.",
         (
             CONSENT + "test_what_is_weaker_than_usual_is_said_first",
             OFFICER + "test_facts_are_the_file_s",
@@ -1212,8 +1212,8 @@ CATALOGUE: tuple[Sentence, ...] = (
         "be divided among them, with the same sums, and guesses from everything seen "
         "which one is true. The guess is right in at most 50 % of cases: as often as "
         "by tossing a coin (epsilon = 0).",
-        "Jemand ({guessers}) erfährt zwei Möglichkeiten, wie sich das, was die "
-        "anderen gaben, auf sie verteilt, mit gleichen Summen, und rät aus allem "
+        "Jemand ({guessers}) bekommt zwei Möglichkeiten genannt, wie sich das, was "
+        "die anderen gaben, auf sie verteilt, mit gleichen Summen, und rät aus allem "
         "Gesehenen, welche stimmt. Das gelingt in höchstens 50 % der Fälle: so oft "
         "wie beim Münzwurf (epsilon = 0).",
         (
@@ -1433,17 +1433,16 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "check.losing",
         lambda facts: facts.may_lose,
-        "A member may be left out only while no sum is known, be it absent, refusing "
-        "or gone; the others then start again without it. Once a sum is known nobody "
-        "is left out: if a member is gone then, the run ends without an answer, and "
-        "the sums until then stay known. So no run shows sums both with and without a "
-        "member, whose difference would be its own.",
-        "Ein Mitglied darf nur außer Acht bleiben, solange keine Summe bekannt ist, "
-        "ob es fehlt, ablehnt oder ausfällt; die anderen beginnen dann neu ohne es. "
-        "Sobald eine Summe bekannt ist, bleibt niemand mehr außer Acht: fällt dann "
-        "ein Mitglied aus, endet der Lauf ohne Antwort, und die Summen bis dahin "
-        "bleiben bekannt. Kein Lauf zeigt also Summen mit und ohne ein Mitglied, "
-        "deren Unterschied dessen eigene wären.",
+        "The others go on without a member that is absent, refuses or is gone only "
+        "while no sum is known, and then start again. If one is gone once a sum is "
+        "known, the run ends without an answer, and the sums until then stay known. "
+        "So no run shows sums both with and without a member, whose difference would "
+        "be its own.",
+        "Ohne ein Mitglied, das fehlt, ablehnt oder ausfällt, machen die anderen nur "
+        "weiter, solange keine Summe bekannt ist; sie beginnen dann neu. Fällt eines "
+        "aus, nachdem eine Summe bekannt ist, endet der Lauf ohne Antwort, und die "
+        "Summen bis dahin bleiben bekannt. Kein Lauf zeigt also Summen sowohl mit als "
+        "auch ohne ein Mitglied, deren Unterschied dessen eigene wären.",
         (
             "tests/protocol/test_dropout.py::test_nobody_is_dropped_once_a_sum_is_known",
             "tests/protocol/test_dropout.py::test_under_our_policy_nobody_shows_two_vectors",
@@ -1454,12 +1453,12 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "check.loss",
         lambda facts: not facts.drop and facts.ended is None and not facts.iterates,
-        "Nobody is left out: if a member is absent or gone, the run ends without an "
-        "answer. Sums of rounds that were over by then stay known; there are none "
-        "over fewer members.",
-        "Niemand bleibt außer Acht: fehlt ein Mitglied oder fällt es aus, endet der "
-        "Lauf ohne Antwort. Summen aus Runden, die bis dahin vorbei waren, bleiben "
-        "bekannt; Summen über weniger Mitglieder gibt es nicht.",
+        "Nobody goes on without a member: if one is absent or gone, the run ends "
+        "without an answer. Sums of rounds that were over by then stay known; there "
+        "are none over fewer members.",
+        "Ohne ein Mitglied wird nicht weitergemacht: fehlt eines oder fällt es aus, "
+        "endet der Lauf ohne Antwort. Summen aus Runden, die bis dahin vorbei waren, "
+        "bleiben bekannt; Summen über weniger Mitglieder gibt es nicht.",
         (
             "tests/drivers/test_liars.py::test_a_notice_of_loss_changes_nothing_where_nobody_may_be_lost",
             "tests/net/test_runs.py::test_who_never_comes_is_named_with_the_state_of_its_link",
@@ -1708,11 +1707,12 @@ CATALOGUE: tuple[Sentence, ...] = (
         lambda facts: facts.on_tables,
         "The ledger holds no value of a table, but a keyed check value of every row "
         "that was used, also of people deleted since, and the key in the same file: "
-        "pseudonymous data, by which its owner can test whether a row was there.",
+        "its owner can test whether a row was there. Treat it as pseudonymised data.",
         "Das Nutzungsverzeichnis enthält keinen Wert einer Tabelle, aber einen mit "
         "Schlüssel gebildeten Prüfwert jeder benutzten Zeile, auch von seither "
-        "gelöschten Personen, und den Schlüssel in derselben Datei: pseudonyme Daten, "
-        "mit denen sein Besitzer prüfen kann, ob eine Zeile dabei war.",
+        "gelöschten Personen, und den Schlüssel in derselben Datei: sein Besitzer "
+        "kann prüfen, ob eine Zeile dabei war. Behandeln Sie es wie pseudonymisierte "
+        "Daten.",
         (
             LEDGER + "test_a_fingerprint_is_not_a_plain_hash_of_the_value",
             LEDGER + "test_a_refusal_is_recorded_without_the_value_that_it_is_about",
