@@ -438,8 +438,9 @@ def test_every_rule_that_is_weaker_is_explained_first(known):
         for language in LANGUAGES:
             alarms = papers.texts(facts, "alarm", language)
             for rule in (facts.relaxed.keys() & facts.rules.keys()) - told_elsewhere:
-                (one,) = [text for text in alarms if text.startswith(f"{rule} = ")]
+                (one,) = [text for text in alarms if f": {rule} = " in text]
                 assert len(one.partition("): ")[2]) > 20, name
+                assert one.startswith(("Weaker than usual", "Schwächer als üblich"))
                 seen.add(rule)
             assert ("site_terms = true" in " ".join(alarms)) == facts.site_terms
     assert seen == set(STRICTER) - told_elsewhere
@@ -600,6 +601,11 @@ def test_three_people_of_one_site_pass_every_check():
     # The twin: two are refused.
     with pytest.raises(InvalidInputError, match="minimum_count"):
         run("site", with_a_ward(2)[0])
+    # And so in a table of counts: three men, all of one member.
+    given = consortium_from({**TABLES["losing"], "policy": {"site_terms": True}})
+    men = with_men(ann=0, bob=0, cem=0, dee=3)
+    (shown,) = job_of(given, men, driver="vectorised", seed=0).run().released.sums
+    assert 3 in shown.tolist()
 
 
 def test_without_both_rules_one_person_of_one_site_is_shown():

@@ -409,7 +409,7 @@ def acro(facts: PlanFacts, language: Language, now: datetime) -> bytes:
         told = "; ".join(
             [
                 status,
-                f"{question.most_numbers} numbers at most in {question.most_sums} sums",
+                f"{question.most_numbers} sums at most, in {question.most_sums} rounds",
                 *texts(facts, "alarm", language),
             ]
         )

@@ -594,11 +594,12 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "alarm.weak_minimum_honest",
         _weaker("minimum_honest"),
-        "minimum_honest = {weak_minimum_honest} (usual: {usual_minimum_honest}): sums "
-        "over as few as {weak_minimum_honest} other members may become known.",
-        "minimum_honest = {weak_minimum_honest} (üblich: {usual_minimum_honest}): "
-        "Summen über nur {weak_minimum_honest} andere Mitglieder dürfen bekannt "
-        "werden.",
+        "Weaker than usual: minimum_honest = {weak_minimum_honest} (usual: "
+        "{usual_minimum_honest}): sums over as few as {weak_minimum_honest} other "
+        "members may become known.",
+        "Schwächer als üblich: minimum_honest = {weak_minimum_honest} (üblich: "
+        "{usual_minimum_honest}): Summen über nur {weak_minimum_honest} andere "
+        "Mitglieder dürfen bekannt werden.",
         (
             CONSENT + "test_what_is_weaker_than_usual_is_said_first",
             OFFICER + "test_as_few_may_be_left_as_is_said",
@@ -607,10 +608,11 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "alarm.weak_drop",
         _weaker("drop"),
-        "drop = {weak_drop} (usual: {usual_drop}): the others may go on without a "
-        "member that is absent; the sums are then over fewer.",
-        "drop = {weak_drop} (üblich: {usual_drop}): die anderen dürfen ohne ein "
-        "Mitglied weitermachen, das ausfällt; die Summen gehen dann über weniger.",
+        "Weaker than usual: drop = {weak_drop} (usual: {usual_drop}): the others may "
+        "go on without a member that is absent; the sums are then over fewer.",
+        "Schwächer als üblich: drop = {weak_drop} (üblich: {usual_drop}): die anderen "
+        "dürfen ohne ein Mitglied weitermachen, das ausfällt; die Summen gehen dann "
+        "über weniger.",
         (
             CONSENT + "test_what_is_weaker_than_usual_is_said_first",
             OFFICER + "test_as_few_may_be_left_as_is_said",
@@ -620,10 +622,12 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "alarm.weak_minimum_rows",
         _weaker("minimum_rows"),
-        "minimum_rows = {weak_minimum_rows} (usual: {usual_minimum_rows}): tables "
-        "with fewer than {usual_minimum_rows} rows are admitted.",
-        "minimum_rows = {weak_minimum_rows} (üblich: {usual_minimum_rows}): Tabellen "
-        "mit weniger als {usual_minimum_rows} Zeilen sind zugelassen.",
+        "Weaker than usual: minimum_rows = {weak_minimum_rows} (usual: "
+        "{usual_minimum_rows}): tables with fewer than {usual_minimum_rows} rows are "
+        "admitted.",
+        "Schwächer als üblich: minimum_rows = {weak_minimum_rows} (üblich: "
+        "{usual_minimum_rows}): Tabellen mit weniger als {usual_minimum_rows} Zeilen "
+        "sind zugelassen.",
         (
             CONSENT + "test_what_is_weaker_than_usual_is_said_first",
             "tests/tables/test_schema.py::*",
@@ -632,12 +636,13 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "alarm.weak_minimum_count",
         _weaker("minimum_count"),
-        "minimum_count = {weak_minimum_count} (usual: {usual_minimum_count}): a "
-        "level, a cell or a bin is admitted of which a member has fewer than "
-        "{usual_minimum_count} people.",
-        "minimum_count = {weak_minimum_count} (üblich: {usual_minimum_count}): "
-        "zugelassen ist eine Ausprägung, eine Zelle oder ein Intervall, von dem ein "
-        "Mitglied weniger als {usual_minimum_count} Personen hat.",
+        "Weaker than usual: minimum_count = {weak_minimum_count} (usual: "
+        "{usual_minimum_count}): a level, a cell or a bin is admitted of which a "
+        "member has fewer than {usual_minimum_count} people.",
+        "Schwächer als üblich: minimum_count = {weak_minimum_count} (üblich: "
+        "{usual_minimum_count}): zugelassen ist eine Ausprägung, eine Zelle oder ein "
+        "Intervall, von dem ein Mitglied weniger als {usual_minimum_count} Personen "
+        "hat.",
         (
             CONSENT + "test_what_is_weaker_than_usual_is_said_first",
             OFFICER + "test_without_the_rule_a_cell_of_one_person_is_shown",
@@ -646,12 +651,12 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "alarm.weak_effective_count",
         _weaker("effective_count"),
-        "effective_count = {weak_effective_count} (usual: {usual_effective_count}): "
-        "columns are admitted that rest on fewer than {usual_effective_count} rows of "
-        "a table.",
-        "effective_count = {weak_effective_count} (üblich: {usual_effective_count}): "
-        "zugelassen sind Spalten, die auf weniger als {usual_effective_count} Zeilen "
-        "einer Tabelle beruhen.",
+        "Weaker than usual: effective_count = {weak_effective_count} (usual: "
+        "{usual_effective_count}): columns are admitted that rest on fewer than "
+        "{usual_effective_count} rows of a table.",
+        "Schwächer als üblich: effective_count = {weak_effective_count} (üblich: "
+        "{usual_effective_count}): zugelassen sind Spalten, die auf weniger als "
+        "{usual_effective_count} Zeilen einer Tabelle beruhen.",
         (
             CONSENT + "test_what_is_weaker_than_usual_is_said_first",
             RULES + "test_without_the_rules_a_bump_tells_what_one_person_earns",
@@ -660,10 +665,10 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "alarm.weak_maximum_leverage",
         _weaker("maximum_leverage"),
-        "maximum_leverage = {weak_maximum_leverage} (usual: "
+        "Weaker than usual: maximum_leverage = {weak_maximum_leverage} (usual: "
         "{usual_maximum_leverage}): of a combination of columns one person may make "
         "up more than {usual_percent_maximum_leverage} %.",
-        "maximum_leverage = {weak_maximum_leverage} (üblich: "
+        "Schwächer als üblich: maximum_leverage = {weak_maximum_leverage} (üblich: "
         "{usual_maximum_leverage}): von einer Verbindung von Spalten darf eine Person "
         "mehr als {usual_percent_maximum_leverage} % ausmachen.",
         (
@@ -674,12 +679,12 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "alarm.weak_residual_rows",
         _weaker("residual_rows"),
-        "residual_rows = {weak_residual_rows} (usual: {usual_residual_rows}): a "
-        "regression may have nearly as many columns as there are rows, and single "
-        "rows may follow from it.",
-        "residual_rows = {weak_residual_rows} (üblich: {usual_residual_rows}): eine "
-        "Regression darf fast so viele Spalten haben, wie es Zeilen gibt, und "
-        "einzelne Zeilen können daraus folgen.",
+        "Weaker than usual: residual_rows = {weak_residual_rows} (usual: "
+        "{usual_residual_rows}): a regression may have nearly as many columns as "
+        "there are rows, and single rows may follow from it.",
+        "Schwächer als üblich: residual_rows = {weak_residual_rows} (üblich: "
+        "{usual_residual_rows}): eine Regression darf fast so viele Spalten haben, "
+        "wie es Zeilen gibt, und einzelne Zeilen können daraus folgen.",
         (
             CONSENT + "test_what_is_weaker_than_usual_is_said_first",
             RULES + "test_public_numbers_are_refused_before_any_table",
@@ -688,12 +693,12 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "alarm.weak_maximum_levels",
         _weaker("maximum_levels"),
-        "maximum_levels = {weak_maximum_levels} (usual: {usual_maximum_levels}): a "
-        "category may have more than {usual_maximum_levels} levels, each with few "
-        "people.",
-        "maximum_levels = {weak_maximum_levels} (üblich: {usual_maximum_levels}): ein "
-        "Merkmal darf mehr als {usual_maximum_levels} Ausprägungen haben, jede mit "
-        "wenigen Personen.",
+        "Weaker than usual: maximum_levels = {weak_maximum_levels} (usual: "
+        "{usual_maximum_levels}): a category may have more than "
+        "{usual_maximum_levels} levels, each with few people.",
+        "Schwächer als üblich: maximum_levels = {weak_maximum_levels} (üblich: "
+        "{usual_maximum_levels}): ein Merkmal darf mehr als {usual_maximum_levels} "
+        "Ausprägungen haben, jede mit wenigen Personen.",
         (
             CONSENT + "test_what_is_weaker_than_usual_is_said_first",
             RULES + "test_public_numbers_are_refused_before_any_table",
@@ -702,12 +707,12 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "alarm.weak_maximum_columns",
         _weaker("maximum_columns"),
-        "maximum_columns = {weak_maximum_columns} (usual: {usual_maximum_columns}): a "
-        "regression may have more columns for each row, and more of a row may follow "
-        "from it.",
-        "maximum_columns = {weak_maximum_columns} (üblich: {usual_maximum_columns}): "
-        "eine Regression darf mehr Spalten je Zeile haben, und mehr von einer Zeile "
-        "kann daraus folgen.",
+        "Weaker than usual: maximum_columns = {weak_maximum_columns} (usual: "
+        "{usual_maximum_columns}): a regression may have more columns for each row, "
+        "and more of a row may follow from it.",
+        "Schwächer als üblich: maximum_columns = {weak_maximum_columns} (üblich: "
+        "{usual_maximum_columns}): eine Regression darf mehr Spalten je Zeile haben, "
+        "und mehr von einer Zeile kann daraus folgen.",
         (
             CONSENT + "test_what_is_weaker_than_usual_is_said_first",
             RULES + "test_public_numbers_are_refused_before_any_table",
@@ -716,11 +721,12 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "alarm.weak_dominance",
         _weaker("dominance"),
-        "dominance = {weak_dominance} (usual: {usual_dominance}): of a member's sum "
-        "of a column two people may make up {usual_percent_dominance} % and more.",
-        "dominance = {weak_dominance} (üblich: {usual_dominance}): von der Summe "
-        "einer Spalte bei einem Mitglied dürfen zwei Personen "
-        "{usual_percent_dominance} % und mehr ausmachen.",
+        "Weaker than usual: dominance = {weak_dominance} (usual: {usual_dominance}): "
+        "of a member's sum of a column two people may make up "
+        "{usual_percent_dominance} % and more.",
+        "Schwächer als üblich: dominance = {weak_dominance} (üblich: "
+        "{usual_dominance}): von der Summe einer Spalte bei einem Mitglied dürfen "
+        "zwei Personen {usual_percent_dominance} % und mehr ausmachen.",
         (
             CONSENT + "test_what_is_weaker_than_usual_is_said_first",
             RULES + "test_dominance_is_that_of_the_two_largest",
@@ -729,11 +735,11 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "alarm.weak_release_fraction",
         _weaker("release_fraction"),
-        "release_fraction = {weak_release_fraction} (usual: "
+        "Weaker than usual: release_fraction = {weak_release_fraction} (usual: "
         "{usual_release_fraction}): more sums may become known than "
         "{usual_percent_release_fraction} % of the numbers in the tables; enough of "
         "them give the tables away.",
-        "release_fraction = {weak_release_fraction} (üblich: "
+        "Schwächer als üblich: release_fraction = {weak_release_fraction} (üblich: "
         "{usual_release_fraction}): es dürfen mehr Summen bekannt werden als "
         "{usual_percent_release_fraction} % der Zahlen in den Tabellen; aus genügend "
         "vielen folgen die Tabellen.",
@@ -745,10 +751,12 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "alarm.weak_most_rounds",
         _weaker("most_rounds"),
-        "most_rounds = {weak_most_rounds} (usual: {usual_most_rounds}): there may be "
-        "more than {usual_most_rounds} rounds, and each makes more sums known.",
-        "most_rounds = {weak_most_rounds} (üblich: {usual_most_rounds}): es darf mehr "
-        "als {usual_most_rounds} Runden geben, und jede macht weitere Summen bekannt.",
+        "Weaker than usual: most_rounds = {weak_most_rounds} (usual: "
+        "{usual_most_rounds}): there may be more than {usual_most_rounds} rounds, and "
+        "each makes more sums known.",
+        "Schwächer als üblich: most_rounds = {weak_most_rounds} (üblich: "
+        "{usual_most_rounds}): es darf mehr als {usual_most_rounds} Runden geben, und "
+        "jede macht weitere Summen bekannt.",
         (
             CONSENT + "test_what_is_weaker_than_usual_is_said_first",
             CONSENT
