@@ -542,7 +542,9 @@ def _report(folder: Path, found: Joined, *, style: str, as_json: bool) -> None:
     result = found.result
     click.echo(f"{result.summary()}\n\n{result.guarantee.sentence}")
     signed, all_ = len(found.signed_by), len(found.receipt.parties)
-    click.echo(f"\n{result.guarantee.status}; agreed by {signed} of {all_} parties")
+    status = result.guarantee.status
+    word = "" if status == "private" else f"{status}; "
+    click.echo(f"\n{word}agreed by {signed} of {all_} parties")
     click.echo(
         f"result {folder / 'result.json'}; receipt {folder / 'receipt.json'} (signed, "
         "no private values)"

@@ -267,8 +267,10 @@ class Guarantee(Shown):
             blocks.append(self.worst.sentence)
         if self.attacker_success is not None:
             blocks.append(self._success)
+        # What holds is said by the sentence; a word in front is for what does not.
+        word = "" if self.status == "private" else f"{self.status}: "
         return Showing(
-            f"{self.status}: {self.sentence}",
+            f"{word}{self.sentence}",
             blocks,
             {
                 "Released": self.released,
