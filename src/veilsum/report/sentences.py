@@ -201,6 +201,7 @@ def _group(group: CountedGroup, language: Language) -> str:
 def values(facts: PlanFacts, language: Language) -> Mapping[str, str]:
     """Return what stands for each word in braces."""
     n, ended = len(facts.summed), facts.ended
+    beyond = max(facts.tolerate + 1, 2)  # one alone does not pool anything
     sizes = range(2, facts.tolerate + 1)
     over = {
         "en": "{} together: over the {} others",
@@ -225,8 +226,8 @@ def values(facts: PlanFacts, language: Language) -> Mapping[str, str]:
         "guessers": GUESSERS[facts.tolerate > 1][language].format(facts.tolerate),
         "rest": n - facts.tolerate,
         "sizes": "; ".join(shown[:8] + shown[8:][-1:]),
-        "beyond": facts.tolerate + 1,
-        "beyond_rest": n - facts.tolerate - 1,
+        "beyond": beyond,
+        "beyond_rest": n - beyond,
         "fewest": facts.fewest,
         "fewest_others": facts.fewest_others,
         "minimum_honest": facts.minimum_honest,
@@ -317,7 +318,8 @@ def _weaker(name: str) -> Condition:
 
 def _of_rows(facts: PlanFacts) -> bool:
     """Say whether what a member gives are sums over several rows."""
-    return facts.on_tables and not facts.single and not facts.by_party
+    several = facts.on_tables and not facts.single and not facts.by_party
+    return several and not _switched_off(facts)
 
 
 def _few_of_one_site(facts: PlanFacts) -> bool:
@@ -695,10 +697,10 @@ CATALOGUE: tuple[Sentence, ...] = (
         _weaker("maximum_levels"),
         "Weaker than usual: maximum_levels = {weak_maximum_levels} (usual: "
         "{usual_maximum_levels}): a category may have more than "
-        "{usual_maximum_levels} levels, each with few people.",
+        "{usual_maximum_levels} levels, and few people in each.",
         "Schwächer als üblich: maximum_levels = {weak_maximum_levels} (üblich: "
         "{usual_maximum_levels}): ein Merkmal darf mehr als {usual_maximum_levels} "
-        "Ausprägungen haben, jede mit wenigen Personen.",
+        "Ausprägungen haben, und wenige Personen in jeder.",
         (
             CONSENT + "test_what_is_weaker_than_usual_is_said_first",
             RULES + "test_public_numbers_are_refused_before_any_table",
@@ -1045,14 +1047,26 @@ CATALOGUE: tuple[Sentence, ...] = (
         "beyond+.last",
         _of_rows,
         "{others} members together: exactly what the last one gave, that is the sums "
-        "over its rows, not single rows",
+        "over its rows, not the rows themselves",
         "{others} Mitglieder gemeinsam: genau, was das letzte gab, also die Summen "
-        "über dessen Zeilen, nicht einzelne Zeilen",
+        "über dessen Zeilen, nicht die Zeilen selbst",
         (OFFICER + "test_all_but_one_know_what_the_last_one_gave",),
     ),
     Sentence(
+        "beyond+.last_one",
+        _few_people,
+        "{others} members together: exactly what the last one gave, that is the sums "
+        "over its rows, some of which may be over one person",
+        "{others} Mitglieder gemeinsam: genau, was das letzte gab, also die Summen "
+        "über dessen Zeilen, von denen manche über eine einzige Person gehen können",
+        (
+            OFFICER + "test_all_but_one_know_what_the_last_one_gave",
+            OFFICER + "test_without_the_rule_three_people_are_shown",
+        ),
+    ),
+    Sentence(
         "beyond+.last_whole",
-        lambda facts: not _of_rows(facts),
+        lambda facts: not (_of_rows(facts) or _few_people(facts)),
         "{others} members together: exactly what the last one gave",
         "{others} Mitglieder gemeinsam: genau, was das letzte gab",
         (OFFICER + "test_all_but_one_know_what_the_last_one_gave",),
