@@ -1325,8 +1325,8 @@ def sweep_figure(
         axis.plot([*seen], middle, **look, label=named(name, 34))
     for place, (name, heights) in enumerate(level.items(), len(groups)):
         look = {**series_look(place), "marker": ""}
-        middle = max(float(np.median(heights)), LEAST_DRAWN)
-        axis.axhline(middle, **look, linewidth=1.2, label=named(name, 34))
+        height = max(float(np.median(heights)), LEAST_DRAWN)
+        axis.axhline(height, **look, linewidth=1.2, label=named(name, 34))
     axis.set(xlabel=labels[0], ylabel=labels[1], xscale="log", yscale="log")
     axis.grid(visible=True, alpha=0.3)
     # Between two powers of ten there may be no tick that has a name.
