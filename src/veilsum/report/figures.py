@@ -1298,11 +1298,17 @@ def series_look(place: int) -> dict[str, Any]:
     }
 
 
+# Nothing is drawn of a zero on a logarithmic axis.
+LEAST_DRAWN = 2.0**-55
+
+
 def sweep_figure(
     groups: Mapping[str, Mapping[float, Sequence[float]]],
     labels: tuple[str, str],
     title: str,
     caption: str = "",
+    *,
+    baselines: Mapping[str, Sequence[float]] | None = None,
 ) -> Any:
     """Return what runs came to over what was chosen: medians, from least to most.
 
@@ -1311,18 +1317,23 @@ def sweep_figure(
         labels: of both axes; both are logarithmic.
         title: what to notice.
         caption: what it rests on.
+        baselines: values that belong to no place on the axis, whose medians are
+            drawn all along it.
     """
-    figure, (axis,) = panels(
-        3.1, title=title, caption=caption, bottom=0.6 + 0.19 * ((len(groups) + 1) // 2)
-    )
+    level = baselines or {}
+    deep = 0.6 + 0.19 * ((len(groups) + len(level) + 1) // 2)
+    figure, (axis,) = panels(3.1, title=title, caption=caption, bottom=deep)
     for place, (name, at) in enumerate(groups.items()):
-        # Nothing is drawn of a zero on such an axis.
-        seen = {x: np.maximum(at[x], 2.0**-55) for x in sorted(at)}
+        seen = {x: np.maximum(at[x], LEAST_DRAWN) for x in sorted(at)}
         middle = np.array([float(np.median(one)) for one in seen.values()])
         ends = np.array([[one.min(), one.max()] for one in seen.values()]).T
         look = series_look(place)
         axis.vlines([*seen], *ends, color=look["color"], linewidth=1.0, alpha=0.6)
         axis.plot([*seen], middle, **look, label=named(name, 34))
+    for place, (name, heights) in enumerate(level.items(), len(groups)):
+        look = {**series_look(place), "marker": ""}
+        height = max(float(np.median(heights)), LEAST_DRAWN)
+        axis.axhline(height, **look, linewidth=1.2, label=named(name, 34))
     axis.set(xlabel=labels[0], ylabel=labels[1], xscale="log", yscale="log")
     axis.grid(visible=True, alpha=0.3)
     # Between two powers of ten there may be no tick that has a name.
