@@ -103,7 +103,8 @@ def command(
     it and no rule is weaker than usual unless they say so: of a study, every question.
     What they refuse is refused.
     Everything else waits: veilsum status shows it, --agree FILE asks a person, and
-    --refuse FILE is a person's no. With --json the state of all runs is printed at the end.
+    --refuse FILE is a person's no. With --json the state of all runs is printed at the
+    end.
 
     \b
     Example:
