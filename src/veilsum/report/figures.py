@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 
 from veilsum.audit.auditing import Audit
 from veilsum.audit.literature import LiteratureTable
-from veilsum.errors import MissingExtraError, printable
+from veilsum.errors import MissingExtraError, installing, printable
 from veilsum.graphs.layout import layout
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.dispatch import DispatchResult
@@ -62,7 +62,7 @@ def _kind() -> Any:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError(
-            "figures need matplotlib: pip install 'veilsum[report]'"
+            f"figures need matplotlib: {installing('report')}"
         ) from None
 
     class ShownFigure(Figure):
