@@ -33,10 +33,13 @@ def test_a_notebook_runs(path):
         for cell in executed(notebook).cells
         for output in cell.get("outputs", [])
     ]
-    # Figures and results are shown as a reader wants them, and nothing warns.
+    # Figures and results are shown as a reader wants them, and nothing warns; on a busy
+    # machine a line says how far things are.
     assert any("text/html" in one.get("data", {}) for one in shown)
     assert any("image/png" in one.get("data", {}) for one in shown)
-    assert [one for one in shown if one.get("name") == "stderr"] == []
+    told = "".join(one["text"] for one in shown if one.get("name") == "stderr")
+    assert "Warning" not in told
+    assert "Error" not in told
 
 
 def test_a_notebook_that_claims_too_much_fails():
