@@ -1,5 +1,7 @@
 """Every result has a figure that can be read: on a telephone, in grey, uncut."""
 
+from inspect import signature
+
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -18,8 +20,9 @@ from veilsum.audit.auditing import EDGES, Audit, TradeOff
 from veilsum.audit.literature import LiteratureTable, MechanismRow
 from veilsum.files.datasets import gbsg2
 from veilsum.jobs.from_moments import Components, Path
-from veilsum.report.drawing import draw
+from veilsum.report.drawing import draw, drawn
 from veilsum.report.figures import series_look
+from veilsum.showing import Shown
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -280,6 +283,59 @@ def test_what_has_no_figure_says_what_has():
         vs.InvalidInputError, match=r"figure of a dict; .*Guarantee.*Run"
     ):
         draw({})
+
+
+def test_an_unknown_option_is_answered_with_those_there_are():
+    fit = vs.fit("y ~ age", ROWS, **FREE)
+    told = r"FitResult has no option 'exponentate'; did you mean '?exponentiate"
+    with pytest.raises(vs.InvalidInputError, match=told):
+        fit.plot(exponentate=True)
+    with pytest.raises(vs.InvalidInputError, match="is a ratio in logistic"):
+        fit.plot(exponentiate=True)
+
+
+def test_every_option_of_a_figure_is_in_the_help_of_plot():
+    told = vs.Leakage.plot.__doc__
+    for kind, way in drawn.registry.items():
+        shown = issubclass(kind, Shown)
+        for name in [*signature(way).parameters][1:] if shown else ():
+            assert f"`{name}`" in told, (kind, name)
+
+
+def test_a_logistic_fit_is_drawn_as_odds_ratios_without_its_intercept():
+    fit = vs.fit("event ~ age + C(arm)", ROWS, family="logistic", **FREE)
+    (axis,) = fit.plot().axes
+    names = [one.get_text() for one in axis.get_yticklabels()]
+    kept = [one for one in fit.params.index if one != "Intercept"]
+    assert names == kept
+    assert axis.get_xscale() == "log"
+    assert axis.get_xlabel() == "odds ratio, 95 % interval"
+    ratios = fit.ratios().loc[kept]
+    dots = [line.get_xdata()[0] for line in axis.lines[1::2]]
+    np.testing.assert_allclose(dots, ratios["odds ratio"], rtol=1e-12)
+    lines = [line.get_xdata() for line in axis.lines[:-1:2]]
+    np.testing.assert_allclose(lines, ratios[["low", "high"]], rtol=1e-12)
+    (axis,) = fit.plot(exponentiate=False, intercept=True, scaled=False).axes
+    assert len(axis.get_yticklabels()) == len(fit.params)
+    dots = [line.get_xdata()[0] for line in axis.lines[1::2]]
+    np.testing.assert_allclose(dots, fit.params, rtol=1e-12)
+
+
+def test_coefficients_are_drawn_in_their_own_units_if_one_axis_has_room():
+    near = vs.fit("y ~ age + hospitalisations_in_the_last_year", ROWS, **FREE)
+    (axis,) = near.plot().axes
+    assert axis.get_xlabel() == "coefficient, 95 % interval"
+    dots = [line.get_xdata()[0] for line in axis.lines[1::2]]
+    np.testing.assert_allclose(dots, near.params.iloc[1:], rtol=1e-12)
+    rows = {k: {**v, "grams": v["y"] * 0.0 + v["age"] ** 3} for k, v in ROWS.items()}
+    far = vs.fit("y ~ grams + C(arm)", rows, **FREE)
+    (axis,) = far.plot().axes
+    assert "in its standard errors" in axis.get_xlabel()
+    dots = [line.get_xdata()[0] for line in axis.lines[1::2]]
+    np.testing.assert_allclose(dots, far.tvalues.iloc[1:], rtol=1e-12)
+    # With nothing else there is, the intercept is the answer.
+    (axis,) = vs.fit("y ~ 1", ROWS, **FREE).plot().axes
+    assert [one.get_text() for one in axis.get_yticklabels()] == ["Intercept"]
 
 
 def test_the_wrong_column_is_answered_with_those_there_are():

@@ -1052,7 +1052,7 @@ def forest_figure(
         _few_ticks(axis.xaxis)
     else:
         axis.locator_params(axis="x", nbins=4)
-    axis.set_xlabel(f"ratio, {xlabel}" if ratio else xlabel)
+    axis.set_xlabel(xlabel)
     axis.grid(visible=True, alpha=0.3, axis="x")
     return figure
 
