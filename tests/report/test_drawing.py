@@ -3,6 +3,7 @@
 from inspect import signature
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -161,8 +162,11 @@ FIGURES = {
             histograms={"age": [20, 40, 50, 60, 80]},
             quantiles={"age": [0.25, 0.5, 0.75]},
             by="arm",
-        )
+        ),
+        of="age",
     ),
+    "differences": lambda: draw(statistics(by="arm", tables=[("event",)])),
+    "means of groups": lambda: draw(statistics(by="arm"), of="means"),
     "counts": lambda: draw(statistics(tables=[("arm", "event")]), of=("arm", "event")),
     "bins": lambda: draw(statistics(histograms={"age": [30, 40, 60]}), of="age"),
     "means": lambda: draw(statistics(), of="means"),
@@ -336,6 +340,41 @@ def test_coefficients_are_drawn_in_their_own_units_if_one_axis_has_room():
     # With nothing else there is, the intercept is the answer.
     (axis,) = vs.fit("y ~ 1", ROWS, **FREE).plot().axes
     assert [one.get_text() for one in axis.get_yticklabels()] == ["Intercept"]
+
+
+def test_groups_are_drawn_beside_each_other_and_by_how_far_they_are_apart():
+    found = statistics(by="arm", tables=[("event",)])
+    frame = pd.concat(map(pd.DataFrame, ROWS.values()))
+    cut = frame.groupby("arm")
+    for column, place in (("y", 0), ("age", 1)):
+        mean, sd = cut[column].mean(), cut[column].std()
+        smd = abs(mean["a"] - mean["b"]) / np.sqrt((sd**2).mean())
+        (axis,) = found.plot().axes
+        at = [one.get_text() for one in axis.get_yticklabels()].index(column)
+        assert axis.lines[at].get_xdata()[0] == pytest.approx(smd, rel=1e-9)
+        (axis,) = found.plot(of="means").axes
+        names = [one.get_text() for one in axis.get_yticklabels()]
+        assert names == ["y: a", "y: b", "age: a", "age: b"]
+        dots = [line.get_xdata()[0] for line in axis.lines[1::2]]
+        drawn_at = dots[2 * place : 2 * place + 2]
+        np.testing.assert_allclose(drawn_at, mean / frame[column].std(), rtol=1e-9)
+
+
+def test_a_histogram_has_every_row_and_areas_of_unequal_bins():
+    """From 20 to 30 and from 60 on bins are open, and end where ages do."""
+    found = statistics(histograms={"age": [30, 40, 60]})
+    (axis,) = found.plot(of="age").axes
+    ages = np.concatenate([one["age"] for one in ROWS.values()])
+    edges = [ages.min(), 30, 40, 60, ages.max()]
+    counts = [(ages < 30).sum(), ((ages >= 30) & (ages < 40)).sum()]
+    counts += [((ages >= 40) & (ages <= 60)).sum(), (ages > 60).sum()]
+    bars = axis.patches
+    np.testing.assert_allclose([one.get_x() for one in bars], edges[:-1])
+    areas = [one.get_width() * one.get_height() for one in bars]
+    np.testing.assert_allclose(areas, counts)
+    assert sum(areas) == pytest.approx(len(ages))
+    assert [bool(one.get_hatch()) for one in bars] == [True, False, False, True]
+    assert "per unit" in axis.get_ylabel()
 
 
 def test_the_wrong_column_is_answered_with_those_there_are():

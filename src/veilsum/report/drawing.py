@@ -64,7 +64,7 @@ MOST_CUT, MOST_WORK = 250, 20_000
 # Bars and lines above this many say nothing on a screen.
 MOST_SHOWN, MOST_SERIES = 40, 16
 # So many times as wide as another, an interval is in other units.
-UNITS = 50.0
+UNITS = 20.0
 
 
 def draw(shown: object, **options: Any) -> Any:
@@ -450,7 +450,7 @@ def _(
     of: str | tuple[str, str] | None = None,
     title: str | None = None,
 ) -> Any:
-    """`of`: a column, or a pair of columns that were crossed."""
+    """`of`: a column, two that were crossed, "means", or "differences" of groups."""
     ways = _statistics(result)
     wanted = next(iter(ways), None) if of is None else of
     wanted = tuple(wanted) if isinstance(wanted, list) else wanted
@@ -493,40 +493,70 @@ def _statistics(result: StatisticsResult) -> dict[Any, Any]:
         )
 
     def bins(name: str) -> Any:
-        held = result.histograms[name]
-        beyond = ""
-        if held.below or held.above:
-            beyond = f" {held.below:,.0f} rows are below, {held.above:,.0f} above."
+        held, column = result.histograms[name], result.schema.column(name)
+        edges, heights, beyond = held.edges.tolist(), held.counts.tolist(), ""
+        before = after = False
+        # Open bins end where values do by agreement; without one they have no width.
+        if column.minimum is not None and column.minimum < edges[0]:
+            before, edges = True, [column.minimum, *edges]
+            heights = [held.below, *heights]
+        elif held.below:
+            beyond += f" {held.below:,.0f} rows are below, not drawn."
+        if column.maximum is not None and column.maximum > edges[-1]:
+            after, edges = True, [*edges, column.maximum]
+            heights = [*heights, held.above]
+        elif held.above:
+            beyond += f" {held.above:,.0f} rows are above, not drawn."
         return lambda title: figures.histogram_figure(
-            held.edges.tolist(),
-            held.counts.tolist(),
+            edges,
+            heights,
             name,
             _title(title, f"Rows by {name}"),
             caption + beyond,
+            open_ends=(before, after),
         )
 
     def means(columns: tuple[str, ...]) -> Any:
-        centre, spread = result.marginals.mean, np.sqrt(result.marginals.variance)
-        rows = [
-            {
-                "name": name,
-                "coefficient": m,
-                "low": m - sd,
-                "high": m + sd,
-                "standard_error": sd,
-            }
-            for name, m, sd in zip(
-                columns, centre.tolist(), spread.tolist(), strict=True
-            )
-        ]
+        whole = result.marginals
+        parts = {"": whole}
+        if wishes.by is not None:
+            parts = dict(zip(result.groups.names, result.groups.parts, strict=True))
+        rows = []
+        for k, column in enumerate(columns):
+            # In the spread of all rows, so that groups are on one scale.
+            unit = float(np.sqrt(whole.variance[k]))
+            for label, part in parts.items():
+                m, sd = float(part.mean[k]), float(np.sqrt(part.variance[k]))
+                name = f"{column}: {label}" if label else column
+                ends = {"low": m - sd, "high": m + sd, "standard_error": unit}
+                if isfinite(m):
+                    rows.append({"name": name, "coefficient": m, **ends})
+        of_all = " of all rows" if wishes.by is not None else ""
         return lambda title: figures.forest_figure(
             rows[:MOST_SHOWN],
             _title(title, "Means, and one standard deviation either way"),
             caption + _left_out(len(rows)),
             scaled=True,
-            xlabel="in standard deviations",
+            xlabel=f"in standard deviations{of_all}",
         )
 
+    def differences(title: str | None) -> Any:
+        groups = result.groups
+        known = {key: one.largest for key, one in groups.comparisons.items()}
+        apart = {key: one for key, one in known.items() if isfinite(one)}
+        ranked = dict(sorted(apart.items(), key=lambda one: -one[1])[:MOST_SHOWN])
+        which = "of two groups, the largest" if len(groups.names) > 2 else "in size"
+        return figures.differences_figure(
+            ranked,
+            f"standardised difference, {which}",
+            _title(title, f"How far groups of {groups.by.column} are apart"),
+            caption + _left_out(len(apart)),
+        )
+
+    if wishes.by is not None and any(
+        isfinite(one.largest) for one in result.groups.comparisons.values()
+    ):
+        found["differences"] = differences
     for name in result.quantiles:
         found[name] = boxes(name)
     for names in wishes.tables:
