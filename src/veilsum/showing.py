@@ -260,7 +260,20 @@ class Shown:
         return self.showing().html()
 
     def plot(self, **options: Any) -> Any:
-        """Return a figure of it, where there is something to draw."""
+        """Return a figure of it, where there is something to draw.
+
+        Args:
+            options: `title` for nearly all, and by what is drawn:
+                fits: `exponentiate`, whether exp of coefficients is drawn, on a
+                logarithmic axis (default: where it is a ratio, of odds, rates or
+                hazards); `intercept`, whether that is drawn too; `scaled`, whether
+                each is drawn in its own standard errors (default: if units differ
+                much). Meta-analyses: `exponentiate`. Survival: `life_table`.
+                Statistics: `of`, a column, two crossed columns, "means" or, with
+                groups, "differences". Guarantees: `topology`. Networks: `corrupted`.
+                Plans: `network`. Sweeps: `x` and `y`. Executions: `coefficient`. The
+                paper's report: `densities`. Others are refused by name.
+        """
         # By name: figures are drawn above everything that they are drawn of.
         try:
             drawing = import_module(DRAWING)

@@ -1,6 +1,9 @@
 """Every result has a figure that can be read: on a telephone, in grey, uncut."""
 
+from inspect import signature
+
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -18,8 +21,9 @@ from veilsum.audit.auditing import EDGES, Audit, TradeOff
 from veilsum.audit.literature import LiteratureTable, MechanismRow
 from veilsum.files.datasets import gbsg2
 from veilsum.jobs.from_moments import Components, Path
-from veilsum.report.drawing import draw
+from veilsum.report.drawing import draw, drawn
 from veilsum.report.figures import series_look
+from veilsum.showing import Shown
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -158,8 +162,11 @@ FIGURES = {
             histograms={"age": [20, 40, 50, 60, 80]},
             quantiles={"age": [0.25, 0.5, 0.75]},
             by="arm",
-        )
+        ),
+        of="age",
     ),
+    "differences": lambda: draw(statistics(by="arm", tables=[("event",)])),
+    "means of groups": lambda: draw(statistics(by="arm"), of="means"),
     "counts": lambda: draw(statistics(tables=[("arm", "event")]), of=("arm", "event")),
     "bins": lambda: draw(statistics(histograms={"age": [30, 40, 60]}), of="age"),
     "means": lambda: draw(statistics(), of="means"),
@@ -280,6 +287,94 @@ def test_what_has_no_figure_says_what_has():
         vs.InvalidInputError, match=r"figure of a dict; .*Guarantee.*Run"
     ):
         draw({})
+
+
+def test_an_unknown_option_is_answered_with_those_there_are():
+    fit = vs.fit("y ~ age", ROWS, **FREE)
+    told = r"FitResult has no option 'exponentate'; did you mean '?exponentiate"
+    with pytest.raises(vs.InvalidInputError, match=told):
+        fit.plot(exponentate=True)
+    with pytest.raises(vs.InvalidInputError, match="is a ratio in logistic"):
+        fit.plot(exponentiate=True)
+
+
+def test_every_option_of_a_figure_is_in_the_help_of_plot():
+    told = vs.Leakage.plot.__doc__
+    for kind, way in drawn.registry.items():
+        shown = issubclass(kind, Shown)
+        for name in [*signature(way).parameters][1:] if shown else ():
+            assert f"`{name}`" in told, (kind, name)
+
+
+def test_a_logistic_fit_is_drawn_as_odds_ratios_without_its_intercept():
+    fit = vs.fit("event ~ age + C(arm)", ROWS, family="logistic", **FREE)
+    (axis,) = fit.plot().axes
+    names = [one.get_text() for one in axis.get_yticklabels()]
+    kept = [one for one in fit.params.index if one != "Intercept"]
+    assert names == kept
+    assert axis.get_xscale() == "log"
+    assert axis.get_xlabel() == "odds ratio, 95 % interval"
+    ratios = fit.ratios().loc[kept]
+    dots = [line.get_xdata()[0] for line in axis.lines[1::2]]
+    np.testing.assert_allclose(dots, ratios["odds ratio"], rtol=1e-12)
+    lines = [line.get_xdata() for line in axis.lines[:-1:2]]
+    np.testing.assert_allclose(lines, ratios[["low", "high"]], rtol=1e-12)
+    (axis,) = fit.plot(exponentiate=False, intercept=True, scaled=False).axes
+    assert len(axis.get_yticklabels()) == len(fit.params)
+    dots = [line.get_xdata()[0] for line in axis.lines[1::2]]
+    np.testing.assert_allclose(dots, fit.params, rtol=1e-12)
+
+
+def test_coefficients_are_drawn_in_their_own_units_if_one_axis_has_room():
+    near = vs.fit("y ~ age + hospitalisations_in_the_last_year", ROWS, **FREE)
+    (axis,) = near.plot().axes
+    assert axis.get_xlabel() == "coefficient, 95 % interval"
+    dots = [line.get_xdata()[0] for line in axis.lines[1::2]]
+    np.testing.assert_allclose(dots, near.params.iloc[1:], rtol=1e-12)
+    rows = {k: {**v, "grams": v["y"] * 0.0 + v["age"] ** 3} for k, v in ROWS.items()}
+    far = vs.fit("y ~ grams + C(arm)", rows, **FREE)
+    (axis,) = far.plot().axes
+    assert "in its standard errors" in axis.get_xlabel()
+    dots = [line.get_xdata()[0] for line in axis.lines[1::2]]
+    np.testing.assert_allclose(dots, far.tvalues.iloc[1:], rtol=1e-12)
+    # With nothing else there is, the intercept is the answer.
+    (axis,) = vs.fit("y ~ 1", ROWS, **FREE).plot().axes
+    assert [one.get_text() for one in axis.get_yticklabels()] == ["Intercept"]
+
+
+def test_groups_are_drawn_beside_each_other_and_by_how_far_they_are_apart():
+    found = statistics(by="arm", tables=[("event",)])
+    frame = pd.concat(map(pd.DataFrame, ROWS.values()))
+    cut = frame.groupby("arm")
+    for column, place in (("y", 0), ("age", 1)):
+        mean, sd = cut[column].mean(), cut[column].std()
+        smd = abs(mean["a"] - mean["b"]) / np.sqrt((sd**2).mean())
+        (axis,) = found.plot().axes
+        at = [one.get_text() for one in axis.get_yticklabels()].index(column)
+        assert axis.lines[at].get_xdata()[0] == pytest.approx(smd, rel=1e-9)
+        (axis,) = found.plot(of="means").axes
+        names = [one.get_text() for one in axis.get_yticklabels()]
+        assert names == ["y: a", "y: b", "age: a", "age: b"]
+        dots = [line.get_xdata()[0] for line in axis.lines[1::2]]
+        drawn_at = dots[2 * place : 2 * place + 2]
+        np.testing.assert_allclose(drawn_at, mean / frame[column].std(), rtol=1e-9)
+
+
+def test_a_histogram_has_every_row_and_areas_of_unequal_bins():
+    """From 20 to 30 and from 60 on bins are open, and end where ages do."""
+    found = statistics(histograms={"age": [30, 40, 60]})
+    (axis,) = found.plot(of="age").axes
+    ages = np.concatenate([one["age"] for one in ROWS.values()])
+    edges = [ages.min(), 30, 40, 60, ages.max()]
+    counts = [(ages < 30).sum(), ((ages >= 30) & (ages < 40)).sum()]
+    counts += [((ages >= 40) & (ages <= 60)).sum(), (ages > 60).sum()]
+    bars = axis.patches
+    np.testing.assert_allclose([one.get_x() for one in bars], edges[:-1])
+    areas = [one.get_width() * one.get_height() for one in bars]
+    np.testing.assert_allclose(areas, counts)
+    assert sum(areas) == pytest.approx(len(ages))
+    assert [bool(one.get_hatch()) for one in bars] == [True, False, False, True]
+    assert "per unit" in axis.get_ylabel()
 
 
 def test_the_wrong_column_is_answered_with_those_there_are():

@@ -144,7 +144,7 @@ def ratio_rows(fit: Fit, level: float = 0.95) -> list[dict[str, Any]]:
 
     Keys: name, then what the ratio is called, low and high.
     """
-    called = _ratio(fit).split(" (")[0].split(" ", 1)[1]
+    called = ratio_name(fit).split(" (")[0].split(" ", 1)[1]
     ends = fit.confidence_intervals(level).T
     with np.errstate(over="ignore"):
         columns = np.exp([fit.coefficients, *ends]).T.tolist()
@@ -239,7 +239,7 @@ def _figures(
     test = "z" if fit.t_degrees is None else "t"
     columns = {"coef": fit.coefficients, "std err": fit.standard_errors}
     columns |= {test: fit.statistics, f"P>|{test}|": fit.p_values}
-    if exponentiate and _ratio(fit):
+    if exponentiate and ratio_name(fit):
         with np.errstate(over="ignore"):
             columns["exp(coef)"], low, high = np.exp([fit.coefficients, low, high])
     columns |= {f"[{tail.normalize():f}": low, f"{(1 - tail).normalize():f}]": high}
@@ -249,7 +249,7 @@ def _figures(
     }
 
 
-def _ratio(fit: Fit) -> str:
+def ratio_name(fit: Fit) -> str:
     """Return what exp(coefficient) is called; refuse where it means nothing."""
     family = fit.family if isinstance(fit, GlmFit) else None
     if isinstance(family, Cloglog):
@@ -273,8 +273,8 @@ def _remarks(fit: Fit, *, exponentiate: bool) -> list[str]:
     remarks = []
     if exponentiate:
         remarks.append(
-            f"exp(coef) is {_ratio(fit)}, and the interval is that of exp(coef); std "
-            f"err and {'z' if fit.t_degrees is None else 't'} are those of coef."
+            f"exp(coef) is {ratio_name(fit)}, and the interval is that of exp(coef); "
+            f"std err and {'z' if fit.t_degrees is None else 't'} are those of coef."
         )
     if fit.condition > NEARLY_DEPENDENT:
         remarks.append(

@@ -7,8 +7,9 @@ figure shows no more than the party knows.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import singledispatch
+from inspect import signature
 from math import isfinite
 from typing import Any
 
@@ -29,18 +30,21 @@ from veilsum.jobs.evaluate import (
     NumberEvaluation,
 )
 from veilsum.jobs.fitted import Fitted, Tested
-from veilsum.jobs.from_moments import Components, Path, TwoStageFit
+from veilsum.jobs.from_moments import INTERCEPT, Components, Path, TwoStageFit
 from veilsum.jobs.gradient_fit import GradientFit
 from veilsum.jobs.meta import PooledResult
 from veilsum.jobs.minimise import Minimised
 from veilsum.jobs.quadratic import QuadraticResult
+from veilsum.jobs.regression import FitResult
 from veilsum.jobs.running import JobResult
 from veilsum.jobs.solve import Run, RunRecord, Trace
 from veilsum.jobs.statistics import StatisticsResult
+from veilsum.jobs.summary import ratio_name
 from veilsum.jobs.sums import SumResult
 from veilsum.jobs.survival import SurvivalResult
 from veilsum.jobs.sweep import Sweep
 from veilsum.jobs.timed import HazardResult
+from veilsum.models.choices import Choice
 from veilsum.models.inference import Inference, table
 from veilsum.numbers.arrays import listed, nearest
 from veilsum.paper import PaperReport
@@ -59,22 +63,39 @@ from veilsum.showing import counted
 MOST_CUT, MOST_WORK = 250, 20_000
 # Bars and lines above this many say nothing on a screen.
 MOST_SHOWN, MOST_SERIES = 40, 16
+# So many times as wide as another, an interval is in other units.
+UNITS = 20.0
 
 
-@singledispatch
 def draw(shown: object, **options: Any) -> Any:
     """Return a matplotlib figure of a result.
 
     Args:
         shown: a result, a guarantee, a plan, a diagnosis, a network, an audit, ...
-        options: `title` for all; what else there is depends on the kind.
+        options: `title` for nearly all; what else there is depends on the kind, and
+            stands at `plot` of results.
 
     >>> from veilsum.privacy.conversions import Leakage
     >>> [axis.get_ylabel() for axis in draw(Leakage(0.25)).axes]
     ['hits']
     """
+    way = drawn.dispatch(type(shown))
+    if way is not drawn.dispatch(object):
+        known = [*signature(way).parameters][1:]
+        for name in options:
+            if name not in known:
+                raise InvalidInputError(
+                    f"a figure of a {type(shown).__name__} has no option {name!r}; "
+                    f"{nearest(name, known)}it takes {listed(known) or 'none'}"
+                )
+    return way(shown, **options)
+
+
+@singledispatch
+def drawn(shown: object, **options: Any) -> Any:
+    """Return the figure; every kind of result has a function of its own."""
     del options
-    kinds = [one.__name__ for one in draw.registry if one is not object]
+    kinds = [one.__name__ for one in drawn.registry if one is not object]
     raise InvalidInputError(
         f"there is no figure of a {type(shown).__name__}; figures are drawn of "
         f"{', '.join(sorted(kinds))}"
@@ -105,12 +126,12 @@ def _colluders(tolerate: int) -> str:
 # Runs
 
 
-@draw.register
+@drawn.register
 def _(run: Run, *, title: str | None = None) -> Any:
     return draw(run.record(), title=title)
 
 
-@draw.register
+@drawn.register
 def _(run: RunRecord, *, title: str | None = None) -> Any:
     promise, found = run.guarantee, f"the worst party is {run.max_error:.2g} away"
     who = counted(run.topology.n_parties, "party")
@@ -128,7 +149,7 @@ def _(run: RunRecord, *, title: str | None = None) -> Any:
     return figures.error_figure(run, _title(title, usual), caption)
 
 
-@draw.register
+@drawn.register
 def _(trace: Trace, *, title: str | None = None) -> Any:
     if trace.sent is None:
         raise InvalidInputError(
@@ -138,17 +159,17 @@ def _(trace: Trace, *, title: str | None = None) -> Any:
     return figures.error_figure(trace, _title(title, "How near everybody is"))
 
 
-@draw.register
+@drawn.register
 def _(fit: GradientFit, *, title: str | None = None) -> Any:
     return draw(fit.run, title=title)
 
 
-@draw.register
+@drawn.register
 def _(result: Minimised, *, title: str | None = None) -> Any:
     return _coordinates(result, title, "The minimiser of the summed costs")
 
 
-@draw.register
+@drawn.register
 def _(result: QuadraticResult, *, title: str | None = None) -> Any:
     return _coordinates(result, title, "The minimiser of the summed quadratic costs")
 
@@ -167,14 +188,14 @@ def _left_out(number: int) -> str:
     return f" {left:,} more {'is' if left == 1 else 'are'} not drawn." * (left > 0)
 
 
-@draw.register
+@drawn.register
 def _(report: PaperReport, *, densities: bool = False) -> Any:
     if densities:
         return figures.density_figure(report)
     return figures.convergence_figure(report)
 
 
-@draw.register
+@drawn.register
 def _(found: Executions, *, coefficient: int = 0, title: str | None = None) -> Any:
     """Histograms of what a coalition is left with of every honest party."""
     if not 0 <= coefficient < found.stripped.shape[2]:
@@ -208,7 +229,7 @@ AXES = {
 }
 
 
-@draw.register
+@drawn.register
 def _(
     found: Sweep,
     *,
@@ -223,23 +244,23 @@ def _(
                 f"no numbers are called {name!r}; {nearest(name, tuple(AXES))}"
                 f"there are {', '.join(AXES)}"
             )
-    drawn = [row for row in found.rows if row[x] and row[y] is not None]
+    kept_rows = [row for row in found.rows if row[x] and row[y] is not None]
     # Without masks there is neither sigma nor epsilon: a line over all of them.
     bare = [
         row
         for row in found.rows
         if row["law"] == "none" and row[x] is None and row[y] is not None
     ]
-    left = len(found.rows) - len(drawn) - len(bare)
-    if not drawn:
+    left = len(found.rows) - len(kept_rows) - len(bare)
+    if not kept_rows:
         raise InvalidInputError(
             f"no run has both {x} and {y} above 0: choose others of {', '.join(AXES)}"
         )
     # What sigma does is along the axis; every other choice that varies has a series.
     choices = ("graph", "law", "method", "tolerate")
-    varied = [name for name in choices if len({row[name] for row in drawn}) > 1]
+    varied = [name for name in choices if len({row[name] for row in kept_rows}) > 1]
     groups: dict[str, dict[float, list[float]]] = {}
-    for row in drawn:
+    for row in kept_rows:
         words = [str(row[key]) for key in varied if key != "tolerate"]
         if "tolerate" in varied:
             words.append(f"{row['tolerate']} collude")
@@ -252,7 +273,9 @@ def _(
         at_all.append(float(row[y]))
     kept = dict(list(groups.items())[:MOST_SERIES])
     labels = [AXES[name].format(found.tolerance) for name in (x, y)]
-    caption = f"{counted(len(drawn), 'line')}; medians over seeds, from least to most"
+    caption = (
+        f"{counted(len(kept_rows), 'line')}; medians over seeds, from least to most"
+    )
     if left:
         caption += f"; {counted(left, 'line')} without these numbers not drawn"
     if len(kept) < len(groups):
@@ -272,59 +295,118 @@ def _(
 # Coefficients
 
 
-def _forest(fit: Inference, title: str, caption: str, *, ratio: bool) -> Any:
-    rows = [vars(one) for one in table(fit)]
+def _forest(
+    fit: Inference,
+    title: str,
+    caption: str,
+    *,
+    ratio: str = "",
+    scaled: bool | None = None,
+    left_out: Callable[[str], bool] | None = None,
+) -> Any:
+    """`ratio`: what exp of a coefficient is; `left_out`: says so of a name."""
+    every = [vars(one) for one in table(fit)]
+    # What there is beside intercepts, or these if there is nothing.
+    rows = [one for one in every if left_out is None or not left_out(one["name"])]
+    rows = rows or every
+    if scaled is None:
+        # Columns have units of their own, and one axis does not.
+        widths = [one["high"] - one["low"] for one in rows]
+        known = [one for one in widths if one > 0.0 and isfinite(one)]
+        scaled = not ratio and max(known, default=0.0) > UNITS * min(known, default=0.0)
+    said = f"{ratio or 'coefficient'}, 95 % interval"
     return figures.forest_figure(
         rows[:MOST_SHOWN],
         title,
         caption + _left_out(len(rows)),
-        ratio=ratio,
-        # Columns have units of their own, and one axis does not.
-        scaled=not ratio,
-        xlabel="95 % interval" if ratio else "95 %, in standard errors",
+        ratio=bool(ratio),
+        scaled=scaled,
+        xlabel="coefficient and 95 %, in its standard errors" if scaled else said,
     )
 
 
-@draw.register(Fitted)
+@drawn.register(Fitted)
 def _(
-    result: Fitted[Any], *, title: str | None = None, ratio: bool | None = None
+    result: Fitted[Any],
+    *,
+    title: str | None = None,
+    exponentiate: bool | None = None,
+    intercept: bool = False,
+    scaled: bool | None = None,
 ) -> Any:
-    hazards = isinstance(result, HazardResult)
-    usual = "Hazard ratios" if hazards else "Coefficients"
+    ratio = _ratio_of(result, exponentiate=exponentiate)
+    if ratio and scaled:
+        raise InvalidInputError(
+            "ratios have no units, and are not drawn in standard errors: leave out "
+            "scaled, or say exponentiate=False"
+        )
+    usual = ratio.replace("ratio", "ratios").capitalize() if ratio else "Coefficients"
     rows = getattr(result.fit, "n_rows", None)
+    choice = isinstance(getattr(result.fit, "family", None), Choice)
+
+    def is_intercept(name: str) -> bool:
+        # Of each level; and thresholds between two, as R writes these.
+        last = name.rpartition(": ")[2] if choice else name
+        return last == INTERCEPT or (choice and "|" in name)
+
     return _forest(
         result.inference,
-        _title(title, usual if ratio is None or ratio == hazards else "Estimates"),
+        _title(title, usual),
         _rests_on(result, None if rows is None else int(rows)),
-        ratio=hazards if ratio is None else ratio,
+        ratio=ratio,
+        scaled=scaled,
+        left_out=None if intercept else is_intercept,
     )
 
 
-@draw.register
-def _(result: PooledResult, *, title: str | None = None, ratio: bool = False) -> Any:
+def _ratio_of(result: Fitted[Any], *, exponentiate: bool | None) -> str:
+    """Return what exp of a coefficient is called, if that is to be drawn."""
+    if exponentiate is False:
+        return ""
+    if isinstance(result, HazardResult):
+        return "hazard ratio"
+    try:
+        if isinstance(result, FitResult):
+            return ratio_name(result.fit).partition(" (")[0].partition(" ")[2]
+        raise InvalidInputError(
+            "exp(coefficient) is no ratio in a linear model: leave out exponentiate"
+        )
+    except InvalidInputError:
+        if exponentiate:
+            raise
+    return ""
+
+
+@drawn.register
+def _(
+    result: PooledResult, *, title: str | None = None, exponentiate: bool = False
+) -> Any:
     rows = [vars(one) for pooled in result.pooled for one in table(pooled)]
     caption = (
         f"{result.studies}; I^2 = {100.0 * result.fixed.i_squared:.0f} %; no study's "
         f"own estimate is known. {_rests_on(result)}"
     )
     usual = _title(title, result.title)
-    return figures.forest_figure(rows, usual, caption, ratio=ratio)
+    xlabel = "ratio, 95 % interval" if exponentiate else "95 % interval"
+    return figures.forest_figure(
+        rows, usual, caption, ratio=exponentiate, xlabel=xlabel
+    )
 
 
-@draw.register
+@drawn.register
 def _(fit: TwoStageFit, *, title: str | None = None) -> Any:
     rows = counted(fit.n_rows, "row")
     usual = "Two-stage least squares"
-    return _forest(fit, _title(title, usual), f"{rows} of all parties.", ratio=False)
+    return _forest(fit, _title(title, usual), f"{rows} of all parties.")
 
 
-@draw.register
+@drawn.register
 def _(found: Tested, *, title: str | None = None) -> Any:
     usual = "Combinations of coefficients"
-    return _forest(found.fit, _title(title, usual), "", ratio=False)
+    return _forest(found.fit, _title(title, usual), "")
 
 
-@draw.register
+@drawn.register
 def _(path: Path, *, title: str | None = None) -> Any:
     sizes = np.abs(path.coefficients).max(axis=0)
     largest = np.argsort(-sizes, kind="stable")[: len(figures.PALETTE)]
@@ -345,7 +427,7 @@ def _(path: Path, *, title: str | None = None) -> Any:
     )
 
 
-@draw.register
+@drawn.register
 def _(found: Components, *, title: str | None = None) -> Any:
     shares = found.shares.tolist()[:MOST_SHOWN]
     values = {f"component {k + 1}": 100.0 * one for k, one in enumerate(shares)}
@@ -359,7 +441,7 @@ def _(found: Components, *, title: str | None = None) -> Any:
 # Sums and statistics
 
 
-@draw.register
+@drawn.register
 def _(result: SumResult, *, title: str | None = None) -> Any:
     found = np.atleast_1d(np.asarray(result.value, dtype=np.float64))
     names = [", ".join(str(k) for k in place) for place in np.ndindex(found.shape)]
@@ -375,25 +457,25 @@ def _(result: SumResult, *, title: str | None = None) -> Any:
     )
 
 
-@draw.register
+@drawn.register
 def _(
     result: StatisticsResult,
     *,
     of: str | tuple[str, str] | None = None,
     title: str | None = None,
 ) -> Any:
-    """`of`: a column, or a pair of columns that were crossed."""
-    drawn = _statistics(result)
-    wanted = next(iter(drawn), None) if of is None else of
+    """`of`: a column, two that were crossed, "means", or "differences" of groups."""
+    ways = _statistics(result)
+    wanted = next(iter(ways), None) if of is None else of
     wanted = tuple(wanted) if isinstance(wanted, list) else wanted
-    if wanted not in drawn:
-        names = [one if isinstance(one, str) else " x ".join(one) for one in drawn]
+    if wanted not in ways:
+        names = [one if isinstance(one, str) else " x ".join(one) for one in ways]
         asked = "of" if wanted is None else f"of {wanted!r}"
         raise InvalidInputError(
             f"nothing {asked} can be drawn; "
             f"{nearest(str(wanted), tuple(names))}there is {listed(names) or 'nothing'}"
         )
-    return drawn[wanted](title)
+    return ways[wanted](title)
 
 
 def _statistics(result: StatisticsResult) -> dict[Any, Any]:
@@ -425,40 +507,70 @@ def _statistics(result: StatisticsResult) -> dict[Any, Any]:
         )
 
     def bins(name: str) -> Any:
-        held = result.histograms[name]
-        beyond = ""
-        if held.below or held.above:
-            beyond = f" {held.below:,.0f} rows are below, {held.above:,.0f} above."
+        held, column = result.histograms[name], result.schema.column(name)
+        edges, heights, beyond = held.edges.tolist(), held.counts.tolist(), ""
+        before = after = False
+        # Open bins end where values do by agreement; without one they have no width.
+        if column.minimum is not None and column.minimum < edges[0]:
+            before, edges = True, [column.minimum, *edges]
+            heights = [held.below, *heights]
+        elif held.below:
+            beyond += f" {held.below:,.0f} rows are below, not drawn."
+        if column.maximum is not None and column.maximum > edges[-1]:
+            after, edges = True, [*edges, column.maximum]
+            heights = [*heights, held.above]
+        elif held.above:
+            beyond += f" {held.above:,.0f} rows are above, not drawn."
         return lambda title: figures.histogram_figure(
-            held.edges.tolist(),
-            held.counts.tolist(),
+            edges,
+            heights,
             name,
             _title(title, f"Rows by {name}"),
             caption + beyond,
+            open_ends=(before, after),
         )
 
     def means(columns: tuple[str, ...]) -> Any:
-        centre, spread = result.marginals.mean, np.sqrt(result.marginals.variance)
-        rows = [
-            {
-                "name": name,
-                "coefficient": m,
-                "low": m - sd,
-                "high": m + sd,
-                "standard_error": sd,
-            }
-            for name, m, sd in zip(
-                columns, centre.tolist(), spread.tolist(), strict=True
-            )
-        ]
+        whole = result.marginals
+        parts = {"": whole}
+        if wishes.by is not None:
+            parts = dict(zip(result.groups.names, result.groups.parts, strict=True))
+        rows = []
+        for k, column in enumerate(columns):
+            # In the spread of all rows, so that groups are on one scale.
+            unit = float(np.sqrt(whole.variance[k]))
+            for label, part in parts.items():
+                m, sd = float(part.mean[k]), float(np.sqrt(part.variance[k]))
+                name = f"{column}: {label}" if label else column
+                ends = {"low": m - sd, "high": m + sd, "standard_error": unit}
+                if isfinite(m):
+                    rows.append({"name": name, "coefficient": m, **ends})
+        of_all = " of all rows" if wishes.by is not None else ""
         return lambda title: figures.forest_figure(
             rows[:MOST_SHOWN],
             _title(title, "Means, and one standard deviation either way"),
             caption + _left_out(len(rows)),
             scaled=True,
-            xlabel="in standard deviations",
+            xlabel=f"in standard deviations{of_all}",
         )
 
+    def differences(title: str | None) -> Any:
+        groups = result.groups
+        known = {key: one.largest for key, one in groups.comparisons.items()}
+        apart = {key: one for key, one in known.items() if isfinite(one)}
+        ranked = dict(sorted(apart.items(), key=lambda one: -one[1])[:MOST_SHOWN])
+        which = "of two groups, the largest" if len(groups.names) > 2 else "in size"
+        return figures.differences_figure(
+            ranked,
+            f"standardised difference, {which}",
+            _title(title, f"How far groups of {groups.by.column} are apart"),
+            caption + _left_out(len(apart)),
+        )
+
+    if wishes.by is not None and any(
+        isfinite(one.largest) for one in result.groups.comparisons.values()
+    ):
+        found["differences"] = differences
     for name in result.quantiles:
         found[name] = boxes(name)
     for names in wishes.tables:
@@ -471,7 +583,7 @@ def _statistics(result: StatisticsResult) -> dict[Any, Any]:
     return found
 
 
-@draw.register
+@drawn.register
 def _(
     result: SurvivalResult, *, title: str | None = None, life_table: bool = False
 ) -> Any:
@@ -483,14 +595,14 @@ def _(
 # How well something predicts
 
 
-@draw.register
+@drawn.register
 def _(result: ChanceEvaluation, *, title: str | None = None) -> Any:
     usual = "How well chances are predicted"
     caption = _rests_on(result, result.count)
     return figures.evaluation_figure(result, _title(title, usual), caption)
 
 
-@draw.register
+@drawn.register
 def _(result: NumberEvaluation, *, title: str | None = None) -> Any:
     caption = _rests_on(result, result.count)
     if result.folds:
@@ -513,7 +625,7 @@ def _(result: NumberEvaluation, *, title: str | None = None) -> Any:
     )
 
 
-@draw.register
+@drawn.register
 def _(result: FoldsEvaluation, *, title: str | None = None) -> Any:
     halves = 2 if result.job.is_chance else 1
     word = "log-loss" if result.job.is_chance else "deviance"
@@ -534,7 +646,7 @@ def _(result: FoldsEvaluation, *, title: str | None = None) -> Any:
     )
 
 
-@draw.register
+@drawn.register
 def _(result: ConcordanceEvaluation, *, title: str | None = None) -> Any:
     found = result.concordance
     values = {"concordance": found.value}
@@ -552,13 +664,13 @@ def _(result: ConcordanceEvaluation, *, title: str | None = None) -> Any:
 # Prices
 
 
-@draw.register
+@drawn.register
 def _(result: DispatchResult, *, title: str | None = None) -> Any:
     usual = f"The prices tried: it balances at {result.price:.6g}"
     return figures.supply_figure(result, _title(title, usual), _rests_on(result))
 
 
-@draw.register
+@drawn.register
 def _(result: PeriodsResult, *, title: str | None = None) -> Any:
     usual = f"Prices of {counted(len(result.prices), 'period')}"
     return figures.schedule_figure(result, _title(title, usual), _rests_on(result))
@@ -572,7 +684,7 @@ DANGER = (
 )
 
 
-@draw.register
+@drawn.register
 def _(
     topology: Topology,
     *,
@@ -613,7 +725,7 @@ def _danger(topology: Topology, found: Mapping[str, float]) -> str:
     return said + DANGER.format(2 * topology.shares_per_edge, max(finite))
 
 
-@draw.register
+@drawn.register
 def _(found: Diagnosis, *, title: str | None = None) -> Any:
     added = [tuple(sorted(one)) for one in found.links_to_add]
     graph = found.repaired
@@ -645,7 +757,7 @@ def _(found: Diagnosis, *, title: str | None = None) -> Any:
     )
 
 
-@draw.register
+@drawn.register
 def _(found: Allocation, *, title: str | None = None) -> Any:
     usual = f"Noise by link: epsilon falls by a factor of {found.gain:.3g}"
     names = [" - ".join(link) for link in found.links]
@@ -658,7 +770,7 @@ def _(found: Allocation, *, title: str | None = None) -> Any:
     return figures.values_figure(values, "weight", _title(title, usual), caption)
 
 
-@draw.register
+@drawn.register
 def _(
     promise: Guarantee, *, topology: GraphLike | None = None, title: str | None = None
 ) -> Any:
@@ -722,12 +834,12 @@ def _network_of(promise: Guarantee, topology: Topology, title: str | None) -> An
     )
 
 
-@draw.register
+@drawn.register
 def _(found: NetworkPlan, *, title: str | None = None) -> Any:
     return _epsilons(found, len(found.worst_coalition), None, title)
 
 
-@draw.register
+@drawn.register
 def _(found: Plans, *, network: bool = False, title: str | None = None) -> Any:
     """`network`: draw the best network instead of what it promises."""
     best = found.best
@@ -777,7 +889,7 @@ def _epsilons(
 # Attackers
 
 
-@draw.register
+@drawn.register
 def _(told: Leakage, *, title: str | None = None) -> Any:
     usual = f"The best attacker is right in {told.attacker_success:.1%} of guesses"
     caption = (
@@ -786,7 +898,7 @@ def _(told: Leakage, *, title: str | None = None) -> Any:
     return figures.roc_figure(told.divergence, _title(title, usual), caption)
 
 
-@draw.register
+@drawn.register
 def _(curve: TradeOff, *, title: str | None = None) -> Any:
     alarms, hits = curve.rates
     places = np.linspace(0.0, 1.0, 201)
@@ -805,11 +917,11 @@ def _(curve: TradeOff, *, title: str | None = None) -> Any:
     )
 
 
-@draw.register
+@drawn.register
 def _(found: Audit) -> Any:
     return figures.audit_figure(found)
 
 
-@draw.register
+@drawn.register
 def _(compared: LiteratureTable) -> Any:
     return figures.literature_figure([compared])

@@ -1052,7 +1052,7 @@ def forest_figure(
         _few_ticks(axis.xaxis)
     else:
         axis.locator_params(axis="x", nbins=4)
-    axis.set_xlabel(f"ratio, {xlabel}" if ratio else xlabel)
+    axis.set_xlabel(xlabel)
     axis.grid(visible=True, alpha=0.3, axis="x")
     return figure
 
@@ -1187,10 +1187,12 @@ def histogram_figure(
     name: str,
     title: str,
     caption: str = "",
+    *,
+    open_ends: tuple[bool, bool] = (False, False),
 ) -> Any:
-    """Return counts between agreed edges, each bin as wide as any other.
+    """Return counts between agreed edges; over unequal bins as rows per unit.
 
-    Bins need not be equally wide, and a wide one with many rows would look like more.
+    So an area is a number of rows, and a wide bin with many does not look like more.
 
     Args:
         edges: of the bins, one more than there are counts.
@@ -1198,15 +1200,63 @@ def histogram_figure(
         name: what was measured.
         title: what to notice.
         caption: what it rests on.
+        open_ends: whether the first and the last bin go on as far as values may, which
+            is hatched.
     """
+    ends = np.asarray(edges, dtype=np.float64)
+    widths, heights = np.diff(ends), np.asarray(counts, dtype=np.float64)
+    alike = bool(np.ptp(widths) <= 1e-9 * widths.max())
+    if any(open_ends):
+        hatched = "Hatched: all rows beyond the edges, as far as was agreed on."
+        caption = f"{caption} {hatched}".strip()
     figure, (axis,) = panels(2.7, title=title, caption=caption)
-    places = np.arange(len(edges))
-    axis.bar(places[:-1] + 0.5, counts, width=1.0, color=SKY, edgecolor=BLUE)
-    every = -(-len(edges) // 9)
-    axis.set_xticks(places[::every], [f"{one:.6g}" for one in edges[::every]])
+    look: dict[str, Any] = {"align": "edge", "color": SKY, "edgecolor": BLUE}
+    drawn = axis.bar(ends[:-1], heights if alike else heights / widths, widths, **look)
+    for is_open, bar in zip(open_ends, (drawn[0], drawn[-1]), strict=True):
+        if is_open:
+            bar.set(facecolor="white", hatch=HATCHES[1])
+    # Edges are named where there is room: a ninth of the width.
+    kept = [0]
+    for place in range(1, len(ends)):
+        if ends[place] - ends[kept[-1]] >= (ends[-1] - ends[0]) / 9.0:
+            kept.append(place)
+    axis.set_xticks(ends[kept], [f"{one:.6g}" for one in ends[kept]])
     axis.tick_params(axis="x", labelsize=SMALL)
-    axis.set(xlabel=named(name, 40), ylabel="rows")
+    ylabel = "rows" if alike else f"rows per unit of {named(name, 18)}"
+    axis.set(xlabel=named(name, 40), ylabel=ylabel)
     axis.grid(visible=True, alpha=0.3, axis="y")
+    return figure
+
+
+def differences_figure(
+    values: Mapping[str, float], xlabel: str, title: str, caption: str = ""
+) -> Any:
+    """Return standardised differences of groups as points, with a line at 0.1.
+
+    Args:
+        values: by variable, the largest first.
+        xlabel: what they are.
+        title: what to notice.
+        caption: what they rest on.
+    """
+    figure, (axis,) = panels(
+        0.3 * len(values) + 0.3,
+        title=title,
+        caption=f"Dotted: 0.1, below which groups are often called balanced. {caption}",
+        left=max(0.85, beside(values, 22)),
+        right=0.6,
+    )
+    places = range(len(values))[::-1]
+    for place, value in zip(places, values.values(), strict=True):
+        axis.plot(value, place, "o", color=BLUE, markersize=6)
+        at = {"transform": axis.get_yaxis_transform(), "va": "center"}
+        axis.text(1.02, place, f"{value:.3f}", **at, fontsize=SMALL)
+    axis.axvline(0.1, color=GREY, linestyle=":", linewidth=1.0)
+    axis.set_yticks(places, [named(one, 22) for one in values])
+    axis.set(ylim=(-0.6, len(values) - 0.4), xlabel=xlabel)
+    axis.set_xlim(0.0, 1.08 * max(0.2, *values.values()))
+    axis.locator_params(axis="x", nbins=5)
+    axis.grid(visible=True, alpha=0.3)
     return figure
 
 
