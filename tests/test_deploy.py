@@ -1,6 +1,7 @@
 """What an IT department installs: checked by the programs that will read it."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -18,13 +19,13 @@ def ran(*words):
     return subprocess.run([*map(str, words)], capture_output=True, text=True)
 
 
-@pytest.fixture
-def unit(tmp_path):
-    """The unit as it would stand there, with a program that is here."""
+@pytest.fixture(params=["veilsum", "veilsum-relay"])
+def unit(request, tmp_path):
+    """A unit as it would stand there, with a program that is here."""
     if shutil.which("systemd-analyze") is None:
         pytest.skip("this machine has no systemd-analyze")
-    written = (DEPLOY / "veilsum.service").read_text()
-    path = tmp_path / "veilsum.service"
+    written = (DEPLOY / f"{request.param}.service").read_text()
+    path = tmp_path / f"{request.param}.service"
     path.write_text(written.replace("/opt/veilsum/bin/veilsum", str(BIN / "veilsum")))
     return path
 
@@ -78,3 +79,24 @@ def test_what_is_started_is_a_party_with_a_table():
     assert (name, "--data" in rest) == ("serve", True)
     made = serve.make_context(name, rest)
     assert made.params["data"].parent == made.params["folder"]
+
+
+def test_the_relay_is_started_with_options_that_there_are():
+    unit = (DEPLOY / "veilsum-relay.service").read_text()
+    line = next(one for one in unit.splitlines() if one.startswith("ExecStart="))
+    words = line.split()[1:]
+    for group in ("relay", "serve"):
+        assert words.pop(0) == group
+    relay = app.get_command(app.make_context("veilsum", ["relay"]), "relay")
+    made = relay.commands["serve"].make_context("serve", words)
+    assert made.params["listen"] == "0.0.0.0:443"
+    assert "AmbientCapabilities=CAP_NET_BIND_SERVICE" in unit
+
+
+def test_nothing_is_installed_by_a_name_that_is_on_no_index():
+    """Whoever registers the name would run code at whoever copies the line."""
+    root = DEPLOY.parent
+    pages = [*root.glob("docs/**/*.md"), *DEPLOY.iterdir(), *root.glob("*.md")]
+    by_name = re.compile(r"pip install (-U )?['\"]?veilsum")
+    told = [one.name for one in pages if by_name.search(one.read_text())]
+    assert told == ["CHANGELOG.md"]  # which says what was once said

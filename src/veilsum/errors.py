@@ -38,6 +38,15 @@ _BLANK = frozenset(
 )
 
 
+def installing(extra: str) -> str:
+    """Say how to install an extra: veilsum's name is on no package index.
+
+    >>> installing("net")
+    "pip install '.[net]' in the checkout of veilsum"
+    """
+    return f"pip install '.[{extra}]' in the checkout of veilsum"
+
+
 def is_seen(text: str) -> bool:
     r"""Say whether every character of a text shows, and none gives orders.
 

@@ -82,6 +82,29 @@ def test_a_file_waits_for_a_person_who_reads_its_page(company):
     assert kept.stat().st_mode & 0o077 == 0
 
 
+def test_a_person_may_say_no_and_is_not_asked_again(company):
+    serve(company, "--once")
+    file = str(company.folder("a") / "inbox" / "four.toml")
+    asked = serve(company, "--agree", file, answer="n\n")
+    assert "--refuse" in asked.stderr
+    assert read_status(path_of(company)).state == "pending"
+    both = serve(company, "--agree", file, "--refuse", file)
+    assert "give one of them" in both.stderr
+    told = serve(company, "--refuse", file)
+    assert told.exit_code == 0, told.output
+    assert "nothing was sent" in told.stderr
+    assert "a person said no" in status(company)
+    serve(company, "--once")
+    assert read_status(path_of(company)).state == "refused"
+
+
+def test_the_one_key_is_looked_for_in_the_folder_that_is_served(tmp_path):
+    found = CliRunner().invoke(app, ["serve", str(tmp_path)])
+    assert found.exit_code == 2
+    assert f"in {tmp_path}" in " ".join(found.stderr.split())
+    assert "beside the consortium file" not in found.stderr
+
+
 def test_what_own_rules_refuse_is_not_asked(company):
     (company.folder("a") / "veilsum.toml").write_text('jobs = ["model"]\n')
     file = str(company.folder("a") / "inbox" / "four.toml")

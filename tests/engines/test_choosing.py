@@ -93,7 +93,7 @@ def test_auto_is_numpy_elsewhere(nothing_installed):
 def test_a_missing_package_is_named_with_its_extra(name, extra, nothing_installed):
     with pytest.raises(MissingExtraError, match=rf"needs the package {name}") as caught:
         engine_for(make_task("dgd"), name)
-    assert f"'veilsum[{extra}]'" in str(caught.value)
+    assert f"'.[{extra}]'" in str(caught.value)
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():

@@ -219,4 +219,4 @@ def test_without_the_package_the_extra_is_named(tmp_path):
     )
     words = [sys.executable, "-c", code]
     found = subprocess.run(words, check=False, capture_output=True, text=True)
-    assert "veilsum[net]" in found.stdout, found.stderr
+    assert ".[net]" in found.stdout, found.stderr

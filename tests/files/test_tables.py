@@ -325,9 +325,9 @@ def test_polars_tables_need_no_pyarrow():
 @pytest.mark.parametrize(
     ("package", "call", "extra"),
     [
-        ("pandas", "as_frame({'a': [1]})", "veilsum[data]"),
-        ("pandas", "read_table(sys.argv[1])", "veilsum[data]"),
-        ("pyarrow.parquet", "read_table(sys.argv[2])", "veilsum[parquet]"),
+        ("pandas", "as_frame({'a': [1]})", ".[data]"),
+        ("pandas", "read_table(sys.argv[1])", ".[data]"),
+        ("pyarrow.parquet", "read_table(sys.argv[2])", ".[parquet]"),
     ],
 )
 def test_a_missing_package_names_its_extra(tmp_path, package, call, extra):

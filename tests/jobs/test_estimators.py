@@ -490,4 +490,4 @@ def test_only_the_estimators_need_scikit_learn():
     done = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     )
-    assert "veilsum[sklearn]" in done.stdout
+    assert ".[sklearn]" in done.stdout

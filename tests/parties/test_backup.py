@@ -50,6 +50,15 @@ def test_all_that_must_not_be_lost_comes_back_and_is_its_owners(folder, back):
     assert (back.parent / "a.backup").stat().st_mode & 0o077 == 0
 
 
+def test_the_token_of_a_relay_comes_back_too(folder, tmp_path):
+    (folder / "relay.token").write_text("open sesame")
+    assert "relay.token" in make_backup(folder, "a", tmp_path / "b.backup")
+    restore_backup(tmp_path / "b.backup", tmp_path / "new")
+    path = tmp_path / "new" / "relay.token"
+    assert path.read_text() == "open sesame"
+    assert path.stat().st_mode & 0o077 == 0
+
+
 def test_a_ledger_that_was_put_back_allows_nothing(back):
     with open_ledger(back / "a.ledger") as ledger:
         assert [one.epoch for one in ledger.history().charges] == ["first"]

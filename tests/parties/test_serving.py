@@ -5,6 +5,7 @@ import shutil
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
 import numpy as np
 import pytest
 import tomli_w
@@ -12,7 +13,7 @@ import tomli_w
 import veilsum as vs
 from net.runs import ONE_SHOT, TARGETS, Company, changed
 from parties.test_taking_part import given, taken_address
-from veilsum.parties.run_status import read_status, statuses_in
+from veilsum.parties.run_status import read_status, statuses_in, write_status
 from veilsum.parties.serving import Household, Serving
 
 FOUR = changed(ONE_SHOT, policy={"meeting": 600.0, "deadline": 300.0})
@@ -90,6 +91,42 @@ def test_without_rules_a_person_is_waited_for(house):
         assert house.look() == status
         house.agree()
         assert tried_to_join(house.look())
+
+
+@pytest.mark.parametrize("rules", [None, ALLOWED])
+def test_a_person_s_no_outweighs_the_rules_until_a_person_agrees(house, rules):
+    house.deliver()
+    if rules:
+        house.allow(rules)
+    house.agree()
+    house.home.decline(vs.read_consortium(house.file), house.file, now=0.0)
+    with taken_address(house.company, "a"):
+        status = house.look()
+        assert status.state == "refused"
+        assert "a person said no" in status.reason
+        house.allow()  # other rules are no other answer
+        assert house.look() == status
+        house.agree()
+        assert tried_to_join(house.look())
+
+
+def test_a_no_is_to_one_page_only(house):
+    """The same run asked with another policy is another page."""
+    house.deliver()
+    house.home.decline(vs.read_consortium(house.file), house.file, now=0.0)
+    house.deliver(minimum_honest=2)
+    assert house.look().state == "pending"
+
+
+def test_a_run_that_has_begun_is_not_refused(house):
+    house.deliver()
+    house.look()
+    path = house.home.status(house.run)
+    known = read_status(path)
+    write_status(path, msgspec.structs.replace(known, state="running"))
+    with pytest.raises(vs.InvalidInputError, match="has begun"):
+        house.home.decline(vs.read_consortium(house.file), house.file, now=0.0)
+    assert read_status(path).state == "running"
 
 
 def test_what_the_rules_allow_is_joined_alone(house):

@@ -306,3 +306,24 @@ def test_events_say_what_has_changed_and_nothing_twice():
     ]
     assert {one.phase for one in seen}.isdisjoint(CLOSED)
     assert seen[-1].epoch == 4
+
+
+# Where files go
+
+
+def test_a_folder_with_another_run_s_page_is_left_as_it_is(company, tmp_path):
+    """Two runs that nobody has finished do not share a folder."""
+    out = tmp_path / "out"
+    out.mkdir()
+    page = vs.consent_to(company.consortium).write(out)[1]
+    table = json.loads(page.read_text())
+    with taken_address(company, "a"):  # its own page is in nobody's way
+        with pytest.raises(vs.InvalidInputError, match="listens there"):
+            vs.join(**given(company, "a", out=out))
+        for run, why in (("ages-1", "for the run ages-1"), (None, "no page of ours")):
+            changed = {**table, "shared": {"run": run} if run else {}}
+            page.write_text(json.dumps(changed))
+            before = page.read_text(), (out / "consent.txt").read_text()
+            with pytest.raises(vs.OutputError, match=why):
+                vs.join(**given(company, "a", out=out))
+            assert (page.read_text(), (out / "consent.txt").read_text()) == before

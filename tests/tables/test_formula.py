@@ -650,7 +650,7 @@ def test_a_missing_package_names_its_extra():
     )
     words = [sys.executable, "-c", code]
     found = subprocess.run(words, check=False, capture_output=True, text=True)
-    assert "veilsum[data]" in found.stdout, found.stderr
+    assert ".[data]" in found.stdout, found.stderr
 
 
 # Comparisons

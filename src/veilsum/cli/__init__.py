@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from veilsum.errors import installing
+
 
 def main() -> None:
     """Run the `veilsum` command."""
@@ -15,4 +17,4 @@ def main() -> None:
         missing = (error.name or "").partition(".")[0]
         if missing not in {"click", "rich"}:
             raise
-        sys.exit(f"Error: the command line needs {missing}: pip install 'veilsum[cli]'")
+        sys.exit(f"Error: the command line needs {missing}: {installing('cli')}")

@@ -434,7 +434,7 @@ def _join_study(
     click.get_current_context().exit(0 if found.good else 1)
 
 
-def only_key(folder: Path) -> Path:
+def only_key(folder: Path, *, where: str = "beside the consortium file") -> Path:
     """Return the one key file of a folder."""
     from veilsum.net.identity import LOST_KEY, NEXT
 
@@ -445,8 +445,8 @@ def only_key(folder: Path) -> Path:
     if len(found) != 1:
         names = ", ".join(path.name for path in found) or "none"
         raise BadInput(
-            f"name this party's key with --identity FILE: beside the consortium file "
-            f"there must be one .key file, found {names}; {LOST_KEY}"
+            f"name this party's key with --identity FILE: {where} there must be one "
+            f".key file, found {names}; {LOST_KEY}"
         )
     return found[0]
 
@@ -458,7 +458,12 @@ ADD_YES = (
 )
 
 
-def ask(page: Consent, *, unanswered: str = ADD_YES) -> None:
+def ask(
+    page: Consent,
+    *,
+    unanswered: str = ADD_YES,
+    declined: str = "run the same command to take part",
+) -> None:
     """Show what is about to happen, and go on only if a person agrees."""
     # Where the question is, so that nobody is asked about what went into a file.
     say(page.text())
@@ -468,7 +473,7 @@ def ask(page: Consent, *, unanswered: str = ADD_YES) -> None:
         say("")  # so that what is said next has a line of its own
         raise BadInput(f"nobody answered, and nothing was sent; {unanswered}") from None
     if not agrees:
-        raise BadInput("nothing was sent; run the same command to take part")
+        raise BadInput(f"nothing was sent; {declined}")
 
 
 def _teller(style: str) -> Callable[[RunEvent], None]:

@@ -64,6 +64,13 @@ if TYPE_CHECKING:
     "that is up then joins it. Nothing is served.",
 )
 @click.option(
+    "--refuse",
+    "declined",
+    type=FILE,
+    help="Say no to a consortium file that waits for a person: it is not asked about "
+    "again, and not joined. Nothing is sent, nothing is served.",
+)
+@click.option(
     "--once",
     is_flag=True,
     help="Look at FOLDER once, take part to the end in what may be joined, and leave.",
@@ -84,6 +91,7 @@ def command(
     listen: str | None,
     shown_at: str | None,
     asked: Path | None,
+    declined: Path | None,
     once: bool,
     style: str,
     as_json: bool,
@@ -94,13 +102,15 @@ def command(
     A file that names this party is joined if its own rules, veilsum.toml, allow all of
     it and no rule is weaker than usual unless they say so: of a study, every question.
     What they refuse is refused.
-    Everything else waits: veilsum status shows it, and --agree FILE asks a person. With
-    --json the state of all runs is printed at the end.
+    Everything else waits: veilsum status shows it, --agree FILE asks a person, and
+    --refuse FILE is a person's no. With --json the state of all runs is printed at the
+    end.
 
     \b
     Example:
       veilsum serve inbox --identity ward7.key --data ward7.csv --metrics 127.0.0.1:9464
       veilsum serve inbox --identity ward7.key --data ward7.csv --agree inbox/ages.toml
+      veilsum serve inbox --identity ward7.key --refuse inbox/ages.toml
     """
     from veilsum.agreement.consortium import Address
     from veilsum.cli.join import only_key, set_up
@@ -110,11 +120,16 @@ def command(
     if not folder.is_dir():
         raise BadInput(f"expected a folder to watch, found {folder}; make it first")
     home = Household(
-        identity=read_identity(key or only_key(folder)),
+        identity=read_identity(key or only_key(folder, where=f"in {folder}")),
         listen=None if listen is None else Address.of(listen),
         how=taken(how),
         **how,
     )
+    if asked is not None and declined is not None:
+        raise BadInput("--agree FILE asks, --refuse FILE says no: give one of them")
+    if declined is not None:
+        _refuse(home, declined)
+        return
     if asked is not None:
         _agree(home, asked, as_json=as_json)
         return
@@ -175,6 +190,25 @@ def _agree(home: Household, file: Path, *, as_json: bool) -> None:
     if refused == len(runs_of(agreed)):  # of a study, others may be joined
         say(page.text())
         raise BadInput("REFUSED: you may not take part, and nothing was sent")
-    ask(page, unanswered="only a person can agree here")
+    ask(
+        page,
+        unanswered="only a person can agree here",
+        declined="the file still waits: the same command asks again, and --refuse in "
+        "place of --agree says no for good",
+    )
     home.agree(agreed)
     say(f"  agreed to; a party that serves {name} joins the run {agreed.run}")
+
+
+def _refuse(home: Household, file: Path) -> None:
+    """Write down a person's no, which whoever serves keeps to."""
+    from time import time
+
+    from veilsum.files.consortiums import read_agreement
+
+    agreed = read_agreement(file)
+    home.decline(agreed, file, now=time())
+    say(
+        f"  refused; nothing was sent, and {home.identity.name} does not join the run "
+        f"{agreed.run}. Tell the other members: they are told nothing by this program"
+    )

@@ -78,7 +78,7 @@ def _lines(one: RunStatus, now: float) -> list[str]:
     if one.state == "pending":
         return [
             f"{run}: waits for a person, since {one.reason}; veilsum serve FOLDER "
-            f"--agree {quote(one.file)} shows its page and asks"
+            f"--agree {quote(one.file)} shows its page and asks, --refuse says no"
         ]
     if one.state == "failed":
         return [f"{run}: {one.reason}; once that is mended, start veilsum serve again"]

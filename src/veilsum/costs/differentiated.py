@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from veilsum.costs.bases import check_dimension
-from veilsum.errors import InvalidInputError, MissingExtraError
+from veilsum.errors import InvalidInputError, MissingExtraError, installing
 from veilsum.numbers.arrays import Vector
 
 
@@ -68,7 +68,7 @@ def load_jax() -> Any:
     except ImportError:
         raise MissingExtraError(
             "costs that are differentiated automatically need the package jax: "
-            "pip install 'veilsum[jax]'"
+            f"{installing('jax')}"
         ) from None
 
 

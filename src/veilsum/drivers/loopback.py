@@ -36,6 +36,7 @@ from veilsum.errors import (
     MissingExtraError,
     PeerProtocolError,
     UntimelyError,
+    installing,
 )
 from veilsum.numbers.masking import Shares, Streams
 from veilsum.numbers.secrets import Secret
@@ -501,7 +502,7 @@ def identities(
     except ImportError:
         raise MissingExtraError(
             "the loopback driver signs its records and needs the package "
-            "cryptography: pip install 'veilsum[secure]'"
+            f"cryptography: {installing('secure')}"
         ) from None
     make = ed25519.Ed25519PrivateKey.from_private_bytes
     private = {

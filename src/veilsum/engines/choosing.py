@@ -16,7 +16,7 @@ from veilsum.engines.engine import Engine, Task, closed_form
 from veilsum.engines.jax import JaxEngine
 from veilsum.engines.numba import FusedEngine, compiled_run
 from veilsum.engines.numpy import DENSE_PARTIES, PlainEngine
-from veilsum.errors import InvalidInputError, MissingExtraError
+from veilsum.errors import InvalidInputError, MissingExtraError, installing
 from veilsum.numbers.arrays import nearest
 
 AUTO = "auto"
@@ -55,8 +55,8 @@ def _named(task: Task, name: str) -> Engine:
     _check_name(name)
     if not _is_there(name):
         raise MissingExtraError(
-            f"the engine {name} needs the package {name}: pip install "
-            f"'veilsum[{NEEDS[name]}]', or use engine numpy"
+            f"the engine {name} needs the package {name}: "
+            f"{installing(NEEDS[name])}, or use engine numpy"
         )
     return ENGINES[name](task)
 

@@ -13,7 +13,12 @@ from veilsum.agreement.drafting import consortium_of, study_of
 from veilsum.agreement.pem import der_of, pem_of
 from veilsum.agreement.sections import DeploymentSection, RelaySection, ScenarioFile
 from veilsum.agreement.study import AgreedStudy, is_study, study_from
-from veilsum.errors import InvalidScenarioError, MissingExtraError, OutputError
+from veilsum.errors import (
+    InvalidScenarioError,
+    MissingExtraError,
+    OutputError,
+    installing,
+)
 from veilsum.files.contents import contents
 from veilsum.files.scenarios import graphs_beside, read_scenario_file, read_toml
 
@@ -124,8 +129,7 @@ def _toml(table: Mapping[str, Any]) -> str:
         import tomli_w
     except ImportError:
         raise MissingExtraError(
-            "writing a consortium file needs the package tomli-w: "
-            "pip install 'veilsum[net]'"
+            f"writing a consortium file needs the package tomli-w: {installing('net')}"
         ) from None
     return tomli_w.dumps(table, multiline_strings=True)
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError, MissingExtraError
+from veilsum.errors import InvalidInputError, MissingExtraError, installing
 from veilsum.models.fleets import GENERATOR as RAMPED
 from veilsum.models.fleets import STORE, Fleet
 from veilsum.models.price import Site
@@ -350,7 +350,7 @@ def _module(name: str) -> Any:
     except ImportError as error:
         raise MissingExtraError(
             f"example data need a package that is missing ({error}): "
-            "pip install 'veilsum[examples]'"
+            f"{installing('examples')}"
         ) from None
 
 

@@ -737,8 +737,8 @@ class StatisticsResult(TableResult):
             parts += self.groups.blocks()
         elif self.columns:
             head = ["name", "count", "sum", "mean", "sd"]
-            lines = [{**one, "sum": _whole(one["sum"])} for one in self.rows()]
-            parts.append(Table(head, lines, align="<>..."))
+            shown = [{**one, "sum": _whole(one["sum"])} for one in self.rows()]
+            parts.append(Table(head, shown, align="<>..."))
         # Tables by group stand above, with their shares.
         n = len(self.wishes.histograms) if self.wishes.by is not None else None
         pairs = zip(self.wishes.crossings[:n], self._cells[:n], strict=True)

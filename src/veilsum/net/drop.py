@@ -41,6 +41,7 @@ from veilsum.errors import (
     PeerProtocolError,
     StoreError,
     WaitingError,
+    installing,
 )
 from veilsum.files.contents import contents
 from veilsum.files.output import write_files
@@ -75,7 +76,7 @@ try:
 except ImportError:
     raise MissingExtraError(
         "files that parties carry need the package cryptography, version 47 or later: "
-        "pip install -U 'veilsum[net]'"
+        f"{installing('net')}"
     ) from None
 
 if TYPE_CHECKING:

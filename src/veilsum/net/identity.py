@@ -26,6 +26,7 @@ from veilsum.errors import (
     MissingExtraError,
     OutputError,
     SecretError,
+    installing,
 )
 from veilsum.files.consortiums import read_certificate
 from veilsum.files.output import write_files
@@ -47,7 +48,7 @@ try:
     from veilsum.net.passphrase import password_of, written
 except ImportError:
     raise MissingExtraError(
-        "identities need the package cryptography: pip install 'veilsum[net]'"
+        f"identities need the package cryptography: {installing('net')}"
     ) from None
 
 # Clocks differ: a certificate made just now must be good everywhere.

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from veilsum.agreement.addresses import Address, is_loopback
-from veilsum.errors import MissingExtraError
+from veilsum.errors import MissingExtraError, installing
 from veilsum.net.hello import PATH, Limits
 
 # The proxies of the environment for a call under TLS; the first that there is counts.
@@ -238,7 +238,7 @@ try:
     from websockets.protocol import State
 except ImportError:
     raise MissingExtraError(
-        "parties on a network need the package websockets: pip install 'veilsum[net]'"
+        f"parties on a network need the package websockets: {installing('net')}"
     ) from None
 
 if TYPE_CHECKING:

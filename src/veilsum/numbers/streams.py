@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError, MissingExtraError
+from veilsum.errors import InvalidInputError, MissingExtraError, installing
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import UInt64
@@ -137,6 +137,6 @@ def _chacha20() -> tuple[Any, Any]:
         from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
     except ImportError:
         raise MissingExtraError(
-            "a keystream needs cryptography: pip install 'veilsum[secure]'"
+            f"a keystream needs cryptography: {installing('secure')}"
         ) from None
     return Cipher, ChaCha20

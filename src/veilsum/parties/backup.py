@@ -1,10 +1,11 @@
 """A copy of what a party must not lose, and what becomes of it when it is put back.
 
-In it are its keys and certificates, its own rules and its ledger. Not in it are runs on
-their way: neighbours recognise a party that comes back with an older disk, and end the
-run, which is the safe thing. The copy of the ledger knows that it is one: put back, it
-allows nothing before its owner has said what was shown in between. A copy that was made
-by other means cannot know that.
+In it are its keys and certificates, its own rules, its ledger, and the token of a relay
+if there is one beside the key. Not in it are runs on their way: neighbours recognise a
+party that comes back with an older disk, and end the run, which is the safe thing. The
+copy of the ledger knows that it is one: put back, it allows nothing before its owner
+has said what was shown in between. A copy that was made by other means cannot know
+that.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from veilsum.errors import InvalidInputError, OutputError, printable
 from veilsum.files.contents import contents
 from veilsum.files.ledger import copy_ledger, open_ledger, read_ledger
 from veilsum.files.output import write_files
+from veilsum.net.passes import TOKEN_FILE
 from veilsum.net.receipt import read_receipt
 from veilsum.numbers.arrays import listed
 from veilsum.parties.own_rules import FILE_NAME
@@ -32,7 +34,7 @@ def _wanted(name: str) -> tuple[str, ...]:
     """Return the files of a party, in the order in which they are copied."""
     pairs = (f"{name}{stem}" for stem in ("", ".former"))
     keys = (f"{stem}{suffix}" for stem in pairs for suffix in (".key", ".crt"))
-    return (*keys, FILE_NAME, f"{name}.ledger")
+    return (*keys, FILE_NAME, TOKEN_FILE, f"{name}.ledger")
 
 
 def make_backup(folder: Path, name: str, out: Path) -> tuple[str, ...]:

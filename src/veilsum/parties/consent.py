@@ -70,6 +70,8 @@ from veilsum.tables.columns import Column
 from veilsum.tables.propensity import Propensity
 
 WIDTH = 88
+# The page for programs, among a run's files.
+PAGE = "consent.json"
 # A page is for reading: what does not fit into so many letters is not listed, and that
 # is said first. One list inside a line, and all lines about one thing.
 MOST_IN_A_LINE, MOST_LETTERS = 4_000, 40_000
@@ -164,7 +166,7 @@ class Consent(Shown):
         """Write consent.txt and consent.json, which only their owner may read."""
         files = {
             "consent.txt": self.text().encode(),
-            "consent.json": (as_json(self.to_dict()) + "\n").encode(),
+            PAGE: (as_json(self.to_dict()) + "\n").encode(),
         }
         return write_files(folder, files, private=True)
 

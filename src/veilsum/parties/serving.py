@@ -75,9 +75,12 @@ ENDINGS = (".toml", ".veil")
 MOST_FILES, MOST_AT_ONCE = 1000, 16
 # Seconds between two looks into the folder, and without one until all is not well.
 LOOK_SECONDS, UNWELL_SECONDS = 2.0, 60.0
-# What a person has agreed to, by the digest of its page.
-AGREED = "agreed"
+# What a person has agreed to, and said no to, by the digest of its page.
+AGREED, DECLINED = "agreed", "declined"
+BY_A_PERSON = "a person said no; veilsum serve FOLDER --agree FILE asks again"
 MOST_BYTES = 1000
+# By then something was sent, or all is over.
+TOO_LATE: tuple[State, ...] = ("running", "stopped", "done")
 NO_RULES = (
     f"there is no {FILE_NAME} beside the key, which would say what may be joined "
     "without a person"
@@ -134,20 +137,63 @@ class Household(Secret):
 
     def agree(self, agreed: Agreement) -> None:
         """Write down that a person has agreed to the page of a file."""
+        self._note(AGREED, agreed)
+        self._answer(DECLINED, agreed.run).unlink(missing_ok=True)
+
+    def decline(self, agreed: Agreement, file: Path, *, now: float) -> None:
+        """Write down that a person says no to the page of a file.
+
+        Raises:
+            InvalidInputError: it is too late for that.
+        """
+        path = self.status(agreed.run)
+        if path.exists() and (known := read_status(path)).state in TOO_LATE:
+            raise InvalidInputError(
+                f"the run {agreed.run} has begun, it is {known.state}: whoever agreed "
+                "to it has sent something by now; to leave it, stop veilsum serve and "
+                "take its file out of the folder"
+            )
+        self._note(DECLINED, agreed)
+        self.agreed(agreed.run).unlink(missing_ok=True)
+        at = stamp(now)
+        status = RunStatus(
+            run=agreed.run,
+            party=self.identity.name,
+            consortium=agreed.digest.hex(),
+            state="refused",
+            file=str(file),
+            moved=at,
+            seen=at,
+            reason=BY_A_PERSON,
+        )
+        write_status(path, status)
+
+    def _note(self, name: str, agreed: Agreement) -> None:
+        """Keep a person's answer to a page."""
         folder = prepare_folder(self.folder(agreed.run))
         digest = page_of(agreed).digest
-        (path,) = write_files(folder, {AGREED: f"{digest}\n".encode()}, private=True)
+        (path,) = write_files(folder, {name: f"{digest}\n".encode()}, private=True)
         if (why := why_open(path, path.stat())) is not None:
             path.unlink()
-            raise InvalidInputError(f"others could agree in your place: {why}")
+            raise InvalidInputError(f"others could answer in your place: {why}")
+
+    def _answer(self, name: str, run: str) -> Path:
+        return self.folder(run) / name
 
     def agreed(self, run: str) -> Path:
         """Return where it stands what a person has agreed to."""
-        return self.folder(run) / AGREED
+        return self._answer(AGREED, run)
 
     def has_agreed(self, run: str, digest: str) -> bool:
         """Say whether a person has agreed to this very page."""
-        path = self.agreed(run)
+        return self._is_noted(AGREED, run, digest)
+
+    def has_declined(self, run: str, digest: str) -> bool:
+        """Say whether a person has said no to this very page."""
+        return self._is_noted(DECLINED, run, digest)
+
+    def _is_noted(self, name: str, run: str, digest: str) -> bool:
+        path = self._answer(name, run)
         # A file that another user may have written is nobody's word.
         if not path.exists() or why_open(path, path.stat()) is not None:
             return False
@@ -271,8 +317,8 @@ class Serving(Secret):
         """Say whether a person could agree to a file."""
         try:
             check_amendment(path, agreed)
-            self._page(agreed)
-            return not all_refused(rules, agreed)
+            declined = self.home.has_declined(agreed.run, self._page(agreed))
+            return not declined and not all_refused(rules, agreed)
         except (InvalidInputError, OSError):
             return False
 
@@ -348,6 +394,8 @@ class Serving(Secret):
                 raise InvalidInputError("; ".join(why))
             page = self._page(agreed)
             by_person = home.has_agreed(agreed.run, page)
+            if not by_person and home.has_declined(agreed.run, page):
+                raise InvalidInputError(BY_A_PERSON)
         except InvalidInputError as error:
             self._write(agreed, path, "refused", reason=error.plain)
             return
@@ -417,6 +465,8 @@ class Serving(Secret):
         def consent(page: Consent) -> bool:
             if by_person:
                 return home.has_agreed(agreed.run, page.digest)
+            if home.has_declined(agreed.run, page.digest):
+                return False
             # The rules have said so. But nobody here would read the page's warning.
             if any(part.heading == ASKED_BEFORE for part in page.own):
                 self._suspicious.add(agreed.digest)

@@ -7,6 +7,7 @@ differs is who is asked, and who is told. Nothing is sent before somebody has ag
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -19,6 +20,7 @@ from typing import Any, TypeAlias
 from veilsum.agreement.consortium import Address, Consortium
 from veilsum.drivers.driver import Assignment, GivenUpError
 from veilsum.errors import InvalidInputError, OutputError
+from veilsum.files.contents import contents
 from veilsum.files.ledger import Ledger, open_ledger
 from veilsum.files.output import as_json, prepare_folder, write_files
 from veilsum.jobs.running import JobResult
@@ -30,7 +32,7 @@ from veilsum.net.receipt import Receipt, read_receipt
 from veilsum.net.runner import Ending
 from veilsum.net.transcript_file import earlier_transcript, write_transcript
 from veilsum.parties.at_home import about_you, asked_before, passed
-from veilsum.parties.consent import Consent, Part, consent_to
+from veilsum.parties.consent import PAGE, Consent, Part, consent_to
 from veilsum.parties.events import Listener, Telling
 from veilsum.parties.joining import (
     OwnCost,
@@ -53,6 +55,8 @@ Consenting: TypeAlias = Callable[[Consent], object]
 # Runs a coroutine to its end in an event loop of its own.
 Looping: TypeAlias = Callable[[Coroutine[Any, Any, Ending]], Ending]
 
+# More than the longest page.
+MOST_BYTES = 1 << 26
 ANOTHER_OUT = (
     "it is left as it is, and nothing was sent: give another folder with --out"
 )
@@ -335,7 +339,19 @@ def state_file(identity: Identity, run: str) -> Path:
 
 
 def _check_out(folder: Path, agreed: Consortium, identity: Identity) -> None:
-    """Refuse a folder with another run's receipt: it would be overwritten."""
+    """Refuse a folder with another run's page or receipt: it would be overwritten."""
+    path = folder / PAGE
+    if path.exists():
+        text = contents(path, MOST_BYTES, OutputError)
+        try:
+            run = json.loads(text)["shared"]["run"]
+        except (ValueError, KeyError, TypeError):
+            raise OutputError(f"{path} is no page of ours; {ANOTHER_OUT}") from None
+        if run != agreed.run:
+            raise OutputError(
+                f"{path} is what was agreed to for the run {run}, and this is the run "
+                f"{agreed.run}; {ANOTHER_OUT}"
+            )
     path = folder / "receipt.json"
     if not path.exists():
         return

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import linalg, sparse
 
-from veilsum.errors import InvalidGraphError, MissingExtraError
+from veilsum.errors import InvalidGraphError, MissingExtraError, installing
 from veilsum.graphs.connectivity import vertex_connectivity
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import FloatArray, Matrix, Vector, frozen
@@ -392,6 +392,6 @@ def _clarabel() -> Any:
         import clarabel
     except ImportError:
         raise MissingExtraError(
-            "allocating noise needs clarabel: pip install 'veilsum[plan]'"
+            f"allocating noise needs clarabel: {installing('plan')}"
         ) from None
     return clarabel

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError, MissingExtraError, printable
+from veilsum.errors import InvalidInputError, MissingExtraError, installing, printable
 from veilsum.numbers.arrays import listed
 
 # pandas is optional and carries no types; the name says what is meant.
@@ -24,7 +24,7 @@ def needed(package: str, *, extra: str, what: str) -> Any:
         return import_module(package)
     except ImportError:
         raise MissingExtraError(
-            f"{what} need the package {package}: pip install 'veilsum[{extra}]'"
+            f"{what} need the package {package}: {installing(extra)}"
         ) from None
 
 
