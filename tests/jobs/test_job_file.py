@@ -272,3 +272,11 @@ missing = { c = ["-9"] }
         wrong = said.replace("b =", key, 1) if key else said.replace('";"', "1")
         with pytest.raises(InvalidScenarioError, match=why):
             read_job(written(folder, FILES.replace("[model]", wrong)), "model")
+
+
+def test_who_would_be_refused_is_counted_where_all_would():
+    result = run("stats", EXAMPLES / "wages.toml", "--driver", "vectorised")
+    assert "by default refused would be: all 130 parties" in result.output
+    # An exact total of whole numbers has all its digits.
+    assert "7510 " in result.output
+    assert "e+06" not in result.output

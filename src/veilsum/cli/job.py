@@ -62,6 +62,7 @@ def run(
     from veilsum.files.output import as_json as text
     from veilsum.files.output import prepare_folder, write_files
     from veilsum.jobs.job_file import read_job
+    from veilsum.numbers.arrays import listed
     from veilsum.tables.schema import rounded_words
 
     folder = None if out is None else prepare_folder(out)
@@ -84,10 +85,9 @@ def run(
     if job.rounded:
         say(rounded_words(job.rounded))
     if refused := job.refused_by_default():
-        say(
-            "this file changes minimum_rows; by default these parties would be "
-            f"refused: {', '.join(refused)}"
-        )
+        every = len(refused) == len(job.tables)
+        who = f"all {len(refused)} parties" if every else listed(refused, most=12)
+        say(f"this file changes minimum_rows; by default refused would be: {who}")
     if job.title:
         console().print(f"{escape(job.title)}\n")
     click.echo(result.showing(**(asked or {})).text())

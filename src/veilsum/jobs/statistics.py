@@ -737,7 +737,8 @@ class StatisticsResult(TableResult):
             parts += self.groups.blocks()
         elif self.columns:
             head = ["name", "count", "sum", "mean", "sd"]
-            parts.append(Table(head, self.rows(), align="<>..."))
+            shown = [{**one, "sum": _whole(one["sum"])} for one in self.rows()]
+            parts.append(Table(head, shown, align="<>..."))
         # Tables by group stand above, with their shares.
         n = len(self.wishes.histograms) if self.wishes.by is not None else None
         pairs = zip(self.wishes.crossings[:n], self._cells[:n], strict=True)
@@ -790,6 +791,11 @@ def _plain(matrix: Array[np.float64]) -> list[list[float | None]]:
 
 def _plain_dict(histogram: Histogram) -> dict[str, Any]:
     return {key: np.asarray(v).tolist() for key, v in asdict(histogram).items()}
+
+
+def _whole(total: float) -> float:
+    """Return a total of whole numbers as one: it is exact, so every digit is shown."""
+    return int(total) if total.is_integer() and abs(total) < 2.0**53 else total
 
 
 def _counts_table(axes: Sequence[Axis], cells: Cells) -> Table:
