@@ -145,7 +145,7 @@ def test_the_facts_of_least_squares_are_those_of_statsmodels():
         "Log-likelihood": reference.llf,
         "AIC": reference.aic,
         "BIC": reference.bic,
-        "Rounds": 1,
+        "Iterations": 1,
     }
     assert facts.keys() == expected.keys()
     wrong = {k: v for k, v in facts.items() if not rounds_to(v, expected[k], 1e-6)}
@@ -175,7 +175,7 @@ def test_the_summary_of_a_logistic_regression_is_that_of_statsmodels():
         assert all(rounds_to(a, b, 1e-9) for a, b in zip(row[1:], values, strict=True))
     facts = facts_of(text)
     assert facts["Method"] == "sum, no masks"
-    assert facts["Rounds"] == str(found.rounds)
+    assert facts["Iterations"] == str(found.rounds)
     expected = {
         "Deviance": reference.deviance,
         "Null deviance": reference.null_deviance,

@@ -422,3 +422,4 @@ def test_what_is_recentred_and_what_is_not_promised_is_said():
     )
     assert {row["recentred"] for row in plain.rows} == {0}
     assert "different algorithms" not in str(plain)
+    assert "recentred" not in str(plain)

@@ -134,8 +134,8 @@ class JobResult(Shown):
         return (
             f"{counted(len(released.sums), 'sum')} of "
             f"{counted(self.recipe.size, 'number')} under {self.terms.law.name} masks; "
-            f"{counted(released.rounds, 'message round')}, {released.bytes:,} bytes "
-            "over all links"
+            f"{counted(released.rounds, 'exchange')} of messages, "
+            f"{released.bytes:,} bytes over all links"
         )
 
     @property

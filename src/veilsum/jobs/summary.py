@@ -188,8 +188,8 @@ def _facts(fit: Fit, *, response: str, n_parties: int, law: str) -> tuple[Facts,
     ]
     if isnan(fit.log_likelihood):  # a mean and a variance are no law
         likelihood = [(name, "none") for name, _ in likelihood]
-    rounds = "1" if isinstance(fit, LeastSquaresFit) else str(fit.rounds)
-    likelihood.append(("Rounds", rounds))
+    steps = "1" if isinstance(fit, LeastSquaresFit) else str(fit.rounds)
+    likelihood.append(("Iterations", steps))
     return run, [*_quality(fit), *likelihood]
 
 

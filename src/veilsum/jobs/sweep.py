@@ -313,19 +313,18 @@ def _came(lines: Sequence[Row], varied: Sequence[str]) -> Table:
     """Return what runs came to: a line for each run, whoever colludes."""
     keys = _keys(varied, "tolerate")
     rows: dict[tuple[Any, ...], list[Any]] = {}
+    # A column of zeros says nothing.
+    drawn = ["recentred"] if any(one["recentred"] for one in lines) else []
     for one in lines:
+        found = [_whole(one[key], "") for key in (*drawn, "bytes")]
+        settled = _whole(one["iterations_to_tolerance"], "never")
         rows[tuple(one[key] for key in keys)] = (
-            ["refused", "", "", ""]
+            ["refused", "", *("" for _ in found)]
             if one["error"] is None
-            else [
-                f"{one['error']:.2g}",
-                _whole(one["iterations_to_tolerance"], "never"),
-                _whole(one["recentred"], ""),
-                _whole(one["bytes"], ""),
-            ]
+            else [f"{one['error']:.2g}", settled, *found]
         )
-    heads = ("error", "settled", "recentred", "bytes")
-    return _keyed("What runs came to", keys, heads, rows, ".>>>")
+    heads = ["error", "settled", *drawn, "bytes"]
+    return _keyed("What runs came to", keys, heads, rows, "." + ">" * (len(heads) - 1))
 
 
 def _promised(lines: Sequence[Row], varied: Sequence[str]) -> Table:
