@@ -49,6 +49,7 @@ _CELL = (
     "padding:.15em .7em;background:transparent;color:inherit;text-align:{way};"
     "vertical-align:top"
 )
+_HELD = ";white-space:nowrap"  # of a number: 7.2e-12 would break at its sign
 _HEAD = "border-bottom:1px solid currentColor;font-weight:600"
 _NOTE = "margin:.3em 0;max-width:46em"
 
@@ -473,6 +474,7 @@ def _html(block: Block) -> str:
 
 def _cells(row: Sequence[Cell], ways: Sequence[str]) -> str:
     return "".join(
-        f'<td style="{_CELL.format(way=way)}">{safe(as_text(cell))}</td>'
+        f'<td style="{_CELL.format(way=way)}{_HELD if way == "right" else ""}">'
+        f"{safe(as_text(cell))}</td>"
         for cell, way in zip(row, ways, strict=True)
     )

@@ -75,7 +75,7 @@ def test_prices_are_printed_and_written(tmp_path, case, price):
 def test_hospitals_print_hazard_ratios():
     result = run("cox", EXAMPLES / "cox.toml", "--driver", "vectorised")
     assert "n = 686, number of events = 299" in result.output
-    assert "difference from the fit without masks: 0\n" in result.output
+    assert "difference from the fit without masks: 0 (the same rounds" in result.output
 
 
 def test_survival_prints_its_difference_and_draws_a_figure(tmp_path):

@@ -49,6 +49,12 @@ def test_the_tolerances_are_four_standard_errors(report):
     assert tolerance["KL, estimated"] == pytest.approx(0.0033, abs=5e-5)
 
 
+def test_what_the_paper_does_not_print_is_not_called_the_paper_s(report):
+    by_theory = {row.quantity for row in report.rows() if row.source == "theory"}
+    assert by_theory == {"attacker's success", "minimiser"}
+    assert "gives no steps, start or weights" in " ".join(str(report).split())
+
+
 def test_a_row_outside_its_tolerance_says_so():
     assert not Row("x", (1.0, 2.0), (1.0, 2.1), 0.05).holds
     assert Row("x", (1.0, 2.0), (1.0, 2.04), 0.05).holds

@@ -214,6 +214,28 @@ def test_parties_that_do_not_differ_are_singular():
     plain, one = fitted(formula_job(schema("sleep"), formula="y ~ x"), dealt)
     agree(fit.coefficients, plain.fit(one).coefficients, 1e-8)
     assert len(sums) <= 40
+    free = vs.Rules(release_fraction=5.0, most_rounds=40)
+    given = {"schema": schema("sleep"), "rules": free, "driver": "vectorised"}
+    assert "use vs.fit" in vs.mixed("y ~ x", dealt, **given).summary()
+
+
+def test_what_a_loosened_rule_opens_stands_beside_what_is_promised():
+    """Five parties' sizes can be solved for: that is not for a folded list."""
+    usual = {"minimum_rows": 10, "release_fraction": 5.0}
+    rules = vs.Rules(site_terms=True, **usual)
+    open_one = vs.mixed("y ~ x", some(5), rules=rules, driver="vectorised")
+    solved = "of few honest parties, with different numbers of rows"
+    switched = "the rule against site terms is switched off (site_terms = true)"
+    unfolded = open_one._repr_html_().split("<details")[0]
+    for said in (repr(open_one), str(open_one), unfolded):
+        line = " ".join(said.split())
+        assert line.index("sees no difference") < line.index(solved)
+        assert switched in line
+        assert line.count(solved) == 1
+    kept = vs.mixed("y ~ x", some(17), rules=vs.Rules(**usual), driver="vectorised")
+    assert solved not in " ".join(repr(kept).split())
+    assert solved in " ".join(str(kept).split())
+    assert "switched off" not in str(kept)
 
 
 def test_rounds_of_a_mixed_model_come_after_one_that_counts_members():
@@ -337,3 +359,12 @@ def test_a_party_that_cannot_fit_alone_is_named():
     free = {"rules": vs.Rules.none()}
     with pytest.raises(vs.InvalidInputError, match="p3: a column with nothing but"):
         vs.meta("y ~ x + flag", tables, coefficient="x", **free)
+
+
+def test_a_column_that_no_table_has_is_looked_for_in_the_tables():
+    """Nobody gave a schema, so nothing is said of one."""
+    with pytest.raises(vs.InvalidInputError) as told:
+        vs.fit("y ~ flagg", some(6), driver="vectorised")
+    assert "no table has a column 'flagg'; did you mean 'flag'?" in str(told.value)
+    assert "the tables' columns are" in str(told.value)
+    assert "schema" not in str(told.value)

@@ -14,6 +14,7 @@ from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 
 import veilsum as vs
 from veilsum.errors import InvalidInputError
+from veilsum.files.datasets import gbsg2
 from veilsum.files.output import as_json
 from veilsum.models.survival import CONF_TYPES, Ends, SurvivalCurve, TimeGrid, log_rank
 from veilsum.tables.rules import DisclosureError, Rules
@@ -136,7 +137,8 @@ def test_what_a_grid_leaves_open_is_said(name, times, wide):
     own = found.reference["all rows"]
     assert (found.curves["all rows"].survival >= own - 1e-12).all()
     assert found.max_error > 0.01
-    assert ("the intervals are too wide to tell" in found.summary()) == wide
+    told = " ".join(found.summary().split())
+    assert ("at 2555: up to there the steps are too wide to tell" in told) == wide
     assert (found.life_table_error < found.max_error / 2) != wide
     # The twin: at every time that occurs there is nothing to be lost.
     times = np.unique(table(name)["time"])
@@ -335,6 +337,9 @@ def test_a_result_is_text_a_table_and_json():
     assert "log-rank: chi2 = 10.7" in text
     assert "929 rows of 5 parties." in text
     assert " K-M\n" in found.summary(life_table=True)
+    # In a row "at 730" they are all who entered; who is at risk then, the figure has.
+    assert "entering" in text
+    assert "at risk  events" not in text
     told = json.loads(as_json(found.to_dict()))
     assert told["table"] == found.rows()
     frame = found.to_frame(conf_type="plain", level=0.9)
@@ -343,6 +348,18 @@ def test_a_result_is_text_a_table_and_json():
     np.testing.assert_allclose(
         obs["high"] - obs["survival"], 1.6448536 * obs["standard_error"], rtol=1e-6
     )
+
+
+def test_times_up_to_which_steps_are_too_wide_are_named_for_each_group():
+    """Half a standard error in the columns that the summary shows, worked out here."""
+    years = [365, 730, 1095, 1460, 1825]
+    found = vs.survival("Surv(time, event) ~ C(hormone)", gbsg2(4), times=years, **FREE)
+    frame, other = found.to_frame(), found.to_frame(life_table=True)
+    wide = frame[(frame.survival - other.survival) > frame.standard_error / 2]
+    places = [f"{t:g} ({g})" for g, t in zip(wide.group, wide.time, strict=True)]
+    assert places == ["1095 (no)", "1460 (no)", "1825 (no)", "1825 (yes)"]
+    told = " ".join(found.summary().split())
+    assert f"half a standard error at {', '.join(places)}: up to there" in told
 
 
 def test_machines_find_the_same_as_arrays():

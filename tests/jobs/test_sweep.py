@@ -4,6 +4,7 @@ import csv
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from itertools import product
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -282,6 +283,9 @@ def test_parties_of_a_named_graph_keep_their_costs():
         ({"sigmas": None}, "needs sigma"),
         ({"sigmas": [1.0, 1.0]}, "one value twice"),
         ({"sigmas": [-1.0]}, "positive and finite"),
+        ({"sigmas": [0, 1.0]}, "law none"),
+        ({"graphs": [5]}, "cannot be a int"),
+        ({"graphs": [FAMILY("ring:5"), "graph 1"]}, "graph 1"),
         ({"laws": ["laplace"]}, "no mask law is called 'laplace'"),
         ({"methods": ["newton"]}, "no method is called 'newton'"),
         ({"methods": []}, "must not be empty"),
@@ -358,3 +362,63 @@ def test_medians_count_what_never_came_there_as_late(whole):
             assert line["error"] == np.median([row["error"] for row in rows])
             never = any(row["iterations_to_tolerance"] is None for row in rows)
             assert (line["iterations_to_tolerance"] is None) == never
+
+
+def test_graphs_of_networkx_and_ours_have_their_names_or_places():
+    drawn = nx.cycle_graph(5)
+    drawn.name = "round"
+    graphs = ["complete:5", FAMILY("ring:5"), drawn]
+    small = {**GRID, "methods": "dgd", "seeds": 1, "sigmas": 1.0, "tolerate": 1}
+    rows = vs.sweep(COSTS, **{**small, "graphs": graphs}).rows
+    assert [row["graph"] for row in rows] == ["complete:5", "graph 2", "round"]
+    assert rows[1]["epsilon"] == pytest.approx(rows[2]["epsilon"], rel=1e-12)
+    (alone,) = vs.sweep(COSTS, **{**small, "graphs": drawn}).rows
+    assert alone["error"] == rows[2]["error"]
+    with pytest.raises(vs.InvalidInputError, match="two graphs are called round"):
+        vs.sweep(COSTS, **{**small, "graphs": [drawn, drawn.copy()]})
+
+
+def test_what_is_recentred_and_what_is_not_promised_is_said():
+    found = vs.sweep(
+        COSTS,
+        graphs=["ring:5", "complete:5"],
+        domain=BOX,
+        sigmas=4.0,
+        laws=["lattice", "gaussian", "none"],
+        tolerate=[1, 2],
+        settings=STEPS,
+        distance=2.0,
+        tolerance=1e-5,
+    )
+    rounds = {(row["graph"], row["law"]): row["recentred"] for row in found.rows}
+    for graph in ("ring:5", "complete:5"):
+        run = vs.solve(
+            COSTS,
+            FAMILY(graph),
+            domain=BOX,
+            law="lattice",
+            sigma=4.0,
+            settings=STEPS,
+            seed=0,
+        )
+        dgd = run.iterations  # one message round each
+        assert rounds[graph, "lattice"] == run.rounds - dgd - 1 > 0
+        assert rounds[graph, "gaussian"] == rounds[graph, "none"] == 0
+    assert {(row["tolerance"], row["distance"]) for row in found.rows} == {(1e-5, 2.0)}
+    told = " ".join(str(found).split())
+    assert "different algorithms" in told
+    assert "2 colluders can cut ring:5" in told
+    assert "2 colluders can cut complete:5" not in told
+    assert "1 colluder can cut" not in told
+    assert "the law none hides nothing" in told
+    assert all(len(line) <= 78 for line in str(found).splitlines())
+    plain = vs.sweep(
+        COSTS,
+        graphs="ring:5",
+        domain=BOX,
+        sigmas=4.0,
+        laws=["lattice", "gaussian"],
+        settings=vs.Settings(iterations=60, step=0.5, recentre=False),
+    )
+    assert {row["recentred"] for row in plain.rows} == {0}
+    assert "different algorithms" not in str(plain)

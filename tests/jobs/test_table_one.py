@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -467,3 +468,30 @@ def test_what_has_no_answer_is_nan():
     found = statistics(same_for_all, by="g", **FREE).groups.comparisons["y"]
     assert np.isnan(found.test.p)
     assert found.largest == 0.0
+
+
+@pytest.mark.parametrize("n_groups", [2, 4, 7])
+def test_numbers_have_the_same_digits_wherever_they_are_seen(n_groups):
+    """In a narrow terminal, a wide one and a notebook: as many as fit 79 letters."""
+    chance = np.random.default_rng(n_groups)
+    levels = [f"a group, {k}" for k in range(n_groups)]
+    tables = {
+        name: pd.DataFrame(
+            {"size": chance.normal(19, 4, 70).round(2), "g": (levels * 35)[:70]}
+        )
+        for name in "abcd"
+    }
+    found = statistics(
+        tables, columns=["size"], by="g", rules=Rules.none(), driver="vectorised"
+    ).groups
+    cells = [
+        set(re.findall(r"\d+\.\d+ \(\d+\.\d+\)", shown))
+        for shown in (
+            found.text(50),
+            found.text(),
+            found.text(400),
+            found._repr_html_(),
+        )
+    ]
+    assert len(cells[0]) == 1 + n_groups
+    assert all(one == cells[0] for one in cells)

@@ -63,6 +63,29 @@ TABLES = {
             },
         }
     ),
+    "lax": table(
+        {
+            **MODEL,
+            "policy": {
+                "residual_rows": 0,
+                "maximum_levels": 100,
+                "maximum_columns": 0.5,
+                "most_rounds": 30,
+                "minimum_count": 2,
+            },
+        }
+    ),
+    "bare": table(
+        {
+            **SITE,
+            "policy": {
+                "site_terms": True,
+                "minimum_count": 0,
+                "effective_count": 0,
+                "maximum_leverage": 1.0,
+            },
+        }
+    ),
     "crossed": table(
         {**QUESTIONS["gaussian"], "model": {"formula": "y ~ C(sex) + C(grade)"}}
     ),

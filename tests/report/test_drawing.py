@@ -375,6 +375,28 @@ def test_a_sweep_s_series_are_medians_of_its_lines():
         draw(found, x="eps")
 
 
+def test_runs_without_masks_are_a_line_all_along_and_zeros_are_told():
+    found = vs.sweep(
+        [vs.Cost.squared_distance([k]) for k in range(4)],
+        graphs="complete:4",
+        domain=vs.Box(-9, 9, dim=1),
+        sigmas=[1.0, 3.0],
+        laws=["gaussian", "none"],
+        methods=["dgd", "one-shot"],
+        settings=vs.Settings(iterations=20),
+    )
+    figure = draw(found)
+    (axis,) = figure.axes
+    level = {line.get_label(): line.get_ydata() for line in axis.lines}
+    frame = found.to_frame()
+    bare = frame[(frame.law == "none") & (frame.method == "dgd")].error.item()
+    assert set(level["dgd, no masks"]) == {bare}
+    assert set(level["one-shot, no masks"]) == {2.0**-55}
+    told = " ".join(text.get_text() for text in figure.texts)
+    assert "what is 0 or below 3e-17 is drawn there" in " ".join(told.split())
+    assert "not drawn" not in told
+
+
 def test_the_roc_curve_is_the_best_test_s():
     (axis,) = draw(vs.Leakage(0.5)).axes
     x, y = axis.lines[0].get_data()

@@ -66,8 +66,9 @@ def test_the_same_figure_is_the_same_bytes(report):
     assert first["png"].startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("life_table", [False, True])
 @pytest.mark.parametrize("times", [[365, 730, 1095, 1460, 1825], range(60, 2600, 60)])
-def test_survival_shows_every_curve_and_how_many_are_left(times):
+def test_survival_shows_every_curve_and_how_many_are_left(times, life_table):
     found = vs.survival(
         "Surv(time, event) ~ C(hormone)",
         gbsg2(4),
@@ -75,20 +76,40 @@ def test_survival_shows_every_curve_and_how_many_are_left(times):
         rules=vs.Rules.none(),
         driver="vectorised",
     )
-    (axis,) = survival_figure(found, "a study").axes
+    figure = survival_figure(found, "a study", life_table=life_table)
+    (axis,) = figure.axes
     drawn = {line.get_label(): line for line in axis.lines}
-    assert [*drawn] == [*found.curves]
-    # Few times have points, many have steps: nothing is known in between.
-    steps = len(times) > 30
-    for label, curve in found.curves.items():
+    curves = found.life_tables if life_table else found.curves
+    assert [*drawn] == [*curves]
+    told = " ".join(one.get_text() for one in figure.texts)
+    assert f"{len(times)} agreed times" in told
+    assert ("too high between them" in told) != life_table
+    for label, curve in curves.items():
         line = drawn[label]
         np.testing.assert_array_equal(line.get_ydata(), [1.0, *curve.survival])
-        assert (line.get_drawstyle() == "steps-post") == steps
+        # Kaplan-Meier curves are steps, however few; a slope would be a life table's.
+        assert (line.get_drawstyle() == "steps-post") != life_table
+        assert (line.get_marker() == "None") == (len(times) > 30)
         told = [one.get_text() for one in axis.texts if one.get_text().isdigit()]
         assert str(curve.n) in told
         assert str(curve.later) in told
     assert len({line.get_linestyle() for line in drawn.values()}) == 2
     assert len({line.get_color() for line in drawn.values()}) == 2
+
+
+def test_the_band_of_a_survival_curve_has_steps_as_the_curve_has():
+    """Just before a time its limits are those of the time before."""
+    found = vs.survival(
+        "Surv(time, event) ~ 1", gbsg2(4), times=[365, 1825], driver="vectorised"
+    )
+    for life_table in (False, True):
+        (axis,) = survival_figure(found, life_table=life_table).axes
+        (band,) = axis.collections
+        corners = band.get_paths()[0].vertices
+        curves = found.life_tables if life_table else found.curves
+        low = curves["all rows"].interval()[0][0]
+        there = np.isclose(corners, [1825.0, low]).all(axis=1).any()
+        assert there != life_table
 
 
 SHARES = ((0.25, 1), (0.5, 4), (0.75, 9), (0.95, 20))

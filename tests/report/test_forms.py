@@ -260,7 +260,10 @@ def test_a_text_document_says_what_the_page_says(form, folder):
         for one in cell.paragraphs
     ]
     page = officer.write(
-        path, format=form.removesuffix("docx").rstrip("-") or "html", language="de"
+        path,
+        format=form.removesuffix("docx").rstrip("-") or "html",
+        language="de",
+        now=NOW,
     )
     shown = page.decode()
     for text in filter(None, texts):

@@ -10,10 +10,12 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 from browser import SCHEMES, WIDTHS, opened
+from ledgers import reservation
 from parties.test_agreed import NAMES
 from parties.test_consent import QUESTIONS, tables
 from report.officer_plans import (
@@ -28,24 +30,31 @@ from report.officer_plans import (
 from veilsum.agreement.consortium import ConsortiumFile, consortium_from
 from veilsum.agreement.sections import COMMANDS, PolicySection
 from veilsum.cli.app import app
-from veilsum.errors import InvalidInputError
+from veilsum.errors import BudgetError, InvalidInputError
+from veilsum.files.ledger import open_ledger
 from veilsum.jobs.job_file import job_of
 from veilsum.parties.agreed import agreed_on, promise_of
-from veilsum.parties.consent import GENERATORS, consent_to
+from veilsum.parties.consent import ALWAYS_0, EXPLAINED, GENERATORS, consent_to
+from veilsum.parties.own_rules import STRICTER
+from veilsum.privacy.accountant import Budget
 from veilsum.privacy.guarantee import PARTY_UNITS_LIMIT, against
 from veilsum.privacy.lattice import lattice_success
 from veilsum.report import annex as papers
 from veilsum.report import forms, officer
 from veilsum.report.plan_facts import CHANCES, _facts, facts_of
+from veilsum.report.printing import as_pdf, browser
 from veilsum.report.sentences import (
     CATALOGUE,
     EVERY_SENTENCE,
+    EXPLAINED_WORDS,
     LANGUAGES,
     RISKS,
     always,
     risks,
     values,
 )
+from veilsum.report.sum_words import FOLDS, GERMAN, ZERO_HERE, sums_told
+from veilsum.tables.fingerprints import Source, words_of
 from veilsum.tables.frames import as_frame
 
 ROOT = Path(__file__).parents[2]
@@ -107,7 +116,8 @@ def test_both_languages_say_the_same_with_the_same_numbers():
         assert fields(one.en) == fields(one.de), one.key
         assert one.en != one.de
         assert one.en.endswith(".") == one.de.endswith("."), one.key
-    for words in (papers.WORDS, papers.WHO, forms.EDPB, forms.PIA_WORDS):
+    tables = (papers.WORDS, papers.WHO, papers.QUESTIONS, forms.EDPB, forms.PIA_WORDS)
+    for words in tables:
         for key, told in words.items():
             assert set(told) == set(LANGUAGES), key
             assert fields(told["en"]) == fields(told["de"]), key
@@ -138,11 +148,13 @@ def test_every_sentence_can_be_said_in_full_of_every_plan_it_is_true_of(known):
 
 def test_every_kind_of_question_is_described():
     assert {f"purpose.{name}" for name in COMMANDS} <= {one.key for one in CATALOGUE}
+    assert set(papers.QUESTIONS) == {*COMMANDS, "cost"}
 
 
 def test_exactly_one_thing_is_said_of_what_a_member_does_not_learn(known):
     for name, facts in known.items():
-        assert len(papers.texts(facts, "member-", "en")) == 1, name
+        told = papers.texts(facts, "member-", "en")
+        assert len(told) - told[-1].startswith("(except") == 1, name
         assert len(papers.texts(facts, "organiser+", "en")) == 1, name
         assert len(papers.texts(facts, "number", "en")) >= 2, name
 
@@ -189,6 +201,12 @@ def test_facts_are_the_file_s(known):
         assert facts.parties == NAMES
         assert facts.organiser == given.get("organiser", "")
         assert facts.title == given.get("title", "")
+        assert facts.file == f"{name.replace(' ', '-')}.toml"
+        assert set(facts.formulas) == {
+            one["formula"]
+            for one in given.values()
+            if isinstance(one, dict) and "formula" in one
+        }
         assert facts.digest == consortium.digest.hex()
         assert facts.tolerate == found.terms.tolerate
         (question,) = facts.questions
@@ -204,6 +222,10 @@ def test_facts_are_the_file_s(known):
     assert [one.name for one in known["study"].questions] == ["ages", "costs"]
     assert known["relayed"].relays == 1
     assert known["letters"].by_files
+    assert known["site"].levels == {"ward": ("north", "south", "east", "west")}
+    bins, levels = known["losing"].counted
+    assert (bins.kind, bins.columns, len(bins.places)) == ("bins", ("x",), 3)
+    assert (levels.kind, levels.places) == ("levels", ("f", "m"))
     assert not known["model"].by_files
 
 
@@ -223,7 +245,7 @@ def test_a_finished_run_is_told_by_its_receipt(folder, known):
     assert lost.summed == ("a", "c", "d", "e")
     told = " ".join(papers.texts(lost, "purpose", "en"))
     assert "4 of 5 members took part to the end, at 2030-01-31 12:00:05 UTC" in told
-    assert "Lost on the way, before any sum was shown: b." in told
+    assert "Left out, before any sum was known: b." in told
     assert known["run"].ended.lost == ()
 
 
@@ -300,9 +322,11 @@ def read_annex(page):
             "over": [int(n) for n in re.findall(r"over the (\d+) others", learns)],
             "left": [int(n) for n in re.findall(r"who are (\d+) or more", learns)],
             "one member": "one other member alone" in learns,
-            "one person": "a single person" in learns,
+            "people": [int(n) for n in re.findall(r"as few as (\d+) people", learns)],
+            "together": re.findall(r"(\d+) together: over the other (\d+)", learns),
+            "enough": re.findall(r"(\d+) of the (\d+) are enough", learns),
             "counted": [int(n) for n in re.findall(r"fewer than (\d+)", learns)],
-            "promised": "nothing is promised" not in missing,
+            "promised": "does not protect" not in missing,
         }
     return found
 
@@ -335,24 +359,34 @@ def computed(consortium):
         "over": [over(1)],
         "left": [left] if left < len(names) else [],
         "one member": rules.site_terms,
-        "one person": rules.minimum_count < 2,
+        # One person of each member that must have something.
+        "people": [found.recipe.least] if rules.minimum_count < 2 else [],
+        "together": [],
+        "enough": [],
         "counted": [found.recipe.least] if hasattr(found.recipe, "least") else [],
         "promised": found.terms.tolerate > 0,
     }
 
 
-@pytest.mark.parametrize("name", [*OFFICERS_PLANS, "model", "strict", "loose"])
+@pytest.mark.parametrize(
+    "name", [*OFFICERS_PLANS, "model", "strict", "loose", "nobody"]
+)
 def test_a_reader_of_the_annex_lists_who_learns_what_and_is_right(name, folder):
     page = officer.write(written(name, folder), format="html", language="en")
     consortium = consortium_from(TABLES[name])
     seen, right = read_annex(page), computed(consortium)
     assert seen["each member"] == right
-    assert seen["members who pool what they saw"]["promised"] is False
+    pooling = seen["members who pool what they saw"]
+    assert pooling["promised"] is False
+    beyond = max(agreed_on(consortium).terms.tolerate + 1, 2)
+    assert pooling["together"] == [(str(beyond), str(len(NAMES) - beyond))]
+    left = right["left"]
+    assert pooling["enough"] == [(str(n - 1), str(n)) for n in left]
     if name == "strict":
         assert "up to 2" in page.decode()
         assert "2 together: over the 2 others" in page.decode()
     # The three plans differ in what an officer has to find, and each is found.
-    odd = {"site": "one member", "cell": "one person", "losing": "left"}
+    odd = {"site": "one member", "cell": "people", "losing": "left"}
     if name in odd:
         plain = computed(consortium_from(TABLES["model"]))
         assert bool(right[odd[name]]) != bool(plain[odd[name]])
@@ -397,6 +431,51 @@ def test_whose_numbers_are_masked_is_what_the_guarantee_says(kind):
     consortium = consortium_from(table(QUESTIONS[kind]))
     (question,) = _facts(consortium, "consortium").questions
     assert question.by_party == (PARTY_UNITS_LIMIT in promise_of(consortium).limits)
+
+
+def test_every_rule_that_is_weaker_is_explained_first(known):
+    told_elsewhere = {"tolerate", "site_terms"}  # in sentences of their own
+    seen = set()
+    for name, facts in known.items():
+        for language in LANGUAGES:
+            alarms = papers.texts(facts, "alarm", language)
+            for rule in (facts.relaxed.keys() & facts.rules.keys()) - told_elsewhere:
+                (one,) = [text for text in alarms if f": {rule} = " in text]
+                assert len(one.partition("): ")[2]) > 20, name
+                assert one.startswith(("Weaker than usual", "Schwächer als üblich"))
+                seen.add(rule)
+            assert ("site_terms = true" in " ".join(alarms)) == facts.site_terms
+    assert seen == set(STRICTER) - told_elsewhere
+
+
+def test_sums_are_in_words_in_both_languages():
+    plain = {one.removesuffix(FOLDS) for one in EXPLAINED}
+    assert set(GERMAN) == plain
+    assert set(ZERO_HERE) == set(ALWAYS_0)
+    for kind, sections in QUESTIONS.items():
+        facts = _facts(consortium_from(table(sections)), "consortium")
+        (question,) = facts.questions
+        for one in question.sums:
+            english, german = (sums_told(one, language) for language in LANGUAGES)
+            counts = [int(text.partition(":")[0]) for text in english]
+            assert counts == [int(text.partition(":")[0]) for text in german], kind
+            assert sum(counts) == one.numbers
+            assert not {*english} & {*german}
+
+
+def test_words_are_explained_where_they_occur(known):
+    def explained(name, language="en"):
+        (table,) = papers.annex(known[name], language).parts[-1].blocks
+        return {row[0][0] for row in table.rows}
+
+    assert "site term" in explained("site")
+    assert "site term" not in explained("model")
+    assert {"level", "mask", "ledger", "digest"} <= explained("model")
+    assert "bin" not in explained("cost")
+    assert "digest" not in explained("plan")
+    for name in known:
+        german = [one.de.partition(":")[0] for one in EXPLAINED_WORDS]
+        assert explained(name, "de") <= {*german}
 
 
 def test_what_a_kind_of_question_leaves_open_is_on_the_annex(known):
@@ -447,6 +526,27 @@ def test_all_but_one_know_what_the_last_one_gave():
     assert told.released == ("every coefficient of ann, exactly",)
 
 
+def test_two_together_know_the_sums_over_the_others(known):
+    """More than is tolerated: at least these, whoever they are."""
+    found = agreed_on(consortium_from(TABLES["model"]))
+    for some in combinations(NAMES, known["model"].tolerate + 1):
+        told = against(found.terms.topology, found.terms.law.masks, corrupted=some)
+        rest = [name for piece in told.components for name in piece.parties]
+        assert sorted(rest) == sorted(set(NAMES) - set(some))
+
+
+def test_after_a_loss_two_of_three_know_what_the_third_gave(known):
+    found = agreed_on(consortium_from(TABLES["losing"]))
+    graph, masks = found.terms.topology, found.terms.law.masks
+    left = NAMES[:3]
+    assert len(left) == known["losing"].fewest
+    pair = graph.induced(graph.indices(left))
+    told = against(pair, masks, corrupted=left[1:])
+    assert told.released == ("every coefficient of ann, exactly",)
+    # The twin: while all four are there, two do not.
+    assert against(graph, masks, corrupted=left[1:]).status != "exposed"
+
+
 def test_as_few_may_be_left_as_is_said(known):
     for name in ("losing", "model"):
         consortium, facts = consortium_from(TABLES[name]), known[name]
@@ -481,6 +581,76 @@ def test_a_site_term_gives_one_member_s_sums_to_all():
     given = {**TABLES["site"], "policy": {}}
     with pytest.raises(InvalidInputError, match="site_terms"):
         job_of(consortium_from(given), data, driver="vectorised", seed=0).run()
+
+
+def with_a_ward(people):
+    """A ward that so many rows of one member have, and nobody else."""
+    data = tables("gaussian")
+    for name, one in data.items():
+        columns = {key: np.asarray(one[key]) for key in ("x", "y", "sex")}
+        ward = np.array(["north", "south", "east"])[np.arange(len(one)) % 3]
+        if name == "dee":
+            ward[:people] = "west"
+        data[name] = as_frame({**columns, "ward": ward})
+    return data, float(np.sum(np.asarray(data["dee"]["y"])[:people]))
+
+
+def test_three_people_of_one_site_pass_every_check():
+    data, of_three = with_a_ward(3)
+    shown = [float(one) for one in run("site", data).released.sums[0]]
+    assert 3.0 in shown
+    assert 1000 * of_three in shown
+    # The twin: two are refused.
+    with pytest.raises(InvalidInputError, match="minimum_count"):
+        run("site", with_a_ward(2)[0])
+    # And so in a table of counts: three men, all of one member.
+    given = consortium_from({**TABLES["losing"], "policy": {"site_terms": True}})
+    men = with_men(ann=0, bob=0, cem=0, dee=3)
+    (shown,) = job_of(given, men, driver="vectorised", seed=0).run().released.sums
+    assert 3 in shown.tolist()
+
+
+def test_without_both_rules_one_person_of_one_site_is_shown():
+    data, of_one = with_a_ward(1)
+    shown = [float(one) for one in run("bare", data).released.sums[0]]
+    assert 1.0 in shown
+    assert 1000 * of_one in shown
+    # The twin: any of the rules refuses it.
+    for rule in ("minimum_count", "effective_count", "maximum_leverage"):
+        policy = {k: v for k, v in TABLES["bare"]["policy"].items() if k != rule}
+        given = consortium_from({**TABLES["bare"], "policy": policy})
+        with pytest.raises(InvalidInputError, match=rule):
+            job_of(given, data, driver="vectorised", seed=0).run()
+
+
+def with_men(**men):
+    """Tables of 400 rows in which so many are men, by member."""
+    data = tables("statistics")
+    for name, one in data.items():
+        columns = {key: np.asarray(one[key]) for key in ("x", "y", "grade")}
+        sexes = np.array(["m"] * men[name] + ["f"] * (400 - men[name]))
+        data[name] = as_frame({**columns, "sex": sexes})
+    return data
+
+
+def test_without_the_rule_three_people_are_shown():
+    """One man of each of three members: never fewer, and no member sees one alone."""
+    first, shown = run("cell", with_men(ann=1, bob=1, cem=1, dee=0)).released.sums
+    assert first[:5].tolist() == [0, 4, 4, 4, 3]
+    assert 3 in shown.tolist()
+    # The twin: of two members it is refused, though no rule at home minds.
+    with pytest.raises(InvalidInputError, match="is held by 2"):
+        run("cell", with_men(ann=1, bob=1, cem=0, dee=0))
+
+
+def test_a_member_with_women_only_may_take_part():
+    """How many members have men is known, and not which."""
+    some, others = (
+        run("losing", with_men(**dict.fromkeys(NAMES, 40) | {name: 0})).released.sums
+        for name in ("dee", "ann")
+    )
+    assert some[0][:5].tolist() == [0, 4, 4, 4, 3]
+    assert some[0].tolist() == others[0].tolist()
 
 
 def lonely():
@@ -534,6 +704,67 @@ def test_what_no_first_sum_counts_may_be_one_member_s(known):
     assert own in found.released.sums[-1].tolist()
 
 
+def test_what_no_first_sum_counts_may_be_one_person_s():
+    """The twin: without that person nobody is counted there."""
+    found = []
+    for men in (1, 0):
+        data, grades = {}, np.array(["low", "mid", "high"])
+        for place, name in enumerate(NAMES):
+            stream = np.random.default_rng(place)
+            sex = np.where(np.arange(400) % 2, "m", "f")
+            grade = grades[np.arange(400) % 3]
+            grade = np.where((sex == "m") & (grade == "high"), "mid", grade)
+            if name == "cem" and men:
+                grade[1] = "high"
+            y = stream.integers(1, 9, 400).astype(float)
+            data[name] = as_frame({"x": y, "y": y, "sex": sex, "grade": grade})
+        found.append(run("crossed", data).released.sums[-1].tolist())
+    assert [one.count(1) for one in found] == [1, 0]
+
+
+def longer(one):
+    """A table with one row more."""
+    columns = {key: np.asarray(one[key]) for key in one.columns}
+    return as_frame({key: np.append(c, c[:1]) for key, c in columns.items()})
+
+
+def test_a_ledger_that_is_deleted_is_missed_by_nobody(tmp_path):
+    data, path = tables("statistics"), tmp_path / "ann.ledger"
+
+    def ask(run, table):
+        with open_ledger(path, create=Budget()) as ledger:
+            job_of(
+                consortium_from({**TABLES["losing"], "run": f"{run}-{'0' * 32}"}),
+                {**data, "ann": table},
+                driver="vectorised",
+                seed=0,
+                ledgers={"ann": ledger},
+            ).run()
+
+    ask("monday", longer(data["ann"]))
+    with pytest.raises(BudgetError, match="differs in about 1 row"):
+        ask("tuesday", data["ann"])
+    path.unlink()
+    ask("tuesday", data["ann"])
+
+
+def test_a_ledger_still_knows_a_row_that_was_deleted(tmp_path):
+    """Whoever has the ledger tries a row; another row is not there."""
+    table = pd.DataFrame({"age": np.arange(60.0), "pay": np.arange(60.0) ** 2})
+    with open_ledger(tmp_path / "ann.ledger", create=Budget()) as ledger:
+        known = ledger.data(Source(table, ("age", "pay")))
+        ledger.reserve(
+            reservation(data=known.data, columns=known.asked, rows=400), known
+        )
+        kept = set(words_of(ledger.history().versions[0].rows).tolist())
+
+        def prints(row):
+            return set(ledger.data(Source(row, ("age", "pay"))).prints.rows().tolist())
+
+        assert prints(table[:1]) <= kept
+        assert not prints(table[:1] + 1000.0) & kept
+
+
 def test_no_file_sets_a_period():
     keys = {*ConsortiumFile.__struct_fields__, *PolicySection.__struct_fields__}
     assert not {one for one in keys if re.search("retention|period|delete|keep", one)}
@@ -579,7 +810,10 @@ def test_levels_follow_from_the_plan(known):
     assert levels("nobody")["risk.collusion"][0] == 4
     assert levels("site")["risk.site"][0] == 4
     assert "risk.site" not in levels("model")
+    assert levels("site")["risk.person"] == (3, 3)
     assert levels("cell")["risk.cell"] == (3, 3)
+    assert levels("loose")["risk.one"] == (3, 3)
+    assert "risk.one" not in levels("cell")
     assert levels("model")["risk.person"] == (1, 3)
     assert "risk.fewer" in levels("losing")
     assert "risk.absent" in levels("model")
@@ -604,6 +838,15 @@ def test_the_command_writes_every_form_for_its_owner_alone(folder, tmp_path):
         assert found.exit_code == 0, found.output
         assert out.stat().st_mode & 0o077 == 0
         assert out.stat().st_size > 1000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(browser() is None, reason="there is no Chromium to print with")
+@pytest.mark.parametrize("name", OFFICERS_PLANS)
+def test_the_annex_has_four_pages_at_most(name, folder):
+    for language in LANGUAGES:
+        page = officer.write(written(name, folder), format="html", language=language)
+        assert len(re.findall(rb"/Type ?/Page\b", as_pdf(page))) in {3, 4}
 
 
 @pytest.mark.slow

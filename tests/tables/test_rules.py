@@ -50,6 +50,7 @@ def refused(formula, tables, **how):
         vs.fit(formula, tables, **{**usual, **how})
     assert info.value.plain == f"refused by {info.value.rule}"
     assert f"[policy] {info.value.rule} = " in str(info.value)
+    assert f"in Python rules=vs.Rules({info.value.rule}=" in str(info.value)
     return info.value.rule
 
 
@@ -122,8 +123,9 @@ def test_without_the_rules_a_bump_tells_what_one_person_earns(tables):
     person = tables["h1"].loc[7, "salary"]
     assert found.fit.coefficients[0] == pytest.approx(person, rel=1e-6)
     said = " ".join(found.guarantee.limits)
-    assert "effective_count is off: a column may point at a single row" in said
-    assert "site_terms is off" in said
+    switched = "the rule effective_count is switched off (effective_count = 0.0)"
+    assert f"{switched}: a column may point at a single row" in said
+    assert "switched off (site_terms = true)" in said
 
 
 @pytest.mark.parametrize(
@@ -187,7 +189,10 @@ def test_what_tells_a_party_from_others_is_refused(formula, tables):
         found = vs.fit(
             formula, tables, rules=open_one, minimum_rows=50, driver="vectorised"
         )
-        assert any("site_terms is off" in line for line in found.guarantee.limits)
+        assert any(
+            "switched off (site_terms = true)" in line
+            for line in found.guarantee.limits
+        )
 
 
 def test_two_values_by_agreement_may_be_one_at_a_party(tables):

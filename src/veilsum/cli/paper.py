@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 def command(*, out: Path, executions: int, seed: int, as_json: bool) -> None:
     """Reproduce the paper's Section V and put its Section III-B to work.
 
-    Prints the paper's value, the value found here and the tolerance, and draws both
-    figures as PNG and SVG.
+    Prints what the paper or its theory says, the value found here and the tolerance,
+    and draws both figures as PNG and SVG.
 
     \b
     Example:

@@ -1390,6 +1390,7 @@ class Judged(TableResult):
     """What is alike in all evaluations; the reference is by name, without bins."""
 
     compared_with: ClassVar[str] = "the pooled rows' own, without bins"
+    compared_by: ClassVar[str] = ""  # said by the words
 
     @property
     def values(self) -> dict[str, float]:

@@ -16,12 +16,13 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.summary import P_DIGITS
 from veilsum.jobs.table_job import TableResult
 from veilsum.models.families import Family, GammaInverseLink, Gaussian
 from veilsum.models.hypotheses import Combined, Hypothesis, TestOfFit, wald
 from veilsum.models.inference import Inference, table
 from veilsum.numbers.arrays import FloatArray, Vector, listed, nearest
-from veilsum.showing import Showing, Shown, Table
+from veilsum.showing import Cell, Showing, Shown, Table, number
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.frames import Frame, Series, load_pandas
 
@@ -137,8 +138,19 @@ class Tested(Shown):
         """Return the same, to be seen."""
         test = "z" if self.fit.t_degrees is None else "t"
         heads = ["", "coef", "std err", test, f"P>|{test}|", "low", "high"]
-        rows = [list(vars(one).values()) for one in table(self.fit, level)]
-        return Showing("", [Table(heads, rows)])
+        rows = table_cells(self.fit, level)
+        return Showing("", [Table(heads, rows, align="<......")])
+
+
+def table_cells(fit: Inference, level: float) -> list[list[Cell]]:
+    """Return a line of cells for each coefficient, p with as many digits as in any."""
+    return [
+        [
+            number(value, P_DIGITS) if name == "p_value" else value
+            for name, value in vars(one).items()
+        ]
+        for one in table(fit, level)
+    ]
 
 
 def _table_frame(fit: Inference, level: float) -> Frame:

@@ -49,7 +49,7 @@ from veilsum.models.rows import RowMeasures
 from veilsum.models.sandwich import Meat, MeatRequest
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.units import Counts
-from veilsum.tables.rules import DisclosureError, Rules
+from veilsum.tables.rules import DisclosureError, Rules, openly
 
 # Honest parties beyond the columns of a design, where errors are clustered by party.
 FURTHER_HONEST = 3
@@ -329,7 +329,7 @@ def check_parties(meat: Meat, rules: Rules, terms: Terms) -> None:
             f'errors = "cluster" with {meat.scales.n_columns} columns takes {least} '
             f"honest parties, so that nobody's own score can be computed, and there "
             f"may be as few as {terms.honest}: use HC3, leave out columns, or allow "
-            "it openly with [policy] site_terms = true",
+            f"it openly with {openly(site_terms=True)}",
         )
 
 

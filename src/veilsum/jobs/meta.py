@@ -18,6 +18,7 @@ from typing import Any, Unpack, cast
 import numpy as np
 
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.fitted import table_cells
 from veilsum.jobs.recipes import Sums, SumsOnly
 from veilsum.jobs.regression import (
     Brought,
@@ -29,7 +30,7 @@ from veilsum.jobs.regression import (
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
 from veilsum.jobs.running import JobResult
 from veilsum.jobs.summary import table_rows
-from veilsum.jobs.table_job import TableResult, put
+from veilsum.jobs.table_job import SAME_ROUNDS, TableResult, put
 from veilsum.jobs.terms import Options
 from veilsum.models.choices import Choice
 from veilsum.models.inference import table
@@ -351,13 +352,16 @@ class PooledResult(JobResult):
         """How far the answer is from that without masks, in words."""
         if self.max_error is None:
             return ""
-        return f"difference from the analysis without masks: {self.max_error:.3g}"
+        return (
+            f"difference from the analysis without masks: {self.max_error:.3g} "
+            f"({SAME_ROUNDS})"
+        )
 
     def answered(self, level: float = 0.95) -> Showing:
         """Return the same, to be seen."""
         fixed = self.fixed
         head = ["", "estimate", "std err", "z", "P>|z|", "low", "high"]
-        rows = [list(vars(table(one, level)[0]).values()) for one in self.pooled]
+        rows = [table_cells(one, level)[0] for one in self.pooled]
         facts = [
             f"{self.studies}; no study's own estimate is shown.",
             f"Q = {number(fixed.q)} on {fixed.q_degrees} degrees of freedom, p = "

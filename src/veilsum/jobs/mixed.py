@@ -18,7 +18,7 @@ import numpy as np
 from flint import fmpq_mat
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.fitted import Fitted
+from veilsum.jobs.fitted import Fitted, table_cells
 from veilsum.jobs.recipes import ManyRounds, Replay, Sums, and_left_out
 from veilsum.jobs.regression import Brought, FormulaJob, OnFormula, inferred_schema
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
@@ -271,7 +271,7 @@ class MixedResult(Fitted[MixedFit]):
     job: MixedJob
 
     def variances(self) -> list[dict[str, Any]]:
-        """Return one line for each random effect, and one for the rows."""
+        """Return one line for each random effect, and one for what rows differ by."""
         fit = self.fit
         lines: list[dict[str, Any]] = []
         for k, name in enumerate(fit.random):
@@ -282,7 +282,7 @@ class MixedResult(Fitted[MixedFit]):
                 line[f"corr. {before}"] = one if np.isfinite(one) else None
             lines.append(line)
         rest = fit.residual_variance
-        return [*lines, {"effect": "rows", "variance": rest, "sd": rest**0.5}]
+        return [*lines, {"effect": "residual", "variance": rest, "sd": rest**0.5}]
 
     def summary(self, *, level: float = 0.95) -> str:
         """Return both tables, and what goes with them."""
@@ -292,7 +292,7 @@ class MixedResult(Fitted[MixedFit]):
         """Return the same, to be seen."""
         fit = self.fit
         head = ["", "coef", "std err", "z", "P>|z|", "low", "high"]
-        rows = [list(vars(one).values()) for one in table(fit, level)]
+        rows = table_cells(fit, level)
         restricted = "Restricted log" if fit.method == "reml" else "Log"
         facts = [
             f"{fit.n_rows} rows of {fit.n_parties} parties, {fit.rounds} sums of "
@@ -308,7 +308,10 @@ class MixedResult(Fitted[MixedFit]):
         )
         if fit.singular:
             facts.append(
-                "The fit is singular: a variance between parties is 0, or random "
+                "The fit is singular: the variance between parties is 0. Without it "
+                "this is a regression: use vs.fit, or [model] in a file."
+                if len(fit.random) == 1
+                else "The fit is singular: a variance between parties is 0, or random "
                 "effects are multiples of each other. Leave one out."
             )
         if self.dropped:

@@ -34,7 +34,7 @@ from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers, Measure
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.tables.axes import Axis, tallied
-from veilsum.tables.rules import ABSORB, DisclosureError
+from veilsum.tables.rules import ABSORB, DisclosureError, openly
 
 # What is asked for: the groups follow from the agreement.
 PRESENCE = "presence"
@@ -261,8 +261,8 @@ class Screened(SumsOnly):
             "site_terms",
             f"{found}, and at least {self.least} parties must, so that no sum is about "
             f"a few of them: merge levels or bins, leave the column out ({ABSORB}), or "
-            "allow it openly with [policy] site_terms = true. Nothing but such counts "
-            "of parties was shown",
+            f"allow it openly with {openly(site_terms=True)}. Nothing but such "
+            "counts of parties was shown",
         )
 
     def answer(self, sums: Sums) -> Vector:

@@ -55,7 +55,7 @@ from veilsum.jobs.summary import (
     summary_text,
     table_rows,
 )
-from veilsum.jobs.table_job import SchemaJob, TableJob, ask, put
+from veilsum.jobs.table_job import SAME_ROUNDS, SchemaJob, TableJob, ask, put
 from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.models import choices, least_squares
 from veilsum.models.absorbed import Absorbing
@@ -97,7 +97,7 @@ from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.sandwich import Errors, Meat, MeatRequest, errors_of
 from veilsum.models.systems import check_intercept, column_names
-from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.arrays import Array, Vector, listed, nearest
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import BITS, ROW_BITS, Integers, Measure
 from veilsum.showing import Both, Showing
@@ -609,6 +609,12 @@ def inferred_schema(
     coded = set[str]().union(*(one.categories for one in formulas))
     known = dict.fromkeys(name for frame in frames.values() for name in frame.columns)
     named = [name for name in known if name in words]
+    for name in (one for formula in formulas for one in formula.columns):
+        if name not in known and name.lower() != "intercept":  # which has its own words
+            raise InvalidInputError(
+                f"no table has a column {name!r}; {nearest(name, known)}the tables' "
+                f"columns are {listed([*known])}"
+            )
     for party, frame in frames.items():
         missing = [name for name in named if name not in frame.columns]
         if missing:
@@ -1142,6 +1148,13 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
     compared_with: ClassVar[str] = "the pooled fit"
 
     job: FormulaJob | RowsJob
+
+    @property
+    def compared_by(self) -> str:  # type: ignore[override]
+        """How the pooled fit was found; see `Model.pooled`."""
+        if isinstance(self.model.family, Gaussian):
+            return "least squares of all rows in one place, by another algorithm"
+        return SAME_ROUNDS
 
     @property
     def model(self) -> Model:

@@ -26,7 +26,7 @@ from veilsum.privacy.guarantee import (
     UNITS_LIMIT,
     Guarantee,
 )
-from veilsum.tables.rules import DisclosureError, Rules
+from veilsum.tables.rules import DisclosureError, Rules, openly
 
 IDENTICAL = (
     "inputs that every party's rules admit, and whose listed sums agree in every "
@@ -181,7 +181,7 @@ class ReleaseLimit:
             f"{self.minimum_rows} rows of {self.columns} numbers), and "
             f"{self.fraction:g} of these is the limit: use fewer columns, agree on "
             f"[schema] minimum_rows = {enough} or more, or raise the limit openly "
-            "with [policy] release_fraction",
+            f"with {openly(release_fraction=None)}",
         )
 
 

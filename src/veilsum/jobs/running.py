@@ -24,7 +24,7 @@ from veilsum.privacy.composition import Charge, Exposure
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
-from veilsum.showing import Showing, Shown, counted, in_line
+from veilsum.showing import Items, Showing, Shown, counted, in_line
 from veilsum.watching import Advance, Opening
 from veilsum.watching import watched as watched_by
 
@@ -32,6 +32,9 @@ MAY_SHRINK = (
     "drop = true: the others may go on without a party that is lost before anything is "
     "shown; what holds then is worked out for those who are left, and may be less"
 )
+
+
+LOOSENED = "But rules were switched off, and sums may tell more than that of a party:"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -59,6 +62,11 @@ class JobResult(Shown):
     def further_limits(self) -> tuple[str, ...]:
         """What these terms, and this kind of job, do not hide either."""
         return (*self.terms.caveats, *getattr(self.inner[0], "left_open", ()))
+
+    @property
+    def loosened(self) -> tuple[str, ...]:
+        """Limits that nobody may overlook, for rules against them were switched off."""
+        return ()
 
     @cached_property
     def releases(self) -> tuple[Release, ...]:
@@ -109,11 +117,15 @@ class JobResult(Shown):
 
     def showing(self, **options: Any) -> Showing:
         """Return the answer, made with these options, and what it rests on."""
-        promise = replace(self.guarantee, released=condensed(self.releases)).showing()
-        blocks = (self.difference, self.road, promise.title, *promise.blocks)
+        promise = self.guarantee
+        rest = tuple(one for one in promise.limits if one not in self.loosened)
+        promise = replace(promise, released=condensed(self.releases), limits=rest)
+        beside = Items(LOOSENED, self.loosened) if self.loosened else ""
+        shown = promise.showing()
+        blocks = (self.difference, self.road, shown.title, beside, *shown.blocks)
         told = (one for one in blocks if one)
         answered: Callable[..., Showing] = self.answered
-        return answered(**options).also(*told, folded=promise.folded)
+        return answered(**options).also(*told, folded=shown.folded)
 
     @property
     def road(self) -> str:

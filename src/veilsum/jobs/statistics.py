@@ -541,6 +541,7 @@ class StatisticsResult(TableResult):
     job: StatisticsJob
 
     compared_with: ClassVar[str] = "the pooled means"
+    compared_by: ClassVar[str] = "numpy's, of all rows in one place"
 
     @property
     def wishes(self) -> Wishes:

@@ -43,8 +43,9 @@ from veilsum.tables.survival import events_of, group_column, survival_columns
 # What all rows are called where nothing divides them.
 ALL_ROWS = "all rows"
 EVENTS = ("censored", "event")
+MOST_NAMED = 6  # of the times at which steps are too wide
 HEADS = (
-    *("time", "at risk", "events", "censored"),
+    *("time", "entering", "events", "censored"),
     *("survival", "std err", "low", "high"),
 )
 
@@ -507,26 +508,36 @@ class SurvivalResult(TableResult):
         elif not self.ends.events.any():
             lines.append("No event was seen: every curve stays at 1.")
         told = (
-            f"Pointwise intervals are {level:.0%}, {conf_type}. Events within an "
-            "interval count at its last time. Censored rows are at risk in all of it "
-            "(Kaplan-Meier), or in half of it (life table)."
+            f"Low and high are {level:.0%} confidence limits, pointwise, {conf_type}. "
+            "Entering: rows that have not ended before the step begins, which is the "
+            "time from the line above up to this one. Events within a step count at "
+            "its end. Censored rows are at risk in all of it (Kaplan-Meier), or in "
+            "half of it (life table)."
         )
-        with np.errstate(invalid="ignore"):
-            apart = [
-                np.abs(one.survival - self.life_tables[label].survival)
-                > one.standard_error / 2.0
-                for label, one in self.curves.items()
-            ]
-        if np.any(apart):
+        if wide := self._too_wide():
+            rest = len(wide) - MOST_NAMED
+            more = f" and {rest} more" if rest > 0 else ""
             told += (
-                " Somewhere the two differ by more than half a standard error: there "
-                "the intervals are too wide to tell, and more times would help."
+                " The two differ by more than half a standard error at "
+                f"{', '.join(wide[:MOST_NAMED])}{more}: up to there the steps are too "
+                "wide to tell, and more times would help."
             )
         lines.append(told)
         empty = [one for one in self.job.labels if one not in self.curves]
         if empty:
             lines.append(f"No row has {self.job.group} = {listed(empty)}.")
         return [*lines, self.rows_sentence]
+
+    def _too_wide(self) -> list[str]:
+        """Return the times, and of whom, where both ways to count are apart."""
+        found = []
+        for label, one in self.curves.items():
+            with np.errstate(invalid="ignore"):
+                off = np.abs(one.survival - self.life_tables[label].survival)
+                apart = off > one.standard_error / 2.0
+            whose = "" if self.job.group is None else f" ({label})"
+            found += [f"{_time(when)}{whose}" for when in one.times[apart].tolist()]
+        return found
 
     @property
     def plain_reference(self) -> dict[str, list[float | None]] | None:

@@ -67,8 +67,11 @@ CHOSEN: Mapping[str, type] = {
     "method": str,
     "seed": int,
     "tolerate": int,
+    "tolerance": float,
+    "distance": float,
 }
 FOUND: Mapping[str, type] = {
+    "recentred": int,
     "iterations": int,
     "iterations_to_tolerance": int,
     "rounds": int,
@@ -165,7 +168,9 @@ class _Runs:
         return RunFound(run.terms.law.masks, self._found(run))
 
     def _found(self, run: Run) -> dict[str, Any]:
+        plan = run.costs.schedule
         return {
+            "recentred": 0 if plan is None else plan.recentring,
             "iterations": run.iterations,
             "iterations_to_tolerance": reached(run.trace, self.tolerance),
             "rounds": run.rounds,
@@ -246,6 +251,7 @@ class Sweep(Shown):
                 **dict(zip(SETTING, key, strict=True)),
                 "runs": len(rows),
                 "refused": sum(row["refused"] is not None for row in rows),
+                "status": next((row["status"] for row in rows if row["status"]), None),
                 **{name: _middle(rows, name) for name in MEASURED},
             }
             for key, rows in groups.items()
@@ -254,45 +260,117 @@ class Sweep(Shown):
     def showing(self) -> Showing:
         """Return the medians, and why some runs were refused."""
         lines, left = self.medians(), self.asked - len(self.rows)
+        refused = dict.fromkeys(row["refused"] for row in self.rows if row["refused"])
+        folded = {"No guarantee": self._unprotected(), "Refused": list(refused)}
+        ended = f"stopped: {counted(left, 'line')} to go" * (left > 0)
+        size = counted(len(self.rows), "line")
+        title = f"A sweep of {size}{', ' * (left > 0)}{ended}"
+        if not lines:
+            return Showing(title)
         varied = [key for key in SETTING if len({one[key] for one in lines}) > 1]
-        heads = {
-            "error": ("error", "{:.2g}"),
-            "iterations_to_tolerance": ("iterations", "{:.0f}"),
-            "bytes": ("bytes", "{:.2g}"),
-            "epsilon": ("epsilon", "{:.2g}"),
-            "attacker_success": ("attacker", "{:.1%}"),
-        }
-        table = Table(
-            [*varied, *(name for name, _ in heads.values())],
-            [
-                [
-                    *("-" if one[key] is None else f"{one[key]}" for key in varied),
-                    *(_told(one[key], way) for key, (_, way) in heads.items()),
-                ]
-                for one in lines
-            ],
-            align="<" * len(varied) + "." * 2 + ">" + "." * 2,
-        )
-        fixed = {key: lines[0][key] for key in SETTING if key not in varied and lines}
+        fixed = {key: lines[0][key] for key in SETTING if key not in varied}
         said = ", ".join(
             f"{key} {one}" for key, one in fixed.items() if one is not None
         )
         note = (
             f"Medians over seeds{'; ' * bool(said)}{said}. error: the worst party's "
-            "distance from the exact answer; iterations: until all parties are within "
-            f"{self.tolerance:g} of it; attacker: how often the best one tells two "
-            f"inputs at distance {self.distance:g} apart, at most."
+            "distance from the exact answer; settled: the iteration from which on all "
+            f"parties are within {self.tolerance:g} of it, never if not at the end; "
+            "bytes: on all links together."
         )
-        refused = dict.fromkeys(row["refused"] for row in self.rows if row["refused"])
-        ended = f"stopped: {counted(left, 'line')} to go" * (left > 0)
-        return Showing(
-            f"A sweep of {counted(len(self.rows), 'line')}{', ' * (left > 0)}{ended}",
-            [table, note],
-            {"Refused": list(refused)},
+        iterative = [one for one in lines if one["method"] != "one-shot"]
+        drawn = {one["recentred"] for one in iterative if one["error"] is not None}
+        if any(drawn):
+            note += (
+                " recentred: rounds in which masked integers are drawn together before "
+                "the method starts."
+            )
+        if any(drawn) and 0 in drawn:
+            note += (
+                " Runs with and without it are different algorithms: "
+                "Settings(recentre=False) leaves it out."
+            )
+        promised = (
+            "attacker: how often the best one tells two inputs at distance "
+            f"{self.distance:g} apart, at most."
         )
+        came = _came(lines, varied)
+        return Showing(title, [came, note, _promised(lines, varied), promised], folded)
+
+    def _unprotected(self) -> list[str]:
+        """Return why some lines have no epsilon."""
+        said: dict[str, None] = {}
+        for row in self.rows:
+            if row["status"] == "no_privacy":
+                said[f"the law {row['law']} hides nothing"] = None
+            elif row["status"] in ("partial", "exposed"):
+                who = counted(row["tolerate"], "colluder")
+                said[f"{who} can cut {row['graph']}"] = None
+        return list(said)
+
+
+def _came(lines: Sequence[Row], varied: Sequence[str]) -> Table:
+    """Return what runs came to: a line for each run, whoever colludes."""
+    keys = _keys(varied, "tolerate")
+    rows: dict[tuple[Any, ...], list[Any]] = {}
+    for one in lines:
+        rows[tuple(one[key] for key in keys)] = (
+            ["refused", "", "", ""]
+            if one["error"] is None
+            else [
+                f"{one['error']:.2g}",
+                _whole(one["iterations_to_tolerance"], "never"),
+                _whole(one["recentred"], ""),
+                _whole(one["bytes"], ""),
+            ]
+        )
+    heads = ("error", "settled", "recentred", "bytes")
+    return _keyed("What runs came to", keys, heads, rows, ".>>>")
+
+
+def _promised(lines: Sequence[Row], varied: Sequence[str]) -> Table:
+    """Return what is promised: it depends on neither method nor seed."""
+    keys = _keys(varied, "method")
+    rows: dict[tuple[Any, ...], list[Any]] = {}
+    worst: dict[tuple[Any, ...], float] = {}
+    for one in lines:
+        own = tuple(one[key] for key in keys)
+        success = one["attacker_success"]
+        # Grids of integer masks may differ between methods: the least promise counts.
+        if success is None or success <= worst.get(own, -1.0):
+            continue
+        worst[own] = success
+        epsilon = "none" if one["epsilon"] is None else f"{one['epsilon']:.2g}"
+        rows[own] = [one["status"], epsilon, f"{success:.1%}"]
+    heads = ("status", "epsilon", "attacker")
+    return _keyed("What is promised", keys, heads, rows, "<.>")
+
+
+def _keys(varied: Sequence[str], without: str) -> list[str]:
+    return [one for one in SETTING if one == "graph" or one in {*varied} - {without}]
+
+
+def _keyed(
+    title: str,
+    keys: Sequence[str],
+    heads: Sequence[str],
+    rows: Mapping[tuple[Any, ...], Sequence[Any]],
+    align: str,
+) -> Table:
+    # A law without a sigma has an empty place there.
+    cells = [
+        [*("" if one is None else str(one) for one in key), *found]
+        for key, found in rows.items()
+    ]
+    return Table([*keys, *heads], cells, title, "<" * len(keys) + align)
+
+
+def _whole(number: float | None, without: str) -> str:
+    return without if number is None else f"{number:,.0f}"
 
 
 MEASURED = (
+    "recentred",
     "error",
     "iterations",
     "iterations_to_tolerance",
@@ -313,14 +391,14 @@ def _middle(rows: Sequence[Row], name: str) -> float | None:
     return None if found == float("inf") else float(found)
 
 
-def _told(number: float | None, way: str) -> str | None:
-    return None if number is None else way.format(number)
-
-
 def sweep(
     problem: Problem,
     *,
-    graphs: Sequence[str] | Mapping[str, GraphLike] | str | None = None,
+    graphs: Sequence[str | GraphLike]
+    | Mapping[str, GraphLike]
+    | str
+    | GraphLike
+    | None = None,
     domain: Domain | None = None,
     sigmas: Sequence[float] | float | None = None,
     laws: Sequence[LawName] | LawName | None = None,
@@ -343,7 +421,9 @@ def sweep(
     Args:
         problem: one cost for each party; or a scenario, or the file of one, which also
             says what is not given here.
-        graphs: names of families, or graphs by a name for each.
+        graphs: names of families such as `ring:6`, graphs of ours or of networkx, or
+            such graphs by a name for each. A graph without a name is called by its
+            place: `graph 1`.
         domain: X; a scenario has its own.
         sigmas: standard deviations of a share. Laws that have none run once.
         laws: `gaussian`, `lattice`, `uniform`, `none`.
@@ -494,8 +574,9 @@ class _Lines:
         """Return what is known of a line before anything ran."""
         choice = self.runs.choices[key]
         graph = self.runs.graphs[choice.graph]
-        known = {"parties": graph.n_parties, "links": graph.n_edges}
-        known |= {"tolerate": tolerate}
+        known: Row = {"parties": graph.n_parties, "links": graph.n_edges}
+        known |= {"tolerate": tolerate, "distance": self.distance}
+        known |= {"tolerance": self.runs.tolerance}
         return {name: known.get(name, getattr(choice, name, None)) for name in CHOSEN}
 
     def _promise(self, graph: str, masks: Masks, tolerate: int) -> Guarantee:
@@ -568,9 +649,16 @@ def _networks(graphs: Any, own: Topology | None, n_costs: int) -> dict[str, Topo
     if isinstance(graphs, Mapping):
         found = {str(name): Topology.of(one) for name, one in graphs.items()}
     else:
-        found = {
-            str(name): Topology.family(name) for name in _several("graphs", graphs)
-        }
+        found = {}
+        for place, one in enumerate(_several("graphs", graphs), 1):
+            called = one if isinstance(one, str) else getattr(one, "name", "")
+            name = str(called) or f"graph {place}"
+            if name in found:
+                raise InvalidInputError(
+                    f"two graphs are called {name}: give them by name, as in "
+                    'graphs={"first": ..., "second": ...}'
+                )
+            found[name] = Topology.family(one) if called is one else Topology.of(one)
     for name, one in found.items():
         if one.n_parties != n_costs:
             raise InvalidInputError(
@@ -600,7 +688,13 @@ def _sigmas(given: Any, own: Any) -> list[float | None]:
         )
     if chosen is None:
         return [None]
-    return [_positive("a sigma", one) for one in _several("sigmas", chosen)]
+    several = _several("sigmas", chosen)
+    if any(is_number(one) and one == 0 for one in several):
+        raise InvalidInputError(
+            "a sigma of 0 is no mask at all: leave it out, and sweep over the law none "
+            "too (--law none)"
+        )
+    return [_positive("a sigma", one) for one in several]
 
 
 def _seeds(given: Any) -> list[int]:

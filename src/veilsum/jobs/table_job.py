@@ -29,6 +29,8 @@ from veilsum.tables.frames import Frame, as_frame
 from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
+# What a difference of 0 shows, and what it does not.
+SAME_ROUNDS = "the same rounds without masks: this checks the sums, not the method"
 SCHEMA_READ = (
     "what tables look like, with ranges, levels and numbers of rows, was read off all "
     "of them, as only a simulation can; real parties agree on a schema beforehand, and "
@@ -298,12 +300,19 @@ class TableResult(JobResult):
     read_off: bool = False
 
     compared_with: ClassVar[str] = "the fit without masks"
+    compared_by: ClassVar[str] = SAME_ROUNDS
 
     @property
     def further_limits(self) -> tuple[str, ...]:
         """What the rules leave open, and what was no agreement."""
         read = (SCHEMA_READ,) if self.read_off else ()
         return (*super().further_limits, *self.rules.open, *read)
+
+    @property
+    def loosened(self) -> tuple[str, ...]:
+        """What rules would have refused; with site terms, what these sums tell."""
+        told = getattr(self.inner[0], "left_open", ()) if self.rules.site_terms else ()
+        return (*told, *self.rules.open)
 
     @property
     def dropped(self) -> int:
@@ -333,7 +342,8 @@ class TableResult(JobResult):
         """How far that is, in words."""
         if self.max_error is None:
             return ""
-        return f"difference from {self.compared_with}: {self.max_error:.3g}"
+        how = f" ({self.compared_by})" if self.compared_by else ""
+        return f"difference from {self.compared_with}: {self.max_error:.3g}{how}"
 
     @property
     def rows_sentence(self) -> str:

@@ -31,7 +31,7 @@ from veilsum.showing import Block, Both, Showing, Shown, Table, number
 from veilsum.tables.axes import Axis
 
 WIDTH = 79
-# Of a standard deviation, as there is room; the mean has as many decimals.
+# Of a standard deviation, as a page has room; the mean has as many decimals.
 SD_DIGITS = (3, 2)
 # Below, a chance is said to be smaller.
 LEAST_P = 0.001
@@ -240,8 +240,7 @@ class Grouped(Shown):
 
     def blocks(self) -> Iterator[Block]:
         """Yield the same, to be seen among others."""
-        lines = [*self._lines(SD_DIGITS[0])]
-        whole = self._table(lines, 0, 1 + self.by.size)
+        whole = self._table(self._lines, 0, 1 + self.by.size)
         yield Both(self._text(WIDTH), whole.html())
         yield from self._notes()
 
@@ -252,14 +251,10 @@ class Grouped(Shown):
 
     def _text(self, width: int) -> str:
         """Return the table; many groups take several tables."""
-        # One table if fewer digits make room for it.
-        ways = ([*self._lines(digits)] for digits in SD_DIGITS)
-        lines = next((w for w in ways if self._fits(w, 0, self.by.size, width)), None)
-        lines = lines or [*self._lines(SD_DIGITS[0])]
         blocks, start = [], 0
         while start <= self.by.size:
-            end = self._fitting(lines, start, width)
-            blocks.append(self._block(lines, start, end, width))
+            end = self._fitting(self._lines, start, width)
+            blocks.append(self._block(self._lines, start, end, width))
             start = end
         return "\n\n".join(blocks)
 
@@ -295,7 +290,17 @@ class Grouped(Shown):
         way = "<" + ">" * (len(heads) + len(more))
         return Table([self.by.column, *heads, *more], rows, align=way)
 
-    def _lines(self, digits: int) -> Iterator[_Line]:
+    @cached_property
+    def _lines(self) -> list[_Line]:
+        """All lines, with as many digits wherever they are seen.
+
+        Fewer, if these make room for one table of the usual width.
+        """
+        ways = [[*self._with_digits(digits)] for digits in SD_DIGITS]
+        fit = (one for one in ways if self._fits(one, 0, self.by.size, WIDTH))
+        return next(fit, ways[0])
+
+    def _with_digits(self, digits: int) -> Iterator[_Line]:
         counts = (self.overall.count, *self.counts)
         gaps = str(self.missing.get(self.by.column, ""))
         yield _Line("rows", tuple(map(str, counts)), ("", "", gaps))

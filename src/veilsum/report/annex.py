@@ -7,9 +7,10 @@ checked (`sentences`). The same paper is shown as a page of HTML and as a text d
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,12 +19,14 @@ from veilsum.errors import MissingExtraError, printable
 from veilsum.report import page as pages
 from veilsum.report.plan_facts import PlanFacts, SumFacts
 from veilsum.report.sentences import (
+    EXPLAINED_WORDS,
     Language,
     risks,
     rounded_down,
     said,
     values,
 )
+from veilsum.report.sum_words import sums_told
 
 if TYPE_CHECKING:
     from docx.document import Document
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 WORDS: Mapping[str, Mapping[Language, str]] = {
     "title": {
         "en": "Annex for the data-protection officer",
-        "de": "Anhang zum Datenschutz",
+        "de": "Anhang für die Datenschutzbeauftragten",
     },
     "contents": {"en": "On this page", "de": "Auf dieser Seite"},
     "purpose": {"en": "What is planned", "de": "Was geplant ist"},
@@ -41,7 +44,10 @@ WORDS: Mapping[str, Mapping[Language, str]] = {
         "en": "Every sum that becomes known",
         "de": "Jede Summe, die bekannt wird",
     },
-    "number": {"en": "The number", "de": "Die Zahl"},
+    "number": {
+        "en": "How well masks hide who gave what",
+        "de": "Wie gut Masken verbergen, wer was gab",
+    },
     "check": {"en": "What is checked", "de": "Was geprüft wird"},
     "open": {"en": "What is not protected", "de": "Was nicht geschützt ist"},
     "risks": {"en": "Risks that remain", "de": "Risiken, die bleiben"},
@@ -50,21 +56,25 @@ WORDS: Mapping[str, Mapping[Language, str]] = {
         "de": "Aufbewahrung, Löschung, Schlüssel",
     },
     "verify": {"en": "How to verify it", "de": "Wie man es nachprüft"},
-    "judge": {"en": "What is for you to judge", "de": "Was Sie beurteilen"},
+    "judge": {"en": "What is for you to judge", "de": "Was Sie zu beurteilen haben"},
     "person": {"en": "Who", "de": "Wer"},
     "learns": {"en": "Learns", "de": "Erfährt"},
     "not": {"en": "Does not learn", "de": "Erfährt nicht"},
     "question": {"en": "Question", "de": "Frage"},
-    "often": {"en": "How often", "de": "Wie oft"},
-    "numbers": {"en": "Numbers in each", "de": "Zahlen in jeder"},
+    "often": {"en": "Rounds", "de": "Runden"},
     "names": {
-        "en": "What, as the page of consent calls it",
-        "de": "Was, mit dem Namen von der Seite der Zustimmung (englisch)",
+        "en": "Sums in each: how many, and what they are",
+        "de": "Summen in jeder: wie viele, und was sie sind",
     },
     "own": {
-        "en": "Of this kind of question the page of consent adds: ",
-        "de": "Für diese Art von Frage ergänzt die Seite der Zustimmung (englisch): ",
+        "en": "Of this kind of question the page that the members approve adds: ",
+        "de": "Für diese Art von Frage ergänzt die Seite, die die Mitglieder freigeben "
+        "(englisch): ",
     },
+    "words": {"en": "Words", "de": "Begriffe"},
+    "word": {"en": "Word", "de": "Begriff"},
+    "meaning": {"en": "Meaning", "de": "Bedeutung"},
+    "made": {"en": "Made on {} (UTC).", "de": "Erstellt am {} (UTC)."},
     "risk": {"en": "Risk", "de": "Risiko"},
     "what": {"en": "How", "de": "Wodurch"},
     "likelihood": {"en": "Likelihood", "de": "Wahrscheinlichkeit"},
@@ -78,10 +88,31 @@ WORDS: Mapping[str, Mapping[Language, str]] = {
         "en": "{others} of {n} members together",
         "de": "{others} von {n} Mitgliedern gemeinsam",
     },
-    "chart": {
-        "en": "How often a guess about the others is right, at most",
-        "de": "Wie oft Raten über die anderen richtig ist, höchstens",
+    "some": {
+        "en": "{beyond} of {n} members together",
+        "de": "{beyond} von {n} Mitgliedern gemeinsam",
     },
+    "left": {
+        "en": "{fewest_others} of {fewest}, when only these are left",
+        "de": "{fewest_others} von {fewest}, wenn nur diese übrig sind",
+    },
+    "none": {"en": "not promised", "de": "nicht zugesichert"},
+    "chart": {
+        "en": "How often a guess about who of the others gave what is right, at most",
+        "de": "Wie oft es höchstens gelingt zu raten, wer von den anderen was gab",
+    },
+}
+# What a question is called that has no name of its own.
+QUESTIONS: Mapping[str, Mapping[Language, str]] = {
+    "cost": {"en": "minimum", "de": "Minimum"},
+    "model": {"en": "regression", "de": "Regression"},
+    "statistics": {"en": "statistics", "de": "Statistik"},
+    "survival": {"en": "survival", "de": "Überlebenskurven"},
+    "cox": {"en": "Cox regression", "de": "Cox-Regression"},
+    "mixed": {"en": "mixed model", "de": "gemischtes Modell"},
+    "meta": {"en": "pooled coefficient", "de": "Meta-Analyse"},
+    "evaluate": {"en": "predictions", "de": "Vorhersagen"},
+    "dispatch": {"en": "price", "de": "Preis"},
 }
 LEVELS: Mapping[Language, tuple[str, ...]] = {
     "en": ("negligible", "limited", "significant", "maximum"),
@@ -98,7 +129,7 @@ WHO: Mapping[str, Mapping[Language, str]] = {
         "en": "members who pool what they saw, {beyond} or more",
         "de": "Mitglieder, die zusammenlegen, was sie sahen, {beyond} oder mehr",
     },
-    "organiser": {"en": "whoever wrote the file", "de": "wer die Datei schrieb"},
+    "organiser": {"en": "whoever wrote the plan", "de": "wer den Plan schrieb"},
     "relay": {
         "en": "a relay that carries messages ({relays} agreed on)",
         "de": "ein Vermittler, der Nachrichten weiterreicht ({relays} vereinbart)",
@@ -133,10 +164,11 @@ class SentenceTable:
 
 @dataclass(frozen=True)
 class Bars:
-    """Chances from a half to one, each with its name."""
+    """Chances from a half to one, each with its name; None where none is promised."""
 
     caption: str
-    bars: tuple[tuple[str, float], ...]
+    bars: tuple[tuple[str, float | None], ...]
+    nothing: str
 
 
 Block: TypeAlias = Lines | SentenceTable | Bars
@@ -185,8 +217,8 @@ def who_learns_what(
     return found
 
 
-def annex(facts: PlanFacts, language: Language) -> Paper:
-    """Return the annex about a plan."""
+def annex(facts: PlanFacts, language: Language, now: datetime | None = None) -> Paper:
+    """Return the annex about a plan, with the date if one is given."""
 
     def plain(part: str, look: str = "items") -> Lines:
         return Lines(texts(facts, part, language), look)
@@ -206,15 +238,37 @@ def annex(facts: PlanFacts, language: Language) -> Paper:
         "risks": (risk_table(facts, language),),
         "keep": (plain("keep"),),
         "verify": (plain("verify"),),
-        "judge": (plain("judge"),),
+        "judge": (
+            Lines((*texts(facts, "judge", language), *_made(now, language)), "items"),
+        ),
         "sums": (sums_table(facts, language),),
     }
+    lead = plain("alarm", "alarm")
+    # Grades of risk are another matter than what is said of columns.
+    told = [lead, *(one for key, one in blocks.items() if key != "judge")]
+    blocks["words"] = (glossary(str(told), language),)
     return Paper(
         title=word("title", language),
         language=language,
-        lead=(plain("alarm", "alarm"),),
+        lead=(lead,),
         parts=tuple(PaperPart(word(key, language), one) for key, one in blocks.items()),
     )
+
+
+def _made(now: datetime | None, language: Language) -> Iterator[str]:
+    if now is not None:
+        yield word("made", language).format(now.astimezone(UTC).date().isoformat())
+
+
+def glossary(told: str, language: Language) -> SentenceTable:
+    """Return what the words of a paper mean, of those that occur in it."""
+    rows = []
+    for one in EXPLAINED_WORDS:
+        name, meaning = (one.de if language == "de" else one.en).split(": ", 1)
+        if re.search(rf"\b{re.escape(name)}", told, re.IGNORECASE):
+            rows.append(((name,), (meaning,)))
+    columns = (word("word", language), word("meaning", language))
+    return SentenceTable(columns, tuple(rows))
 
 
 def who_table(facts: PlanFacts, language: Language) -> SentenceTable:
@@ -247,24 +301,28 @@ def level(number: int, language: Language) -> str:
 
 
 def sums_table(facts: PlanFacts, language: Language) -> SentenceTable:
-    """Return the table of every sum, with names as members read them."""
-    columns = ("question", "often", "numbers", "names")
+    """Return the table of every sum, in words."""
+    columns = ("question", "often", "names")
     return SentenceTable(
         tuple(word(key, language) for key in columns),
         tuple(
-            ((question.name,), (times(one),), (str(one.numbers),), _named(one))
+            (
+                (
+                    QUESTIONS[question.heading][language]
+                    if question.name == question.heading
+                    else question.name,
+                ),
+                (times(one),),
+                sums_told(one, language),
+            )
             for question in facts.questions
             for one in question.sums
         ),
     )
 
 
-def _named(one: SumFacts) -> tuple[str, ...]:
-    return tuple(f"{name} ({count})" for name, count in one.names.items() if count)
-
-
 def times(one: SumFacts) -> str:
-    """Return how many such sums there are."""
+    """Return how many such rounds there are."""
     return f"{one.least}" if one.least == one.most else f"{one.least} - {one.most}"
 
 
@@ -273,7 +331,7 @@ def chances(facts: PlanFacts, language: Language) -> Iterator[Bars]:
     if facts.tolerate < 1 or facts.epsilon is None:
         return
     filled = values(facts, language)
-    bars = [(word("coin", language), 0.5)]
+    bars: list[tuple[str, float | None]] = [(word("coin", language), 0.5)]
     if facts.distances:
         bars += [
             (word("below", language).format(rounded_down(far, language)), chance)
@@ -281,8 +339,12 @@ def chances(facts: PlanFacts, language: Language) -> Iterator[Bars]:
         ]
     else:
         bars.append((filled["guessers"], 0.5))
+    if facts.tolerate + 1 < facts.others():
+        bars.append((word("some", language).format_map(filled), None))
     bars.append((word("more", language).format_map(filled), 1.0))
-    yield Bars(word("chart", language), tuple(bars))
+    if facts.may_lose and facts.fewest < len(facts.parties):
+        bars.append((word("left", language).format_map(filled), 1.0))
+    yield Bars(word("chart", language), tuple(bars), word("none", language))
 
 
 # HTML
@@ -325,7 +387,10 @@ def _html(block: Block) -> pages.Html:
         kind = "h3" if block.look == "heading" else "p"
         return pages.together(*(pages.tag(kind, one) for one in block.texts))
     if isinstance(block, Bars):
-        told = "; ".join(f"{name}: {chance:.0%}" for name, chance in block.bars)
+        told = "; ".join(
+            f"{name}: {block.nothing if chance is None else f'{chance:.0%}'}"
+            for name, chance in block.bars
+        )
         return pages.figure(drawn(block), alt=told, caption=block.caption)
     return pages.prose(
         block.columns, [[_cell(cell) for cell in row] for row in block.rows]
@@ -346,10 +411,14 @@ def drawn(block: Bars) -> bytes:
         'font-family="sans-serif" font-size="13">'
     ]
     for place, (name, chance) in enumerate(block.bars):
-        top, long = each * place, room * chance
+        top, long = each * place, room * (chance or 0.0)
+        parts.append(f'<text x="0" y="{top + 14}">{escape(name)}</text>')
+        if chance is None:
+            told = escape(block.nothing)
+            parts.append(f'<text x="6" y="{top + 31}" fill="#D55E00">{told}</text>')
+            continue
         colour = "#D55E00" if chance >= 1.0 else "#0072B2" if place else "#666666"
         parts += [
-            f'<text x="0" y="{top + 14}">{escape(name)}</text>',
             f'<rect y="{top + 19}" width="{long:.0f}" height="15" fill="{colour}"/>',
             f'<text x="{long + 6:.0f}" y="{top + 31}">{100 * chance:.0f} %</text>',
             f'<path d="M{room // 2} {top + 17}v19" stroke="#333"/>',
@@ -401,7 +470,14 @@ def _write(made: Document, block: Block) -> None:
     if isinstance(block, Bars):
         made.add_paragraph(block.caption + ":")
         rows = tuple(
-            ((name,), ("\u2588" * round(20 * chance) + f" {100 * chance:.0f} %",))
+            (
+                (name,),
+                (
+                    block.nothing
+                    if chance is None
+                    else "\u2588" * round(20 * chance) + f" {100 * chance:.0f} %",
+                ),
+            )
             for name, chance in block.bars
         )
         block = SentenceTable(("", ""), rows)

@@ -224,7 +224,13 @@ def _(
                 f"there are {', '.join(AXES)}"
             )
     drawn = [row for row in found.rows if row[x] and row[y] is not None]
-    left = len(found.rows) - len(drawn)
+    # Without masks there is neither sigma nor epsilon: a line over all of them.
+    bare = [
+        row
+        for row in found.rows
+        if row["law"] == "none" and row[x] is None and row[y] is not None
+    ]
+    left = len(found.rows) - len(drawn) - len(bare)
     if not drawn:
         raise InvalidInputError(
             f"no run has both {x} and {y} above 0: choose others of {', '.join(AXES)}"
@@ -239,6 +245,11 @@ def _(
             words.append(f"{row['tolerate']} collude")
         at = groups.setdefault(", ".join(words) or row["graph"], {})
         at.setdefault(float(row[x]), []).append(float(row[y]))
+    baselines: dict[str, list[float]] = {}
+    for row in bare:
+        words = [str(row[key]) for key in ("graph", "method") if key in varied]
+        at_all = baselines.setdefault(", ".join([*words, "no masks"]), [])
+        at_all.append(float(row[y]))
     kept = dict(list(groups.items())[:MOST_SERIES])
     labels = [AXES[name].format(found.tolerance) for name in (x, y)]
     caption = f"{counted(len(drawn), 'line')}; medians over seeds, from least to most"
@@ -246,12 +257,15 @@ def _(
         caption += f"; {counted(left, 'line')} without these numbers not drawn"
     if len(kept) < len(groups):
         caption += f"; the first {len(kept)} of {len(groups)} series"
+    if any(row[y] < figures.LEAST_DRAWN for row in (*drawn, *bare)):
+        caption += f"; what is 0 or below {figures.LEAST_DRAWN:.1g} is drawn there"
     usual = " against ".join(one.partition(":")[0] for one in reversed(labels))
     return figures.sweep_figure(
         kept,
         (labels[0], labels[1]),
         _title(title, usual[:1].upper() + usual[1:]),
         f"{caption}.",
+        baselines=dict(list(baselines.items())[:MOST_SERIES]),
     )
 
 

@@ -31,6 +31,7 @@ from veilsum.models.tallies import Quantile
 from veilsum.numbers.arrays import FloatArray
 from veilsum.paper import SIGMA, A, B, PaperReport
 from veilsum.privacy.conversions import attacker_success, gaussian_mu
+from veilsum.showing import counted
 
 # Okabe and Ito's palette: told apart by colour-blind readers too. Lines and marks
 # differ as well, for who reads in grey.
@@ -44,7 +45,7 @@ AGENT_STYLES = ("-", "--", ":")
 MOST_BARS = 18  # of an audit's attacks
 FEW_PARTIES = 6  # of which each has a curve of its own
 MANY_NAMES = 40  # of parties in a network, above which most stay unnamed
-MANY_TIMES = 30  # of survival curves, from which on they have steps
+MANY_TIMES = 30  # of survival curves, from which on they have no marks
 DPI = 150
 
 # In inches and points: on a screen 390 pixels wide such letters are 9 pixels high, and
@@ -853,31 +854,37 @@ def survival_figure(
         life_table: whether these are life tables; else by Kaplan and Meier.
     """
     curves = result.life_tables if life_table else result.curves
+    agreed = counted(len(result.times), "agreed time")
+    told = (
+        f"Life tables at {agreed}, straight in between."
+        if life_table
+        else f"Steps at {agreed}; too high between them, where events lie."
+    )
     figure, (axis,) = panels(
         3.2,
         title=title,
-        caption=caption,
+        caption=f"{told} {caption}",
         left=max(0.85, 0.25 + beside(["at risk", *curves], 12)),
         right=0.35,
         bottom=0.95 + 0.2 * len(curves),
     )
     times = [0.0, *result.times.tolist()]
-    # Between few times nothing is known, and no step says so; of many, steps are usual.
-    steps = len(times) > MANY_TIMES
+    # What Kaplan and Meier drew stays until an event, and actuaries' tables slope.
+    band: dict[str, Any] = {} if life_table else {"step": "post"}
+    style = "default" if life_table else "steps-post"
     for place, (label, curve) in enumerate(curves.items()):
         look: dict[str, Any] = {"color": PALETTE[place % len(PALETTE)]}
         heights = [1.0, *curve.survival.tolist()]
         low, high = ([1.0, *one.tolist()] for one in curve.interval())
-        way = {"step": "post"} if steps else {}
-        axis.fill_between(times, low, high, **way, **look, alpha=0.15, linewidth=0)
+        axis.fill_between(times, low, high, **band, **look, alpha=0.15, linewidth=0)
         look |= {"linestyle": LINES[place % len(LINES)], "label": label}
-        mark = {"marker": MARKS[place % len(MARKS)], "ms": 4}
-        look |= {"drawstyle": "steps-post"} if steps else mark
-        axis.plot(times, heights, **look)
+        if len(times) <= MANY_TIMES:
+            look |= {"marker": MARKS[place % len(MARKS)], "ms": 4}
+        axis.plot(times, heights, drawstyle=style, **look)
     axis.set(xlim=(0.0, 1.02 * times[-1]), ylim=(0.0, 1.02), ylabel="survival")
     axis.set_xlabel(named(result.job.formula.time, 40))
     axis.grid(visible=True, alpha=0.3)
-    words = f"{'life tables' if life_table else 'Kaplan-Meier'}, 95 % log-log intervals"
+    words = f"{'life tables' if life_table else 'Kaplan-Meier'}, 95 % log-log limits"
     if result.log_rank is not None:
         words = f"{words}\nlog-rank p = {result.log_rank.p:.2g}"
     axis.text(0.02, 0.03, words, transform=axis.transAxes, fontsize=SMALL, color=GREY)
@@ -1291,11 +1298,17 @@ def series_look(place: int) -> dict[str, Any]:
     }
 
 
+# Nothing is drawn of a zero on a logarithmic axis.
+LEAST_DRAWN = 2.0**-55
+
+
 def sweep_figure(
     groups: Mapping[str, Mapping[float, Sequence[float]]],
     labels: tuple[str, str],
     title: str,
     caption: str = "",
+    *,
+    baselines: Mapping[str, Sequence[float]] | None = None,
 ) -> Any:
     """Return what runs came to over what was chosen: medians, from least to most.
 
@@ -1304,18 +1317,23 @@ def sweep_figure(
         labels: of both axes; both are logarithmic.
         title: what to notice.
         caption: what it rests on.
+        baselines: values that belong to no place on the axis, whose medians are
+            drawn all along it.
     """
-    figure, (axis,) = panels(
-        3.1, title=title, caption=caption, bottom=0.6 + 0.19 * ((len(groups) + 1) // 2)
-    )
+    level = baselines or {}
+    deep = 0.6 + 0.19 * ((len(groups) + len(level) + 1) // 2)
+    figure, (axis,) = panels(3.1, title=title, caption=caption, bottom=deep)
     for place, (name, at) in enumerate(groups.items()):
-        # Nothing is drawn of a zero on such an axis.
-        seen = {x: np.maximum(at[x], 2.0**-55) for x in sorted(at)}
+        seen = {x: np.maximum(at[x], LEAST_DRAWN) for x in sorted(at)}
         middle = np.array([float(np.median(one)) for one in seen.values()])
         ends = np.array([[one.min(), one.max()] for one in seen.values()]).T
         look = series_look(place)
         axis.vlines([*seen], *ends, color=look["color"], linewidth=1.0, alpha=0.6)
         axis.plot([*seen], middle, **look, label=named(name, 34))
+    for place, (name, heights) in enumerate(level.items(), len(groups)):
+        look = {**series_look(place), "marker": ""}
+        height = max(float(np.median(heights)), LEAST_DRAWN)
+        axis.axhline(height, **look, linewidth=1.2, label=named(name, 34))
     axis.set(xlabel=labels[0], ylabel=labels[1], xscale="log", yscale="log")
     axis.grid(visible=True, alpha=0.3)
     # Between two powers of ten there may be no tick that has a name.

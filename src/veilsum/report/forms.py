@@ -155,13 +155,13 @@ def edpb(facts: PlanFacts, language: Language) -> Paper:
         "0": (),
         "0.1": (some("purpose.members"), blank),
         "0.2": (every("relay+", "relay-", "carrier+", "carrier-"), blank),
-        "0.3": (some("purpose.title"), blank),
+        "0.3": (some("purpose.title", "purpose.untitled"), blank),
         "0.4": (some("purpose.plan", "purpose.ended", "purpose.lost"), blank),
         "0.5": (some("judge.plan_alone", "judge.receipt_alone", "judge.levels"), blank),
         "1": (),
         "1.1.a": (some("purpose.columns", "judge.personal"), blank),
-        "1.1.b": (some(*headings, "purpose.study"), blank),
-        "1.1.c": (some("open.next"), blank),
+        "1.1.b": (some(*headings, "purpose.formula", "purpose.study"), blank),
+        "1.1.c": (some("open.next", "open.next_cost"), blank),
         "1.1.d": (
             some("purpose.leaves", "purpose.iterates"),
             who_table(facts, language),
@@ -409,7 +409,7 @@ def acro(facts: PlanFacts, language: Language, now: datetime) -> bytes:
         told = "; ".join(
             [
                 status,
-                f"{question.most_numbers} numbers at most in {question.most_sums} sums",
+                f"{question.most_numbers} sums at most, in {question.most_sums} rounds",
                 *texts(facts, "alarm", language),
             ]
         )
@@ -538,7 +538,7 @@ def crate(path: Path, facts: PlanFacts, language: Language, now: datetime) -> by
     files = {
         "workflow/consortium.toml": contents(ran.file, 32 << 20, InvalidInputError),
         "receipt.json": contents(path / "receipt.json", 64 << 20, InvalidInputError),
-        f"annex-{language}.html": as_html(annex(facts, language)),
+        f"annex-{language}.html": as_html(annex(facts, language, now)),
         "checks.zip": acro(facts, language, now),
     }
     with TemporaryDirectory() as place:
@@ -629,7 +629,7 @@ def _describe(
         f"#signoff-{number}",
         "AssessAction",
         additionalType={"@id": SHP + "SignOff"},
-        name=f"{printable(ended.party)} agreed to the page of consent: approved",
+        name=f"{printable(ended.party)} approved the page of what becomes known",
         actionStatus=SCHEMA + "CompletedActionStatus",
         endTime=ended.started,
         object=[made.root_dataset, inner, project],

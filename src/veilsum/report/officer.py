@@ -16,8 +16,10 @@ from veilsum.report.sentences import LANGUAGES, Language
 Made: TypeAlias = Callable[[Path, PlanFacts, Language, datetime], bytes]
 
 FORMATS: Mapping[str, Made] = {
-    "html": lambda _path, facts, language, _now: as_html(annex(facts, language)),
-    "docx": lambda _path, facts, language, now: as_docx(annex(facts, language), now),
+    "html": lambda _path, facts, language, now: as_html(annex(facts, language, now)),
+    "docx": lambda _path, facts, language, now: as_docx(
+        annex(facts, language, now), now
+    ),
     "edpb": lambda _path, facts, language, _now: as_html(edpb(facts, language)),
     "edpb-docx": lambda _path, facts, language, now: as_docx(
         edpb(facts, language), now

@@ -348,10 +348,11 @@ summary { cursor: pointer; padding: 0.6rem 0; }
 details > :last-child { margin-bottom: 1rem; }
 .prose { margin: 1rem 0; width: 100%; }
 .prose ul { margin: 0; padding-left: 1.1rem; }
+.prose td:first-child { width: 16%; }
 @media (max-width: 34rem) { .prose thead { display: none; }
   .prose tr { display: block; border-bottom: 2px solid var(--line); padding: 0.4rem 0; }
   .prose td { display: block; border: 0; max-width: none; padding: 0.2rem 0; }
-  .prose td:first-child { font-weight: 600; }
+  .prose td:first-child { font-weight: 600; width: auto; }
   .prose td:not(:first-child)::before { content: attr(data-label); display: block;
     color: var(--soft); font-size: 0.85rem; font-weight: 400; }
   dl { grid-template-columns: 1fr; gap: 0; }
@@ -359,12 +360,15 @@ details > :last-child { margin-bottom: 1rem; }
 @media print { :root { --ink: #000; --paper: #fff; --soft: #444; --line: #bbb;
   --box: #f4f4f4; --accent: #003f66; --bad: #7a1f00; }
   body { font-size: 9pt; line-height: 1.3; } h1 { font-size: 15pt; }
-  h2 { font-size: 12pt; margin: 1rem 0 0.3rem; padding-top: 0.4rem; }
+  h2 { font-size: 12pt; margin: 0.8rem 0 0.3rem; padding-top: 0.3rem; }
   ul { margin: 0.3rem 0; } main { max-width: none; padding: 0; }
   nav { display: none; } figure img { filter: none; }
   td:first-child { white-space: normal; }
-  .prose { font-size: 8pt; } .prose tr { break-inside: auto; }
+  .prose { font-size: 8pt; margin: 0.3rem 0; } .prose tr { break-inside: auto; }
+  .prose td { padding: 0.12rem 0.6rem 0.12rem 0; max-width: none; }
+  .prose ul { padding-left: 0.8rem; }
+  .notice { margin: 0.35rem 0; padding: 0.2rem 0.7rem; } figure { margin: 0.5rem 0; }
   pre { white-space: pre-wrap; } .wide { overflow: visible; }
   h2, h3 { break-after: avoid; } figure, tr, .notice { break-inside: avoid; } }
-@page { size: A4; margin: 18mm 16mm; }
+@page { size: A4; margin: 14mm 16mm; }
 """

@@ -9,7 +9,7 @@ may be shown to whoever may see the plan.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log1p, sqrt
 from pathlib import Path
@@ -23,12 +23,12 @@ from veilsum.files.consortiums import read_agreement, read_plan, read_study_plan
 from veilsum.files.scenarios import read_toml
 from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.minimise import Minimise
-from veilsum.jobs.presence import Screened
-from veilsum.jobs.releases import BY_PARTY
+from veilsum.jobs.presence import Cells, Crossed, Group, Screened, Values
+from veilsum.jobs.releases import BY_PARTY, Foreseen
 from veilsum.jobs.terms import Terms
 from veilsum.net.receipt import verify_receipts
 from veilsum.parties.agreed import Asked, agreed_on
-from veilsum.parties.consent import GENERATORS, NOT_ASKED, consent_to
+from veilsum.parties.consent import GENERATORS, NOT_ASKED, consent_to, explained
 from veilsum.parties.own_rules import Value, in_force, relaxed
 from veilsum.parties.study_page import composed
 
@@ -39,23 +39,43 @@ CHANCES = (0.51, 0.6, 0.75, 0.9)
 
 @dataclass(frozen=True, kw_only=True)
 class SumFacts:
-    """One kind of sum that becomes known.
+    """One kind of round, in which sums become known.
 
     Attributes:
-        names: how many numbers of each kind are in it, as the page of consent calls
+        names: how many sums of each kind are in it, as the page of consent calls
             them.
-        least: how many such sums there are at least.
+        told: what each kind is, as that page explains it.
+        least: how many such rounds there are at least.
         most: and at most.
+        drops: whether rows with a missing value are left out.
     """
 
     names: Mapping[str, int]
+    told: Mapping[str, str]
     least: int
     most: int
+    drops: bool
 
     @property
     def numbers(self) -> int:
-        """How many numbers one of them holds."""
+        """How many sums one of them holds."""
         return sum(self.names.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedGroup:
+    """Something that members are counted by: who has any row there.
+
+    Attributes:
+        kind: what the places are: levels, values, bins, or cells of several columns;
+            other for what has a name of its own.
+        columns: whose they are, or that name.
+        places: what each is called.
+    """
+
+    kind: str
+    columns: tuple[str, ...]
+    places: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +86,15 @@ class QuestionFacts:
         name: in a study; else its heading.
         heading: which kind of question it is.
         run: of the run that asks it.
+        formula: as it is written; "" if there is none.
         columns: of a table that are looked at.
+        levels: by column that is a category, its levels.
         sums: everything that becomes known.
         most_sums: how many sums there are at most; rules may leave room for fewer than
             all kinds of them come to.
         most_numbers: how many numbers they hold at most.
         groups: what members are counted by before all else.
+        counted: the same, place by place.
         holders: how many members must have each of these, but for none; 0 where nobody
             is counted.
         by_party: whether a member's numbers are made of all its rows at once.
@@ -83,11 +106,14 @@ class QuestionFacts:
     name: str
     heading: str
     run: str
+    formula: str
     columns: tuple[str, ...]
+    levels: Mapping[str, tuple[str, ...]]
     sums: tuple[SumFacts, ...]
     most_sums: int
     most_numbers: int
     groups: tuple[str, ...]
+    counted: tuple[CountedGroup, ...]
     holders: int
     by_party: bool
     iterates: bool
@@ -124,6 +150,7 @@ class PlanFacts:
 
     Attributes:
         kind: what the facts were read from.
+        file: the name of what they were read from.
         title: in the organiser's words.
         run: its name; "" for a plan that has none yet.
         digest: of the file that members compare; "" for a plan.
@@ -150,6 +177,7 @@ class PlanFacts:
     """
 
     kind: Kind
+    file: str
     title: str
     run: str
     digest: str
@@ -211,6 +239,39 @@ class PlanFacts:
     def groups(self) -> tuple[str, ...]:
         """What members are counted by in one question or another."""
         return tuple(dict.fromkeys(g for one in self.questions for g in one.groups))
+
+    @property
+    def counted(self) -> tuple[CountedGroup, ...]:
+        """The same, place by place."""
+        found = {(g.kind, g.columns): g for one in self.questions for g in one.counted}
+        return tuple(found.values())
+
+    @property
+    def levels(self) -> Mapping[str, tuple[str, ...]]:
+        """By column that is a category, its levels."""
+        return {
+            name: found for one in self.questions for name, found in one.levels.items()
+        }
+
+    @property
+    def formulas(self) -> tuple[str, ...]:
+        """What is fitted, as it is written."""
+        return tuple(
+            dict.fromkeys(one.formula for one in self.questions if one.formula)
+        )
+
+    @property
+    def combines(self) -> bool:
+        """Whether sums of products may count what no round counts members by.
+
+        Of statistics only columns of numbers are multiplied, of survival none.
+        """
+        return any(
+            sum(group.kind == "values" for group in one.counted) > 1
+            if one.heading == "statistics"
+            else one.heading != "survival" and len(one.counted) > 1
+            for one in self.questions
+        )
 
     @property
     def by_party(self) -> bool:
@@ -287,7 +348,7 @@ def facts_of(path: Path) -> PlanFacts:
     kind: Kind = "plan"
     if drawn:
         kind = "study" if isinstance(agreed, AgreedStudy) else "consortium"
-    return _facts(agreed, kind)
+    return replace(_facts(agreed, kind), file=printable(path.name))
 
 
 def _read(path: Path) -> tuple[Consortium | AgreedStudy, bool]:
@@ -330,7 +391,9 @@ def _facts_of_folder(path: Path) -> PlanFacts:
             if not one.good and one.check not in OF_ALL
         ),
     )
-    return _facts(ran.agreed[1], "run", ended)
+    return replace(
+        _facts(ran.agreed[1], "run", ended), file=printable(ran.agreed[0].name)
+    )
 
 
 def _agrees(path: Path) -> bool:
@@ -362,6 +425,7 @@ def _facts(
     )
     return PlanFacts(
         kind=kind,
+        file="",
         title=printable(agreed.title),
         run=agreed.run if drawn else "",
         digest=agreed.digest.hex() if drawn else "",
@@ -402,6 +466,9 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
         part = getattr(part, "inner", None)
     if isinstance(recipe, PriceRecipe):
         own += (GENERATORS,)
+    agreed = found.consortium.schema
+    schema = {} if agreed is None else {one.name: one for one in agreed.columns}
+    drops = agreed is not None and agreed.missing == "drop"
     iterates = isinstance(recipe, Minimise) and recipe.schedule is not None
     if isinstance(recipe, Minimise):
         own += recipe.limits
@@ -409,14 +476,18 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
         name=name,
         heading=question.heading,
         run=found.consortium.run if drawn else "",
+        formula=printable(getattr(question, "formula", "")),
         columns=tuple(page.facts["columns"]),
-        sums=tuple(
-            SumFacts(names=dict(one.statistics), least=one.least, most=one.most)
-            for one in recipe.foreseen
-        ),
+        levels={
+            name: schema[name].categories
+            for name in page.facts["columns"]
+            if name in schema and schema[name].is_category
+        },
+        sums=tuple(_sums(one, drops=drops) for one in recipe.foreseen),
         most_sums=page.facts["rounds"][1],
         most_numbers=page.facts["numbers"][1],
         groups=tuple(one.name for one in counted.groups) if counted else (),
+        counted=tuple(map(_counted, counted.groups)) if counted else (),
         holders=counted.least if counted else 0,
         # Numbers of which nobody's rows are the parts are a member's own making.
         by_party=found.rules is None or getattr(asked, "wording", None) is BY_PARTY,
@@ -424,6 +495,32 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
         own_limits=own,
         consent=page.digest,
     )
+
+
+def _sums(round_: Foreseen, *, drops: bool) -> SumFacts:
+    return SumFacts(
+        names=dict(round_.statistics),
+        told={
+            name: explained(round_, name, drop=drops) or name
+            for name in round_.statistics
+        },
+        least=round_.least,
+        most=round_.most,
+        drops=drops,
+    )
+
+
+def _counted(group: Group) -> CountedGroup:
+    kind = group.name.partition(" of ")[0]
+    if isinstance(group, Cells):
+        columns = group.columns
+    elif isinstance(group, Crossed):
+        columns = tuple(one.column for one in group.axes)
+    elif isinstance(group, Values):
+        columns = (group.column,)
+    else:  # what one kind of question counts, with a name of its own
+        kind, columns = "other", (group.name,)
+    return CountedGroup(kind=kind, columns=columns, places=group.places)
 
 
 def _epsilon(

@@ -11,16 +11,18 @@ the people in it is not in a plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import floor, log10
 from typing import Literal, TypeAlias
 
+from veilsum import __version__
 from veilsum.net.identity import grouped
 from veilsum.parties.consent import quoted
-from veilsum.parties.own_rules import exact
-from veilsum.report.plan_facts import PlanFacts
+from veilsum.parties.own_rules import Value, exact, usual
+from veilsum.report.plan_facts import CountedGroup, PlanFacts
+from veilsum.tables.rules import ALONE
 
 Language: TypeAlias = Literal["en", "de"]
 LANGUAGES: tuple[Language, ...] = ("en", "de")
@@ -31,6 +33,33 @@ SIGNS = str.maketrans(",.", ".,")
 MOST_NAMES = 30
 
 
+# What members are counted by.
+KINDS: Mapping[str, Mapping[Language, str]] = {
+    "levels": {"en": "levels of {}", "de": "Ausprägungen von {}"},
+    "values": {"en": "values of {}", "de": "Werte von {}"},
+    "bins": {"en": "bins of {}", "de": "Intervalle von {}"},
+    "cells": {"en": "cells of {}", "de": "Zellen von {}"},
+}
+# What a rule that is switched off would have looked at.
+OFF: Mapping[str, Mapping[Language, str]] = {
+    "minimum_count": {
+        "en": "how many people a level, a cell or a bin has (minimum_count)",
+        "de": "wie viele Personen eine Ausprägung, eine Zelle oder ein Intervall hat "
+        "(minimum_count)",
+    },
+    "effective_count": {
+        "en": "whether a column points at a single row (effective_count)",
+        "de": "ob eine Spalte auf eine einzelne Zeile zeigt (effective_count)",
+    },
+    "maximum_leverage": {
+        "en": "whether a combination of columns does (maximum_leverage)",
+        "de": "ob eine Verbindung von Spalten auf eine zeigt (maximum_leverage)",
+    },
+    "dominance": {
+        "en": "whether a sum is nearly that of one or two people (dominance)",
+        "de": "ob eine Summe fast die von einer oder zwei Personen ist (dominance)",
+    },
+}
 GUESSERS: tuple[Mapping[Language, str], Mapping[Language, str]] = (
     {"en": "one member", "de": "ein Mitglied"},
     {"en": "up to {} members together", "de": "bis zu {} Mitglieder gemeinsam"},
@@ -115,30 +144,80 @@ def rounded_down(value: float, language: Language) -> str:
     return number(below, language)
 
 
-def _names(names: tuple[str, ...], language: Language, *, texts: bool = False) -> str:
+def _names(names: Sequence[str], language: Language, *, texts: bool = False) -> str:
     shown = [quoted(one) if texts else one for one in names[:MOST_NAMES]]
     more = len(names) - len(shown)
     rest = {"en": f" and {more} more", "de": f" und {more} weitere"}[language]
     return ", ".join(shown) + (rest if more else "")
 
 
+def written(value: Value, language: Language) -> str:
+    """Return a rule's value to its last digit.
+
+    >>> written(0.98, "en"), written(0.98, "de"), written(True, "de")
+    ('0.98', '0,98', 'true')
+    """
+    text = exact(value)
+    return text.translate(SIGNS) if language == "de" else text
+
+
+def _column(name: str, facts: PlanFacts, language: Language) -> str:
+    """Return a column's name, of a category with its levels."""
+    levels = facts.levels.get(name)
+    told = f" ({_names(levels, language, texts=True)})" if levels else ""
+    return quoted(name) + told
+
+
+def _place(place: str, language: Language) -> str:
+    """Return a range of numbers in words.
+
+    >>> _place("below 1.5", "de"), _place("1.5 to 5", "de"), _place("above 5", "en")
+    ('unter 1,5', '1,5 bis 5', 'above 5')
+    """
+    if language == "en":
+        return place
+    for one, other in (("below ", "unter "), ("above ", "über "), (" to ", " bis ")):
+        place = place.replace(one, other)
+    return place.translate(SIGNS)
+
+
+def _group(group: CountedGroup, language: Language) -> str:
+    """Return what members are counted by, with its places where these are few."""
+    if group.kind not in KINDS:
+        return quoted(group.columns[0])
+    columns = " x ".join(map(quoted, group.columns))
+    told = KINDS[group.kind][language].format(columns)
+    if group.kind == "cells":
+        return told
+    places = (
+        [quoted(one) for one in group.places]
+        if group.kind == "levels"
+        else [_place(one, language) for one in group.places]
+    )
+    return f"{told} ({_names(places, language)})"
+
+
 @lru_cache(8)  # every sentence about a plan asks for them
 def values(facts: PlanFacts, language: Language) -> Mapping[str, str]:
     """Return what stands for each word in braces."""
     n, ended = len(facts.summed), facts.ended
+    beyond = max(facts.tolerate + 1, 2)  # one alone does not pool anything
     sizes = range(2, facts.tolerate + 1)
     over = {
         "en": "{} together: over the {} others",
         "de": "{} gemeinsam: über die {} anderen",
     }
-    weaker = {"en": "{} = {} (usual: {})", "de": "{} = {} (üblich: {})"}
     shown = [over[language].format(k, n - k) for k in sizes]
     chances = {
         "en": "fewer than {} % of cases while the distance is below {}",
         "de": "weniger als {} % der Fälle, solange der Abstand unter {} liegt",
     }
+    columns = [_column(one, facts, language) for one in facts.columns]
+    groups = [_group(one, language) for one in facts.counted]
     found = {
         "title": quoted(facts.title),
+        "file": quoted(facts.file),
+        "version": __version__,
         "n": n,
         "all": len(facts.parties),
         "parties": _names(facts.summed, language),
@@ -147,29 +226,29 @@ def values(facts: PlanFacts, language: Language) -> Mapping[str, str]:
         "guessers": GUESSERS[facts.tolerate > 1][language].format(facts.tolerate),
         "rest": n - facts.tolerate,
         "sizes": "; ".join(shown[:8] + shown[8:][-1:]),
-        "beyond": facts.tolerate + 1,
+        "beyond": beyond,
+        "beyond_rest": n - beyond,
         "fewest": facts.fewest,
         "fewest_others": facts.fewest_others,
         "minimum_honest": facts.minimum_honest,
         "links": facts.links,
         "organiser": facts.organiser,
-        "columns": _names(facts.columns, language, texts=True),
+        "columns": _names(columns, language),
         "n_columns": len(facts.columns),
+        "formulas": _names(facts.formulas, language, texts=True),
         "most_numbers": facts.most_numbers,
         "most_sums": facts.most_sums,
         "n_questions": len(facts.questions),
-        "groups": _names(facts.groups, language),
+        "groups": _names(groups, language),
         "holders": facts.holders,
+        "holders_others": facts.holders - 1,
         "relays": facts.relays,
         "epsilon": "" if facts.epsilon is None else number(facts.epsilon, language, 3),
         "chances": "; ".join(
             chances[language].format(round(100 * chance), rounded_down(far, language))
             for chance, far in facts.distances
         ),
-        "relaxed": "; ".join(
-            weaker[language].format(name, exact(value), exact(usual))
-            for name, (value, usual) in facts.relaxed.items()
-        ),
+        "off": "; ".join(OFF[one][language] for one in facts.off if one in OFF),
         "digest": grouped(bytes.fromhex(facts.digest)) if facts.digest else "",
         "consent": ", ".join(one.consent for one in facts.questions),
         "run": facts.run,
@@ -177,9 +256,24 @@ def values(facts: PlanFacts, language: Language) -> Mapping[str, str]:
         "party": "" if ended is None else ended.party,
         "finished": "" if ended is None else ended.finished[:19].replace("T", " "),
         "failed": "; ".join(() if ended is None else ended.failed),
-        **{f"rule_{name}": exact(value) for name, value in facts.rules.items()},
+        **dict(_rules(facts, language)),
     }
     return {name: str(value) for name, value in found.items()}
+
+
+def _rules(facts: PlanFacts, language: Language) -> Iterator[tuple[str, str]]:
+    """Yield every rule as it is, as it usually is, and as a percentage."""
+    known = usual()
+    for name, value in facts.rules.items():
+        yield f"rule_{name}", written(value, language)
+        yield f"percent_{name}", number(100 * value, language, 3)
+        if name == "maximum_leverage":
+            yield "percent_alone", number(100 * ALONE * value, language, 3)
+    for name, value in known.items():
+        yield f"usual_{name}", written(value, language)
+        yield f"usual_percent_{name}", number(100 * value, language, 3)
+    for name, (value, _) in facts.relaxed.items():
+        yield f"weak_{name}", written(value, language)
 
 
 def said(facts: PlanFacts, part: str) -> Iterator[Sentence]:
@@ -217,6 +311,40 @@ def _off(name: str) -> Condition:
     return lambda facts: name in facts.rules and name in facts.off
 
 
+def _weaker(name: str) -> Condition:
+    """Say whether a rule that the question has a use for is weaker than usual."""
+    return lambda facts: name in facts.rules and name in facts.relaxed
+
+
+def _of_rows(facts: PlanFacts) -> bool:
+    """Say whether what a member gives are sums over several rows."""
+    several = facts.on_tables and not facts.single and not facts.by_party
+    return several and not _switched_off(facts)
+
+
+def _few_of_one_site(facts: PlanFacts) -> bool:
+    """Say whether a level that few people of one member have passes every rule."""
+    rules, known = facts.rules, usual()
+    return (
+        facts.site_terms
+        and bool(facts.levels)
+        and facts.headings <= {"model", "statistics"}
+        and "minimum_count" not in facts.off
+        and rules["effective_count"] <= rules["minimum_count"]
+        and rules["maximum_leverage"] >= known["maximum_leverage"]
+    )
+
+
+def _switched_off(facts: PlanFacts) -> set[str]:
+    """Return the rules about single people that refuse nothing."""
+    return set(facts.off) - {"site_terms"}
+
+
+def _few_people(facts: PlanFacts) -> bool:
+    """Say whether one person of a member may count, but never one of all members."""
+    return _switched_off(facts) == {"minimum_count"} and bool(facts.holders)
+
+
 CONSENT = "tests/parties/test_consent.py::"
 OFFICER = "tests/report/test_officer.py::"
 SECRETS = "tests/net/test_secrets_on_the_network.py::"
@@ -232,12 +360,19 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "purpose.title",
         lambda facts: bool(facts.title),
-        "Title, in the words of whoever wrote the file: {title}.",
-        "Titel, in den Worten dessen, der die Datei geschrieben hat: {title}.",
+        "Title, in the words of whoever wrote the plan: {title}.",
+        "Titel, in den Worten des Verfassers: {title}.",
         (
             CONSENT + "test_a_level_forges_no_line",
             OFFICER + "test_facts_are_the_file_s",
         ),
+    ),
+    Sentence(
+        "purpose.untitled",
+        lambda facts: not facts.title,
+        "The plan has no title, and does not say what the answer is for.",
+        "Der Plan hat keinen Titel und sagt nicht, wofür die Antwort gebraucht wird.",
+        (OFFICER + "test_facts_are_the_file_s",),
     ),
     Sentence(
         "purpose.cost",
@@ -345,14 +480,21 @@ CATALOGUE: tuple[Sentence, ...] = (
         (CONSENT + "test_the_page_names_question_columns_levels_tables_and_bins",),
     ),
     Sentence(
+        "purpose.formula",
+        lambda facts: bool(facts.formulas),
+        "Formula, as the plan has it: {formulas}.",
+        "Formel, wie sie im Plan steht: {formulas}.",
+        (OFFICER + "test_facts_are_the_file_s",),
+    ),
+    Sentence(
         "purpose.leaves",
         lambda facts: not facts.iterates,
-        "What leaves a member are numbers under masks, which cancel in the sum over "
-        "all members. Only such sums become known (sums at most: {most_sums}; numbers "
-        "in them at most: {most_numbers}).",
-        "Was ein Mitglied verlässt, sind Zahlen unter Masken, die sich in der Summe "
-        "über alle Mitglieder aufheben. Bekannt werden nur solche Summen (Summen "
-        "höchstens: {most_sums}; Zahlen darin höchstens: {most_numbers}).",
+        "Only masked numbers leave a member. The masks cancel in the sum over all "
+        "members, and only such sums become known (sums at most: {most_numbers}; "
+        "rounds at most: {most_sums}).",
+        "Nach außen gehen nur maskierte Zahlen. Die Masken heben sich in der Summe "
+        "über alle Mitglieder auf, und nur solche Summen werden bekannt (Summen "
+        "höchstens: {most_numbers}; Runden höchstens: {most_sums}).",
         (
             SECRETS + "test_deposits_are_masked_numbers_only",
             CONSENT + "test_a_run_shows_nothing_that_is_not_on_the_page",
@@ -362,13 +504,24 @@ CATALOGUE: tuple[Sentence, ...] = (
         "purpose.iterates",
         lambda facts: facts.iterates,
         "What leaves a member is computed from its masked cost alone: messages to its "
-        "neighbours, round after round, until all have the minimum. The sum of all "
-        "masked coefficients is taken to be known ({most_numbers} numbers).",
-        "Was ein Mitglied verlässt, ist allein aus seinen maskierten Kosten "
-        "berechnet: Nachrichten an seine Nachbarn, Runde um Runde, bis alle das "
-        "Minimum haben. Die Summe aller maskierten Koeffizienten gilt als bekannt "
-        "({most_numbers} Zahlen).",
+        "neighbours, step after step, until all have the minimum. The sums of all "
+        "masked coefficients are taken to be known ({most_numbers}).",
+        "Nach außen geht nur, was allein aus den maskierten Kosten berechnet ist: "
+        "Nachrichten an die Nachbarn, Schritt um Schritt, bis alle das Minimum haben. "
+        "Die Summen aller maskierten Koeffizienten gelten als bekannt "
+        "({most_numbers}).",
         (VIEWS + "test_masked_costs_are_all_that_a_method_shows",),
+    ),
+    Sentence(
+        "purpose.direct",
+        lambda facts: facts.drawn and not facts.relays and not facts.by_files,
+        "Members connect directly: there is no server and no relay.",
+        "Die Mitglieder verbinden sich direkt: es gibt keinen Server und keinen "
+        "Vermittler.",
+        (
+            OFFICER + "test_facts_are_the_file_s",
+            "tests/net/test_runs.py::test_every_graph_completes",
+        ),
     ),
     Sentence(
         "purpose.plan",
@@ -394,10 +547,9 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "purpose.lost",
         lambda facts: facts.ended is not None and bool(facts.ended.lost),
-        "Lost on the way, before any sum was shown: {lost}. Nothing of them is in the "
-        "sums.",
-        "Unterwegs verloren, bevor eine Summe gezeigt wurde: {lost}. Von ihnen ist "
-        "nichts in den Summen.",
+        "Left out, before any sum was known: {lost}. Nothing of them is in the sums.",
+        "Ausgefallen, bevor eine Summe bekannt war: {lost}. Von ihnen ist nichts in "
+        "den Summen.",
         (
             "tests/jobs/test_who_is_left.py::test_books_and_promises_are_of_those_who_are_left",
             "tests/protocol/test_dropout.py::test_nobody_is_dropped_once_a_sum_is_known",
@@ -418,23 +570,200 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "alarm.site",
         lambda facts: facts.site_terms,
-        "Site terms are allowed: columns and levels may tell one member from the "
-        "others, so sums over the rows of one member alone may become known to all.",
-        "Standortmerkmale sind erlaubt: Spalten und Ausprägungen dürfen ein Mitglied "
-        "von den anderen unterscheiden; Summen über die Zeilen eines einzelnen "
-        "Mitglieds können daher allen bekannt werden.",
+        "Site terms are allowed (site_terms = true; usual: false): columns and levels "
+        "may tell one member from the others, so sums over the rows of one member "
+        "alone may become known to all. Nobody checks whether they do.",
+        "Standortmerkmale sind erlaubt (site_terms = true; üblich: false): Spalten "
+        "und Ausprägungen dürfen ein Mitglied von den anderen unterscheiden; Summen "
+        "über die Zeilen eines einzelnen Mitglieds können daher allen bekannt werden. "
+        "Niemand prüft, ob es so kommt.",
         (
             PRESENCE + "test_the_same_question_runs_where_site_terms_are_allowed",
             CONSENT + "test_site_terms_are_shouted",
         ),
     ),
     Sentence(
-        "alarm.weaker",
-        lambda facts: bool(facts.relaxed),
-        "Weaker than usual: {relaxed}. Whoever wrote the file chose this; ask why.",
-        "Schwächer als üblich: {relaxed}. Das hat gewählt, wer die Datei geschrieben "
-        "hat; fragen Sie nach dem Grund.",
-        (CONSENT + "test_what_is_weaker_than_usual_is_said_first",),
+        "alarm.site_few",
+        _few_of_one_site,
+        "Also small ones: a level that {rule_minimum_count} people of one member have "
+        "and nobody else passes every check, and the sums over these "
+        "{rule_minimum_count} people become known.",
+        "Auch kleine: eine Ausprägung, die {rule_minimum_count} Personen eines "
+        "Mitglieds haben und sonst niemand, besteht jede Prüfung, und die Summen über "
+        "diese {rule_minimum_count} Personen werden bekannt.",
+        (OFFICER + "test_three_people_of_one_site_pass_every_check",),
+    ),
+    Sentence(
+        "alarm.weak_minimum_honest",
+        _weaker("minimum_honest"),
+        "Weaker than usual: minimum_honest = {weak_minimum_honest} (usual: "
+        "{usual_minimum_honest}): sums over as few as {weak_minimum_honest} other "
+        "members may become known.",
+        "Schwächer als üblich: minimum_honest = {weak_minimum_honest} (üblich: "
+        "{usual_minimum_honest}): Summen über nur {weak_minimum_honest} andere "
+        "Mitglieder dürfen bekannt werden.",
+        (
+            CONSENT + "test_what_is_weaker_than_usual_is_said_first",
+            OFFICER + "test_as_few_may_be_left_as_is_said",
+        ),
+    ),
+    Sentence(
+        "alarm.weak_drop",
+        _weaker("drop"),
+        "Weaker than usual: drop = {weak_drop} (usual: {usual_drop}): the others may "
+        "go on without a member that is absent; the sums are then over fewer.",
+        "Schwächer als üblich: drop = {weak_drop} (üblich: {usual_drop}): die anderen "
+        "dürfen ohne ein Mitglied weitermachen, das ausfällt; die Summen gehen dann "
+        "über weniger.",
+        (
+            CONSENT + "test_what_is_weaker_than_usual_is_said_first",
+            OFFICER + "test_as_few_may_be_left_as_is_said",
+            "tests/net/test_runs.py::test_the_others_go_on_without_one_where_the_policy_says_so",
+        ),
+    ),
+    Sentence(
+        "alarm.weak_minimum_rows",
+        _weaker("minimum_rows"),
+        "Weaker than usual: minimum_rows = {weak_minimum_rows} (usual: "
+        "{usual_minimum_rows}): tables with fewer than {usual_minimum_rows} rows are "
+        "admitted.",
+        "Schwächer als üblich: minimum_rows = {weak_minimum_rows} (üblich: "
+        "{usual_minimum_rows}): Tabellen mit weniger als {usual_minimum_rows} Zeilen "
+        "sind zugelassen.",
+        (
+            CONSENT + "test_what_is_weaker_than_usual_is_said_first",
+            "tests/tables/test_schema.py::*",
+        ),
+    ),
+    Sentence(
+        "alarm.weak_minimum_count",
+        _weaker("minimum_count"),
+        "Weaker than usual: minimum_count = {weak_minimum_count} (usual: "
+        "{usual_minimum_count}): a level, a cell or a bin is admitted of which a "
+        "member has fewer than {usual_minimum_count} people.",
+        "Schwächer als üblich: minimum_count = {weak_minimum_count} (üblich: "
+        "{usual_minimum_count}): zugelassen ist eine Ausprägung, eine Zelle oder ein "
+        "Intervall, von dem ein Mitglied weniger als {usual_minimum_count} Personen "
+        "hat.",
+        (
+            CONSENT + "test_what_is_weaker_than_usual_is_said_first",
+            OFFICER + "test_without_the_rule_a_cell_of_one_person_is_shown",
+        ),
+    ),
+    Sentence(
+        "alarm.weak_effective_count",
+        _weaker("effective_count"),
+        "Weaker than usual: effective_count = {weak_effective_count} (usual: "
+        "{usual_effective_count}): columns are admitted that rest on fewer than "
+        "{usual_effective_count} rows of a table.",
+        "Schwächer als üblich: effective_count = {weak_effective_count} (üblich: "
+        "{usual_effective_count}): zugelassen sind Spalten, die auf weniger als "
+        "{usual_effective_count} Zeilen einer Tabelle beruhen.",
+        (
+            CONSENT + "test_what_is_weaker_than_usual_is_said_first",
+            RULES + "test_without_the_rules_a_bump_tells_what_one_person_earns",
+        ),
+    ),
+    Sentence(
+        "alarm.weak_maximum_leverage",
+        _weaker("maximum_leverage"),
+        "Weaker than usual: maximum_leverage = {weak_maximum_leverage} (usual: "
+        "{usual_maximum_leverage}): of a combination of columns one person may make "
+        "up more than {usual_percent_maximum_leverage} %.",
+        "Schwächer als üblich: maximum_leverage = {weak_maximum_leverage} (üblich: "
+        "{usual_maximum_leverage}): von einer Verbindung von Spalten darf eine Person "
+        "mehr als {usual_percent_maximum_leverage} % ausmachen.",
+        (
+            CONSENT + "test_what_is_weaker_than_usual_is_said_first",
+            RULES + "test_no_combination_of_columns_is_the_indicator_of_a_row",
+        ),
+    ),
+    Sentence(
+        "alarm.weak_residual_rows",
+        _weaker("residual_rows"),
+        "Weaker than usual: residual_rows = {weak_residual_rows} (usual: "
+        "{usual_residual_rows}): a regression may have nearly as many columns as "
+        "there are rows, and single rows may follow from it.",
+        "Schwächer als üblich: residual_rows = {weak_residual_rows} (üblich: "
+        "{usual_residual_rows}): eine Regression darf fast so viele Spalten haben, "
+        "wie es Zeilen gibt, und einzelne Zeilen können daraus folgen.",
+        (
+            CONSENT + "test_what_is_weaker_than_usual_is_said_first",
+            RULES + "test_public_numbers_are_refused_before_any_table",
+        ),
+    ),
+    Sentence(
+        "alarm.weak_maximum_levels",
+        _weaker("maximum_levels"),
+        "Weaker than usual: maximum_levels = {weak_maximum_levels} (usual: "
+        "{usual_maximum_levels}): a category may have more than "
+        "{usual_maximum_levels} levels, and few people in each.",
+        "Schwächer als üblich: maximum_levels = {weak_maximum_levels} (üblich: "
+        "{usual_maximum_levels}): ein Merkmal darf mehr als {usual_maximum_levels} "
+        "Ausprägungen haben, und wenige Personen in jeder.",
+        (
+            CONSENT + "test_what_is_weaker_than_usual_is_said_first",
+            RULES + "test_public_numbers_are_refused_before_any_table",
+        ),
+    ),
+    Sentence(
+        "alarm.weak_maximum_columns",
+        _weaker("maximum_columns"),
+        "Weaker than usual: maximum_columns = {weak_maximum_columns} (usual: "
+        "{usual_maximum_columns}): a regression may have more columns for each row, "
+        "and more of a row may follow from it.",
+        "Schwächer als üblich: maximum_columns = {weak_maximum_columns} (üblich: "
+        "{usual_maximum_columns}): eine Regression darf mehr Spalten je Zeile haben, "
+        "und mehr von einer Zeile kann daraus folgen.",
+        (
+            CONSENT + "test_what_is_weaker_than_usual_is_said_first",
+            RULES + "test_public_numbers_are_refused_before_any_table",
+        ),
+    ),
+    Sentence(
+        "alarm.weak_dominance",
+        _weaker("dominance"),
+        "Weaker than usual: dominance = {weak_dominance} (usual: {usual_dominance}): "
+        "of a member's sum of a column two people may make up "
+        "{usual_percent_dominance} % and more.",
+        "Schwächer als üblich: dominance = {weak_dominance} (üblich: "
+        "{usual_dominance}): von der Summe einer Spalte bei einem Mitglied dürfen "
+        "zwei Personen {usual_percent_dominance} % und mehr ausmachen.",
+        (
+            CONSENT + "test_what_is_weaker_than_usual_is_said_first",
+            RULES + "test_dominance_is_that_of_the_two_largest",
+        ),
+    ),
+    Sentence(
+        "alarm.weak_release_fraction",
+        _weaker("release_fraction"),
+        "Weaker than usual: release_fraction = {weak_release_fraction} (usual: "
+        "{usual_release_fraction}): more sums may become known than "
+        "{usual_percent_release_fraction} % of the numbers in the tables; enough of "
+        "them give the tables away.",
+        "Schwächer als üblich: release_fraction = {weak_release_fraction} (üblich: "
+        "{usual_release_fraction}): es dürfen mehr Summen bekannt werden als "
+        "{usual_percent_release_fraction} % der Zahlen in den Tabellen; aus genügend "
+        "vielen folgen die Tabellen.",
+        (
+            CONSENT + "test_what_is_weaker_than_usual_is_said_first",
+            "tests/attacks/test_hazards.py::test_rows_follow_from_enough_sums_and_not_from_half_as_many",
+        ),
+    ),
+    Sentence(
+        "alarm.weak_most_rounds",
+        _weaker("most_rounds"),
+        "Weaker than usual: most_rounds = {weak_most_rounds} (usual: "
+        "{usual_most_rounds}): there may be more than {usual_most_rounds} rounds, and "
+        "each makes more sums known.",
+        "Schwächer als üblich: most_rounds = {weak_most_rounds} (üblich: "
+        "{usual_most_rounds}): es darf mehr als {usual_most_rounds} Runden geben, und "
+        "jede macht weitere Summen bekannt.",
+        (
+            CONSENT + "test_what_is_weaker_than_usual_is_said_first",
+            CONSENT
+            + "test_what_is_shown_at_most_adds_up_from_the_rounds_that_are_listed",
+        ),
     ),
     Sentence(
         "alarm.single",
@@ -448,21 +777,47 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "alarm.nobody",
         lambda facts: not _curious(facts),
-        "Nothing is promised against members: in this plan none of them may be curious "
-        "(tolerate = 0).",
-        "Gegenüber Mitgliedern wird nichts zugesichert: in diesem Plan darf keines von "
-        "ihnen neugierig sein (tolerate = 0).",
+        "Nothing is promised against members: in this plan none of them may be "
+        "curious (tolerate = 0; usual: {usual_tolerate}).",
+        "Gegenüber Mitgliedern wird nichts zugesichert: in diesem Plan darf keines "
+        "von ihnen neugierig sein (tolerate = 0; üblich: {usual_tolerate}).",
         (
             "tests/net/test_runs.py::"
             "test_they_complete_where_nobody_is_said_to_be_curious",
+        ),
+    ),
+    Sentence(
+        "alarm.ask_named",
+        lambda facts: bool(facts.relaxed) and bool(facts.organiser),
+        "Whoever wrote the plan chose these weaker rules; the plan names {organiser}: "
+        "ask there why.",
+        "Diese schwächeren Regeln hat der Verfasser des Plans gewählt; der Plan nennt "
+        "{organiser}: fragen Sie dort nach dem Grund.",
+        (
+            CONSENT + "test_what_is_weaker_than_usual_is_said_first",
+            OFFICER + "test_facts_are_the_file_s",
+        ),
+    ),
+    Sentence(
+        "alarm.ask",
+        lambda facts: bool(facts.relaxed) and not facts.organiser,
+        "Whoever wrote the plan chose these weaker rules, and the plan does not say "
+        "who that is: ask whoever sent you the plan why.",
+        "Diese schwächeren Regeln hat der Verfasser des Plans gewählt, und der Plan "
+        "nennt ihn nicht: fragen Sie den Absender des Plans nach dem Grund.",
+        (
+            CONSENT + "test_what_is_weaker_than_usual_is_said_first",
+            OFFICER + "test_facts_are_the_file_s",
         ),
     ),
     # Who learns what: a member
     Sentence(
         "member+.sums",
         always,
-        "every sum of this plan, exactly, and what follows from it",
-        "jede Summe dieses Plans, exakt, und was aus ihr folgt",
+        "every sum of this plan (they are listed below), exactly, and what follows "
+        "from it",
+        "jede Summe dieses Plans (sie sind unten aufgeführt), exakt, und was aus ihr "
+        "folgt",
         (CONSENT + "test_a_run_shows_nothing_that_is_not_on_the_page",),
     ),
     Sentence(
@@ -475,11 +830,12 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "member+.lost",
         lambda facts: facts.may_lose,
-        "if members are lost before anything is shown: the sums over those who are "
-        "left, who are {fewest} or more; over {fewest_others} others at least",
-        "falls Mitglieder verloren gehen, bevor etwas gezeigt wird: die Summen über "
-        "die übrigen, und das sind {fewest} oder mehr; über mindestens "
-        "{fewest_others} andere",
+        "if members are absent or gone before the first sum is known: the same sums "
+        "over those who are left, who are {fewest} or more, and so over "
+        "{fewest_others} others at least",
+        "falls Mitglieder fehlen oder ausfallen, bevor die erste Summe bekannt ist: "
+        "dieselben Summen über die übrigen, und das sind {fewest} oder mehr, also "
+        "über mindestens {fewest_others} andere",
         (
             OFFICER + "test_as_few_may_be_left_as_is_said",
             "tests/jobs/test_who_is_left.py::test_books_and_promises_are_of_those_who_are_left",
@@ -496,20 +852,43 @@ CATALOGUE: tuple[Sentence, ...] = (
     ),
     Sentence(
         "member+.cell",
-        _off("minimum_count"),
-        "counts and totals of a level, a cell or a group in which another member has "
-        "a single person",
-        "Anzahlen und Summen einer Ausprägung, einer Zelle oder einer Gruppe, in der "
-        "ein anderes Mitglied eine einzige Person hat",
-        (OFFICER + "test_without_the_rule_a_cell_of_one_person_is_shown",),
+        lambda facts: _off("minimum_count")(facts) and bool(facts.holders),
+        "sums over as few as {holders} people: a level, a cell or a bin passes that "
+        "{holders} members have with one person each; each of these takes off its own "
+        "and knows the sum over the {holders_others} other people",
+        "Summen über nur {holders} Personen: eine Ausprägung, eine Zelle oder ein "
+        "Intervall besteht, das {holders} Mitglieder mit je einer Person haben; jedes "
+        "davon zieht die eigene ab und kennt die Summe über die {holders_others} "
+        "anderen Personen",
+        (
+            OFFICER + "test_without_the_rule_three_people_are_shown",
+            OFFICER + "test_without_the_rule_a_cell_of_one_person_is_shown",
+        ),
+    ),
+    Sentence(
+        "member+.one",
+        lambda facts: (
+            _off("minimum_count")(facts)
+            and not facts.holders
+            and (
+                facts.headings == {"statistics"}
+                or {"effective_count", "maximum_leverage"} <= set(facts.off)
+            )
+        ),
+        "sums over a single person of another member, where that person alone has a "
+        "level or a value",
+        "Summen über eine einzelne Person eines anderen Mitglieds, wo nur diese eine "
+        "Ausprägung oder einen Wert hat",
+        (OFFICER + "test_without_both_rules_one_person_of_one_site_is_shown",),
     ),
     Sentence(
         "member+.holders",
         lambda facts: bool(facts.holders),
-        "how many members have each of the {groups}; if some have it and fewer than "
-        "{holders}, the run ends there and nothing else is shown",
-        "wie viele Mitglieder jeweils etwas haben von: {groups}; haben es einige und "
-        "weniger als {holders}, endet der Lauf dort, und sonst wird nichts gezeigt",
+        "how many members have each of these: {groups}. If some have one of them and "
+        "fewer than {holders} do, the run ends there, and nothing else is shown",
+        "bei wie vielen Mitgliedern jeweils vorkommt: {groups}. Kommt etwas davon bei "
+        "einigen, aber weniger als {holders} vor, endet der Lauf dort, und sonst wird "
+        "nichts gezeigt",
         (
             PRESENCE + "test_a_question_about_one_site_ends_after_the_first_sum",
             PRESENCE + "test_the_counts_are_those_of_parties",
@@ -518,8 +897,8 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "member+.presence",
         always,
-        "who takes part, is absent, refuses or is lost, and when",
-        "wer teilnimmt, fehlt, ablehnt oder verloren geht, und wann",
+        "who takes part, is absent, refuses or leaves, and when",
+        "wer teilnimmt, fehlt, ablehnt oder ausfällt, und wann",
         (
             "tests/protocol/test_secrets.py::"
             "test_an_abort_tells_the_others_one_word_and_nothing_private",
@@ -534,11 +913,12 @@ CATALOGUE: tuple[Sentence, ...] = (
             and facts.sums_only
             and not (_cost(facts) or facts.by_party or facts.holders)
         ),
-        "which of the others holds which row: dealt in any other way that their rules "
-        "admit, the rows would have looked the same to it, timing apart",
-        "welches der anderen welche Zeile hat: anders verteilt, soweit ihre Regeln es "
-        "zulassen, hätten die Zeilen für es gleich ausgesehen, vom Zeitverlauf "
-        "abgesehen",
+        "which of the others has which row: had the same rows been spread differently "
+        "over the others, within their rules, it would have seen the same sums, and "
+        "nothing else that tells the difference (timing apart)",
+        "welches der anderen welche Zeile hat: wären dieselben Zeilen anders auf die "
+        "anderen verteilt, im Rahmen ihrer Regeln, hätte es dieselben Summen gesehen "
+        "und sonst nichts, was den Unterschied verrät (vom Zeitverlauf abgesehen)",
         (
             "tests/attacks/test_reassignment.py::"
             "test_totals_do_not_depend_on_who_has_which_row",
@@ -553,12 +933,14 @@ CATALOGUE: tuple[Sentence, ...] = (
             and not (_cost(facts) or facts.by_party)
             and bool(facts.holders)
         ),
-        "which of the others holds which row: dealt in any other way that their rules "
-        "admit and that leaves the counts of members as they are, the rows would have "
-        "looked the same to it, timing apart",
-        "welches der anderen welche Zeile hat: anders verteilt, soweit ihre Regeln es "
-        "zulassen und die Anzahlen von Mitgliedern gleich bleiben, hätten die Zeilen "
-        "für es gleich ausgesehen, vom Zeitverlauf abgesehen",
+        "which of the others has which row: had the same rows been spread differently "
+        "over the others, within their rules and with the same counts of members, it "
+        "would have seen the same sums, and nothing else that tells the difference "
+        "(timing apart)",
+        "welches der anderen welche Zeile hat: wären dieselben Zeilen anders auf die "
+        "anderen verteilt, im Rahmen ihrer Regeln und mit gleichen Anzahlen von "
+        "Mitgliedern, hätte es dieselben Summen gesehen und sonst nichts, was den "
+        "Unterschied verrät (vom Zeitverlauf abgesehen)",
         (
             PRESENCE
             + "test_what_is_said_of_rows_holds_for_dealings_that_leave_the_first_sum",
@@ -570,12 +952,12 @@ CATALOGUE: tuple[Sentence, ...] = (
         lambda facts: (
             _curious(facts) and facts.sums_only and facts.by_party and not _cost(facts)
         ),
-        "which of the others' whole inputs is whose: two of them exchanged would have "
-        "looked the same to it, timing apart. That single rows may have changed hands "
-        "is not hidden",
-        "welche der ganzen Eingaben der anderen wem gehört: zwei davon vertauscht "
-        "hätten für es gleich ausgesehen, vom Zeitverlauf abgesehen. Nicht verborgen "
-        "ist, ob einzelne Zeilen den Besitzer gewechselt haben",
+        "which of the others' whole inputs is whose: had two of them been exchanged, "
+        "it would have seen the same sums (timing apart). That single rows were "
+        "exchanged is not hidden",
+        "welche der ganzen Eingaben der anderen wem gehört: wären zwei davon "
+        "vertauscht, hätte es dieselben Summen gesehen (vom Zeitverlauf abgesehen). "
+        "Nicht verborgen ist, ob einzelne Zeilen vertauscht wurden",
         (
             "tests/attacks/test_party_terms.py::"
             "test_whole_tables_exchanged_leave_every_bit",
@@ -592,10 +974,10 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "member-.cost",
         lambda facts: _curious(facts) and facts.sums_only and _cost(facts),
-        "how the sum of masked coefficients divides among the others: divided in any "
-        "other way it would have looked the same, timing apart",
+        "how the sum of masked coefficients divides among the others: divided "
+        "differently, it would have looked the same (timing apart)",
         "wie sich die Summe der maskierten Koeffizienten auf die anderen verteilt: "
-        "anders verteilt hätte sie gleich ausgesehen, vom Zeitverlauf abgesehen",
+        "anders verteilt hätte sie gleich ausgesehen (vom Zeitverlauf abgesehen)",
         (VIEWS + "test_equal_sums_of_every_piece_are_not_told_apart",),
     ),
     Sentence(
@@ -608,10 +990,19 @@ CATALOGUE: tuple[Sentence, ...] = (
         ("tests/audit/test_likelihood.py::test_whole_numbers_keep_their_promise",),
     ),
     Sentence(
+        "member-.site",
+        lambda facts: facts.site_terms and _curious(facts),
+        "(except where a level or a column is one member's only: whoever knows that "
+        "knows whose rows its sums are about)",
+        "(außer wo eine Ausprägung oder Spalte nur einem Mitglied gehört: wer das "
+        "weiß, weiß, um wessen Zeilen es in deren Summen geht)",
+        (OFFICER + "test_a_site_term_gives_one_member_s_sums_to_all",),
+    ),
+    Sentence(
         "member-.nothing",
         lambda facts: not _curious(facts),
-        "(nothing is promised)",
-        "(nichts ist zugesichert)",
+        "(the plan does not protect against any member: tolerate = 0)",
+        "(der Plan schützt vor keinem Mitglied: tolerate = 0)",
         (
             "tests/net/test_runs.py::"
             "test_they_complete_where_nobody_is_said_to_be_curious",
@@ -642,27 +1033,72 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "beyond+.all",
         always,
-        "the same sums over all others, and nothing more is promised; {others} "
-        "members together know exactly what the last one gave",
-        "dieselben Summen über alle anderen, und mehr ist nicht zugesichert; {others} "
-        "Mitglieder gemeinsam wissen genau, was das letzte gab",
+        "at least the same sums over all others ({beyond} together: over the other "
+        "{beyond_rest}); that they learn no more is not promised",
+        "mindestens dieselben Summen über alle anderen ({beyond} gemeinsam: über die "
+        "übrigen {beyond_rest}); dass sie nicht mehr erfahren, ist nicht zugesichert",
+        (
+            OFFICER
+            + "test_every_coalition_knows_the_sums_over_all_others_and_no_others",
+            OFFICER + "test_two_together_know_the_sums_over_the_others",
+        ),
+    ),
+    Sentence(
+        "beyond+.last",
+        _of_rows,
+        "{others} members together: exactly what the last one gave, that is the sums "
+        "over its rows, not the rows themselves",
+        "{others} Mitglieder gemeinsam: genau, was das letzte gab, also die Summen "
+        "über dessen Zeilen, nicht die Zeilen selbst",
         (OFFICER + "test_all_but_one_know_what_the_last_one_gave",),
+    ),
+    Sentence(
+        "beyond+.last_one",
+        _few_people,
+        "{others} members together: exactly what the last one gave, that is the sums "
+        "over its rows, some of which may be over one person",
+        "{others} Mitglieder gemeinsam: genau, was das letzte gab, also die Summen "
+        "über dessen Zeilen, von denen manche über eine einzige Person gehen können",
+        (
+            OFFICER + "test_all_but_one_know_what_the_last_one_gave",
+            OFFICER + "test_without_the_rule_three_people_are_shown",
+        ),
+    ),
+    Sentence(
+        "beyond+.last_whole",
+        lambda facts: not (_of_rows(facts) or _few_people(facts)),
+        "{others} members together: exactly what the last one gave",
+        "{others} Mitglieder gemeinsam: genau, was das letzte gab",
+        (OFFICER + "test_all_but_one_know_what_the_last_one_gave",),
+    ),
+    Sentence(
+        "beyond+.after_loss",
+        lambda facts: facts.may_lose,
+        "when as few are left as may be, {fewest_others} of the {fewest} are enough "
+        "for that",
+        "sind nur so wenige übrig wie erlaubt, genügen dafür {fewest_others} von "
+        "{fewest}",
+        (OFFICER + "test_after_a_loss_two_of_three_know_what_the_third_gave",),
     ),
     Sentence(
         "beyond-.none",
         always,
-        "(nothing is promised)",
-        "(nichts ist zugesichert)",
+        "(the plan does not protect against {beyond} or more members who pool what "
+        "they saw)",
+        "(der Plan schützt nicht vor {beyond} oder mehr Mitgliedern, die "
+        "zusammenlegen, was sie sahen)",
         ("tests/audit/test_guesses.py::test_a_party_alone_is_guessed_for_sure",),
     ),
     # The organiser
     Sentence(
         "organiser+.named",
         lambda facts: bool(facts.organiser),
-        "what a member learns, for {organiser} is one, by the file's own word. It "
-        "chose the question and the rules, and so what becomes known",
-        "was ein Mitglied erfährt, denn {organiser} ist eines, nach eigener Angabe der "
-        "Datei. Es wählte Frage und Regeln und damit, was bekannt wird",
+        "what a member learns, for the plan says that {organiser} wrote it; this is "
+        "not verified. Whoever wrote it chose the question and the rules, and so what "
+        "becomes known",
+        "was ein Mitglied erfährt, denn dem Plan nach hat {organiser} ihn "
+        "geschrieben; das wird nicht geprüft. Der Verfasser wählte Frage und Regeln "
+        "und damit, was bekannt wird",
         (
             "tests/attacks/test_consent.py::test_nothing_of_the_question_is_hidden",
             OFFICER + "test_facts_are_the_file_s",
@@ -671,10 +1107,10 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "organiser+.unnamed",
         lambda facts: not facts.organiser,
-        "the file does not say who wrote it: a member learns what members learn, "
-        "anybody else what members pass on",
-        "die Datei sagt nicht, wer sie geschrieben hat: ein Mitglied erfährt, was "
-        "Mitglieder erfahren, jeder andere, was Mitglieder weitergeben",
+        "the plan does not say who wrote it: a member learns what members learn, "
+        "anybody else only what members pass on",
+        "der Plan sagt nicht, wer ihn geschrieben hat: ein Mitglied erfährt, was "
+        "Mitglieder erfahren, jeder andere nur, was Mitglieder weitergeben",
         (
             "tests/parties/test_own_rules.py::"
             "test_only_files_of_known_organisers_are_considered",
@@ -684,9 +1120,9 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "organiser-.text",
         always,
-        "anything by means of the file's text: it is shown and never carried out; "
-        "rules that it weakens are pointed out to everybody",
-        "etwas durch den Text der Datei: er wird gezeigt und nie ausgeführt; Regeln, "
+        "more than that by what the plan says: it contains no program; rules that it "
+        "weakens are pointed out to everybody",
+        "mehr als das durch den Wortlaut des Plans: er enthält kein Programm; Regeln, "
         "die er schwächt, werden allen genannt",
         (
             "tests/attacks/test_hostile_texts.py::*",
@@ -708,9 +1144,9 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "relay-.numbers",
         lambda facts: facts.relays > 0,
-        "any number, share or member's name: members' encryption runs through it, and "
+        "numbers, masks and members' names: members' encryption runs through it, and "
         "it is told pseudonyms",
-        "Zahlen, Anteile und Namen von Mitgliedern: deren Verschlüsselung geht durch "
+        "Zahlen, Masken und Namen von Mitgliedern: deren Verschlüsselung geht durch "
         "ihn hindurch, und er erhält Pseudonyme",
         (
             RELAY + "test_nothing_is_found_in_all_that_it_saw",
@@ -727,8 +1163,8 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "carrier-.numbers",
         lambda facts: facts.by_files,
-        "any number or share: letters are sealed to one member of one run",
-        "Zahlen und Anteile: Briefe sind für ein Mitglied eines Laufs versiegelt",
+        "numbers and masks: letters are sealed to one member of one run",
+        "Zahlen und Masken: Briefe sind für ein Mitglied eines Laufs versiegelt",
         (
             DROP + "test_no_letter_shows_a_share_or_a_number",
             DROP + "test_no_member_opens_what_is_for_another",
@@ -744,9 +1180,9 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "listener-.numbers",
         lambda facts: not facts.by_files,
-        "any number or share: every link is encrypted with TLS 1.3, with members' "
+        "numbers and masks: every link is encrypted with TLS 1.3, with members' "
         "certificates at both ends",
-        "Zahlen und Anteile: jede Verbindung ist mit TLS 1.3 verschlüsselt, mit "
+        "Zahlen und Masken: jede Verbindung ist mit TLS 1.3 verschlüsselt, mit "
         "Zertifikaten der Mitglieder an beiden Enden",
         (
             SECRETS + "test_no_byte_on_the_wire_is_a_share_or_a_coefficient",
@@ -770,27 +1206,51 @@ CATALOGUE: tuple[Sentence, ...] = (
     ),
     Sentence(
         "reader-.secrets",
-        always,
+        lambda facts: not facts.site_terms,
         "what one member gave: results and receipts hold no member's own number, and "
         "receipts no sum",
         "was ein einzelnes Mitglied gab: Ergebnisse und Quittungen enthalten keine "
         "eigene Zahl eines Mitglieds, und Quittungen keine Summe",
         (SECRETS + "test_results_and_receipts_hold_no_secret_and_files_are_ones_own",),
     ),
+    Sentence(
+        "reader-.site",
+        lambda facts: facts.site_terms,
+        "what one member gave, except where a level or a column is one member's only: "
+        "then a result may show it. Receipts hold no sum",
+        "was ein einzelnes Mitglied gab, außer wo eine Ausprägung oder Spalte nur "
+        "einem Mitglied gehört: dann kann ein Ergebnis es zeigen. Quittungen "
+        "enthalten keine Summe",
+        (
+            OFFICER + "test_a_site_term_gives_one_member_s_sums_to_all",
+            SECRETS + "test_results_and_receipts_hold_no_secret_and_files_are_ones_own",
+        ),
+    ),
     # The number
     Sentence(
         "number.zero",
         lambda facts: _curious(facts) and facts.sums_only,
-        "Whoever guesses from what was seen ({guessers}) which of two divisions with "
-        "the same sums is the true one is right in 50 % of cases: as often as by "
-        "tossing a coin (epsilon = 0).",
-        "Wer aus dem Gesehenen rät ({guessers}), welche von zwei Aufteilungen mit "
-        "gleichen Summen die wahre ist, liegt in 50 % der Fälle richtig: so oft wie "
-        "beim Münzwurf (epsilon = 0).",
+        "Somebody ({guessers}) is told two ways in which what the others gave could "
+        "be divided among them, with the same sums, and guesses from everything seen "
+        "which one is true. The guess is right in at most 50 % of cases: as often as "
+        "by tossing a coin (epsilon = 0).",
+        "Jemand ({guessers}) bekommt zwei Möglichkeiten genannt, wie sich das, was "
+        "die anderen gaben, auf sie verteilt, mit gleichen Summen, und rät aus allem "
+        "Gesehenen, welche stimmt. Das gelingt in höchstens 50 % der Fälle: so oft "
+        "wie beim Münzwurf (epsilon = 0).",
         (
             VIEWS + "test_equal_sums_of_every_piece_are_not_told_apart",
             "tests/privacy/test_uniform_views.py::*",
         ),
+    ),
+    Sentence(
+        "number.site",
+        lambda facts: facts.site_terms and _curious(facts),
+        "This does not cover what the banner warns of: sums over one member alone are "
+        "sums too, and no mask hides them.",
+        "Das deckt nicht ab, wovor oben gewarnt wird: auch Summen über ein einzelnes "
+        "Mitglied sind Summen, und keine Maske verbirgt sie.",
+        (OFFICER + "test_a_site_term_gives_one_member_s_sums_to_all",),
     ),
     Sentence(
         "number.lattice",
@@ -835,22 +1295,27 @@ CATALOGUE: tuple[Sentence, ...] = (
         "number.sums",
         always,
         "The number is about masks alone. It says nothing about what the sums "
-        "themselves tell, which are exact, and it is not that of differential privacy.",
-        "Die Zahl gilt nur den Masken. Sie sagt nichts darüber, was die Summen selbst "
-        "verraten, denn diese sind exakt, und sie ist nicht die der differenziellen "
-        "Privatheit.",
+        "themselves tell, which are exact, and it is not the epsilon of differential "
+        "privacy.",
+        "Die Zahl betrifft nur die Masken. Sie sagt nichts darüber, was die Summen "
+        "selbst verraten, denn diese sind exakt, und sie ist nicht das Epsilon der "
+        "Differential Privacy.",
         (VIEWS + "test_one_row_that_is_another_is_seen",),
     ),
     # What is checked
     Sentence(
         "check.refuse",
         lambda facts: facts.on_tables,
-        "Every member checks its own table before anything is sent. One that does not "
-        "pass takes no part; the others learn that it refused, and not why.",
-        "Jedes Mitglied prüft seine eigene Tabelle, bevor etwas gesendet wird. Wer "
-        "nicht besteht, nimmt nicht teil; die anderen erfahren, dass es ablehnte, und "
-        "nicht warum.",
+        "Every member's program checks its own table before anything about it is "
+        "sent. A table that does not pass takes no part: the others see that this "
+        "member is absent, or are told that it refuses, and not why.",
+        "Das Programm jedes Mitglieds prüft dessen eigene Tabelle, bevor etwas von "
+        "ihr gesendet wird. Eine Tabelle, die nicht besteht, nimmt nicht teil: die "
+        "anderen sehen, dass dieses Mitglied fehlt, oder erfahren, dass es ablehnt, "
+        "und nicht warum.",
         (
+            "tests/net/test_bad_input.py::test_a_table_that_does_not_fit_is_refused_before_anything",
+            "tests/net/test_bad_input.py::test_a_ledger_that_refused_is_not_a_ledger_that_is_gone",
             "tests/attacks/test_refusals.py::test_no_bound_is_found_by_staying_away",
             "tests/cli/test_check.py::test_every_rule_says_for_itself_whether_it_refuses",
         ),
@@ -867,8 +1332,10 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "check.minimum_rows",
         lambda facts: facts.rules.get("minimum_rows", 0) > 1,
-        "A table has {rule_minimum_rows} rows or more (minimum_rows).",
-        "Eine Tabelle hat mindestens {rule_minimum_rows} Zeilen (minimum_rows).",
+        "A table has {rule_minimum_rows} rows or more (minimum_rows; usual: "
+        "{usual_minimum_rows}).",
+        "Eine Tabelle hat mindestens {rule_minimum_rows} Zeilen (minimum_rows; "
+        "üblich: {usual_minimum_rows}).",
         (
             CONSENT + "test_every_rule_has_words_and_a_stricter_side",
             "tests/tables/test_schema.py::*",
@@ -877,11 +1344,12 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "check.minimum_count",
         _kept("minimum_count"),
-        "Every level, cell, bin and 0/1 value that a table has any rows in has "
-        "{rule_minimum_count} or more of them (minimum_count).",
-        "Jede Ausprägung, jede Zelle, jedes Intervall und jeder 0/1-Wert, von dem eine "
-        "Tabelle Zeilen hat, hat mindestens {rule_minimum_count} davon "
-        "(minimum_count).",
+        "Whatever level, cell, bin or 0/1 value occurs in a table occurs there in "
+        "{rule_minimum_count} rows or more (minimum_count; usual: "
+        "{usual_minimum_count}).",
+        "Jede Ausprägung, jede Zelle, jedes Intervall und jeder 0/1-Wert, der in "
+        "einer Tabelle vorkommt, kommt dort in mindestens {rule_minimum_count} Zeilen "
+        "vor (minimum_count; üblich: {usual_minimum_count}).",
         (
             RULES + "test_a_level_with_few_rows_is_refused",
             RULES + "test_statistics_keep_the_same_rules",
@@ -890,37 +1358,52 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "check.effective_count",
         _kept("effective_count"),
-        "No column and no part of a formula rests on fewer than {rule_effective_count} "
-        "rows of a table (effective_count).",
+        "No column and no part of a formula rests on fewer than "
+        "{rule_effective_count} rows of a table (effective_count; usual: "
+        "{usual_effective_count}).",
         "Keine Spalte und kein Teil einer Formel beruht auf weniger als "
-        "{rule_effective_count} Zeilen einer Tabelle (effective_count).",
+        "{rule_effective_count} Zeilen einer Tabelle (effective_count; üblich: "
+        "{usual_effective_count}).",
         (RULES + "test_a_bump_around_one_person_is_refused",),
     ),
     Sentence(
         "check.maximum_leverage",
         _kept("maximum_leverage"),
-        "No row has more than {rule_maximum_leverage} of the weight of a coefficient "
-        "within its own table (maximum_leverage).",
-        "Keine Zeile hat mehr als {rule_maximum_leverage} vom Gewicht eines "
-        "Koeffizienten in ihrer eigenen Tabelle (maximum_leverage).",
-        (RULES + "test_no_combination_of_columns_is_the_indicator_of_a_row",),
+        "Of any combination of the columns one row makes up "
+        "{percent_maximum_leverage} % at most within its table, of one column "
+        "{percent_alone} % (maximum_leverage; usual: {usual_maximum_leverage}). This "
+        "refuses questions aimed at one person; a row just below the limit weighs "
+        "much, and may be guessed.",
+        "Von jeder Verbindung der Spalten macht eine Zeile in ihrer Tabelle höchstens "
+        "{percent_maximum_leverage} % aus, von einer Spalte {percent_alone} % "
+        "(maximum_leverage; üblich: {usual_maximum_leverage}). Das lehnt Fragen ab, "
+        "die auf eine Person zielen; eine Zeile knapp unter der Grenze wiegt schwer "
+        "und lässt sich womöglich erraten.",
+        (
+            RULES + "test_no_combination_of_columns_is_the_indicator_of_a_row",
+            RULES + "test_one_column_alone_keeps_further_from_one_row",
+            RULES + "test_leverages_are_those_of_the_hat_matrix",
+        ),
     ),
     Sentence(
         "check.dominance",
         _kept("dominance"),
-        "The two largest values of a column stay below {rule_dominance} of its sum "
-        "within a table (dominance).",
-        "Die beiden größten Werte einer Spalte bleiben unter {rule_dominance} ihrer "
-        "Summe in einer Tabelle (dominance).",
+        "The two largest values of a column stay below {percent_dominance} % of its "
+        "sum within a table (dominance; usual: {usual_dominance}).",
+        "Die beiden größten Werte einer Spalte bleiben unter {percent_dominance} % "
+        "ihrer Summe in einer Tabelle (dominance; üblich: {usual_dominance}).",
         (RULES + "test_dominance_is_that_of_the_two_largest",),
     ),
     Sentence(
         "check.release_fraction",
         _kept("release_fraction"),
-        "The numbers that become known are fewer than {rule_release_fraction} times "
-        "those that the tables hold (release_fraction).",
-        "Es werden weniger Zahlen bekannt als das {rule_release_fraction}-Fache derer, "
-        "die in den Tabellen stehen (release_fraction).",
+        "Fewer sums become known than {percent_release_fraction} % of the numbers "
+        "that the tables of all members who do not pool hold together at least "
+        "(release_fraction; usual: {usual_release_fraction}).",
+        "Es werden weniger Summen bekannt als {percent_release_fraction} % der "
+        "Zahlen, die in den Tabellen aller Mitglieder, die nicht zusammenlegen, "
+        "zusammen mindestens stehen (release_fraction; üblich: "
+        "{usual_release_fraction}).",
         (
             "tests/jobs/test_presence.py::"
             "test_numbers_of_the_first_sum_count_against_the_limit",
@@ -931,37 +1414,105 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "check.holders",
         lambda facts: bool(facts.holders),
-        "A first sum counts the members that have each level, cell, bin or value. "
-        "Where some have it and fewer than {holders}, the run ends.",
-        "Eine erste Summe zählt die Mitglieder, die jede Ausprägung, jede Zelle, jedes "
-        "Intervall oder jeden Wert haben. Haben ihn einige und weniger als {holders}, "
-        "endet der Lauf.",
+        "A first round counts the members that have each level, cell, bin or value. "
+        "Where some have it, but fewer than {holders}, the run ends.",
+        "Eine erste Runde zählt die Mitglieder, bei denen jede Ausprägung, jede "
+        "Zelle, jedes Intervall oder jeder Wert vorkommt. Kommt etwas davon bei "
+        "einigen, aber weniger als {holders} vor, endet der Lauf.",
         (PRESENCE + "test_a_level_has_no_holder_or_two_beyond_those_who_collude",),
     ),
     Sentence(
         "check.site",
-        lambda facts: facts.on_tables and not facts.site_terms,
+        lambda facts: facts.on_tables and not facts.site_terms and not facts.holders,
         "A column that is the same in all rows of a table is refused there, unless it "
-        "can have two values only (site_terms = false).",
+        "can have two values only: a hospital with women only may take part "
+        "(site_terms = false).",
         "Eine Spalte, die in allen Zeilen einer Tabelle gleich ist, wird dort "
-        "abgelehnt, außer sie kann nur zwei Werte haben (site_terms = false).",
+        "abgelehnt, außer sie kann nur zwei Werte haben: ein Krankenhaus nur mit "
+        "Frauen darf teilnehmen (site_terms = false).",
         (
             RULES + "test_what_tells_a_party_from_others_is_refused",
             RULES + "test_two_values_by_agreement_may_be_one_at_a_party",
         ),
     ),
     Sentence(
+        "check.site_counted",
+        lambda facts: facts.on_tables and not facts.site_terms and bool(facts.holders),
+        "A column that is the same in all rows of a table is refused there, unless it "
+        "can have two values only: a hospital with women only may take part, and of "
+        "it the others learn how many members have men, not which (site_terms = "
+        "false).",
+        "Eine Spalte, die in allen Zeilen einer Tabelle gleich ist, wird dort "
+        "abgelehnt, außer sie kann nur zwei Werte haben: ein Krankenhaus nur mit "
+        "Frauen darf teilnehmen, und die anderen erfahren, wie viele Mitglieder "
+        "Männer haben, nicht welche (site_terms = false).",
+        (
+            OFFICER + "test_a_member_with_women_only_may_take_part",
+            RULES + "test_what_tells_a_party_from_others_is_refused",
+            RULES + "test_two_values_by_agreement_may_be_one_at_a_party",
+        ),
+    ),
+    Sentence(
+        "check.losing",
+        lambda facts: facts.may_lose,
+        "The others go on without a member that is absent, refuses or is gone only "
+        "while no sum is known, and then start again. If one is gone once a sum is "
+        "known, the run ends without an answer, and the sums until then stay known. "
+        "So no run shows sums both with and without a member, whose difference would "
+        "be its own.",
+        "Ohne ein Mitglied, das fehlt, ablehnt oder ausfällt, machen die anderen nur "
+        "weiter, solange keine Summe bekannt ist; sie beginnen dann neu. Fällt eines "
+        "aus, nachdem eine Summe bekannt ist, endet der Lauf ohne Antwort, und die "
+        "Summen bis dahin bleiben bekannt. Kein Lauf zeigt also Summen sowohl mit als "
+        "auch ohne ein Mitglied, deren Unterschied dessen eigene wären.",
+        (
+            "tests/protocol/test_dropout.py::test_nobody_is_dropped_once_a_sum_is_known",
+            "tests/protocol/test_dropout.py::test_under_our_policy_nobody_shows_two_vectors",
+            "tests/protocol/test_dropout.py::test_a_party_drops_another_once_its_neighbours_know_of_this_start",
+            "tests/net/test_runs.py::test_the_others_go_on_without_one_where_the_policy_says_so",
+        ),
+    ),
+    Sentence(
+        "check.loss",
+        lambda facts: not facts.drop and facts.ended is None and not facts.iterates,
+        "Nobody goes on without a member: if one is absent or gone, the run ends "
+        "without an answer. Sums of rounds that were over by then stay known; there "
+        "are none over fewer members.",
+        "Ohne ein Mitglied wird nicht weitergemacht: fehlt eines oder fällt es aus, "
+        "endet der Lauf ohne Antwort. Summen aus Runden, die bis dahin vorbei waren, "
+        "bleiben bekannt; Summen über weniger Mitglieder gibt es nicht.",
+        (
+            "tests/drivers/test_liars.py::test_a_notice_of_loss_changes_nothing_where_nobody_may_be_lost",
+            "tests/net/test_runs.py::test_who_never_comes_is_named_with_the_state_of_its_link",
+            "tests/protocol/test_dropout.py::test_nobody_is_dropped_once_a_sum_is_known",
+        ),
+    ),
+    Sentence(
         "check.ledger",
         always,
-        "Every member's own ledger counts what its data were used for, and is asked "
-        "before anything masked leaves.",
-        "Das eigene Kontobuch jedes Mitglieds zählt, wofür seine Daten benutzt wurden, "
-        "und wird befragt, bevor etwas Maskiertes hinausgeht.",
+        "Every member keeps a ledger of what its data were used for; it is asked "
+        "before anything masked leaves. It is that member's own file: a member that "
+        "deletes it starts afresh, and nobody notices.",
+        "Jedes Mitglied führt ein Nutzungsverzeichnis darüber, wofür seine Daten "
+        "benutzt wurden; es wird befragt, bevor etwas Maskiertes hinausgeht. Es ist "
+        "dessen eigene Datei: wer sie löscht, fängt neu an, und niemand merkt es.",
         (
-            "tests/drivers/test_masked_sums.py::"
-            "test_the_books_are_kept_before_anything_is_shown",
-            "tests/net/test_runs.py::"
-            "test_a_budget_that_forbids_stops_before_anything_masked_leaves",
+            "tests/drivers/test_masked_sums.py::test_the_books_are_kept_before_anything_is_shown",
+            "tests/net/test_runs.py::test_a_budget_that_forbids_stops_before_anything_masked_leaves",
+            OFFICER + "test_a_ledger_that_is_deleted_is_missed_by_nobody",
+        ),
+    ),
+    Sentence(
+        "check.ledger_refuses",
+        lambda facts: facts.on_tables,
+        "A ledger refuses a run over nearly the same rows, or over nearly the same "
+        "members, as one that its owner took part in before.",
+        "Ein Nutzungsverzeichnis lehnt einen Lauf über fast dieselben Zeilen oder "
+        "über fast dieselben Mitglieder ab wie einen, an dem sein Besitzer schon "
+        "teilnahm.",
+        (
+            LEDGER + "test_a_table_that_differs_in_few_rows_from_a_used_one_is_refused",
+            LEDGER + "test_the_differencing_pair_is_refused",
         ),
     ),
     Sentence(
@@ -1023,36 +1574,53 @@ CATALOGUE: tuple[Sentence, ...] = (
         always,
         "The sums themselves, and whatever follows from them with what somebody knows "
         "from elsewhere.",
-        "Die Summen selbst, und was aus ihnen folgt zusammen mit dem, was jemand von "
-        "anderswo weiß.",
+        "Die Summen selbst, und was aus ihnen folgt zusammen mit dem, was jemand aus "
+        "anderer Quelle weiß.",
         (VIEWS + "test_one_row_that_is_another_is_seen",),
     ),
     Sentence(
         "open.everybody",
         lambda facts: facts.on_tables,
-        "What holds for every row, or for nearly all: a total shows it of each person.",
-        "Was für jede Zeile gilt, oder für fast alle: eine Summe zeigt es von jeder "
-        "Person.",
+        "If all or nearly all people in the tables share a property, a sum reveals it "
+        "for each of them.",
+        "Teilen alle oder fast alle Personen in den Tabellen eine Eigenschaft, verrät "
+        "eine Summe sie für jede von ihnen.",
         (OFFICER + "test_a_total_shows_what_holds_for_every_row",),
     ),
     Sentence(
         "open.few",
-        lambda facts: facts.on_tables and bool(facts.holders),
-        "A combination that no first sum counts and that few members have: its total "
-        "is theirs, or that of one of them.",
-        "Eine Kombination, die keine erste Summe zählt und die wenige Mitglieder "
-        "haben: ihre Summe ist deren eigene, oder die eines einzigen.",
-        (OFFICER + "test_what_no_first_sum_counts_may_be_one_member_s",),
+        lambda facts: facts.on_tables and facts.combines,
+        "The sum of a combination (such as men of a high grade) that the first round "
+        "does not count may be that of a single member, or of a single person; "
+        "nothing checks this.",
+        "Die Summe einer Kombination (etwa Männer mit hohem Grad), die in der ersten "
+        "Runde nicht gezählt wird, kann die eines einzelnen Mitglieds oder einer "
+        "einzelnen Person sein; nichts prüft das.",
+        (
+            OFFICER + "test_what_no_first_sum_counts_may_be_one_member_s",
+            OFFICER + "test_what_no_first_sum_counts_may_be_one_person_s",
+        ),
     ),
     Sentence(
         "open.few_uncounted",
         lambda facts: facts.on_tables and not facts.holders,
-        "A level, a value or a combination that few members have: its total is theirs, "
-        "or that of one of them, for no sum counts who has it.",
-        "Eine Ausprägung, ein Wert oder eine Kombination, die wenige Mitglieder "
-        "haben: ihre Summe ist deren eigene, oder die eines einzigen, denn keine "
-        "Summe zählt, wer sie hat.",
+        "The sum of a level, a value or a combination may be that of a single member; "
+        "nothing checks this.",
+        "Die Summe einer Ausprägung, eines Werts oder einer Kombination kann die "
+        "eines einzelnen Mitglieds sein; nichts prüft das.",
         (OFFICER + "test_a_site_term_gives_one_member_s_sums_to_all",),
+    ),
+    Sentence(
+        "open.counts",
+        lambda facts: bool(facts.holders),
+        "How many members have something: if exactly one has it, all learn that (the "
+        "run ends with it), and each knows whether it is itself.",
+        "Bei wie vielen Mitgliedern etwas vorkommt: ist es genau eines, erfahren das "
+        "alle (der Lauf endet damit), und jedes weiß, ob es selbst gemeint ist.",
+        (
+            PRESENCE + "test_a_level_has_no_holder_or_two_beyond_those_who_collude",
+            PRESENCE + "test_a_question_about_one_site_ends_after_the_first_sum",
+        ),
     ),
     Sentence(
         "open.remainder",
@@ -1070,22 +1638,35 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "open.lost",
         lambda facts: facts.may_lose,
-        "Who is lost, and by that who is left in the sums.",
-        "Wer verloren geht, und damit, wer in den Summen übrig ist.",
+        "Who is left out, and by that whom the sums are about.",
+        "Wer ausfällt, und damit, über wen die Summen gehen.",
         (VIEWS + "test_who_is_lost_takes_a_total_along",),
     ),
     Sentence(
         "open.next",
-        always,
-        "The next question: every run adds to what is known about the same data. Each "
-        "member's own ledger keeps count of its own runs, and of nobody else's.",
-        "Die nächste Frage: jeder Lauf fügt dem etwas hinzu, was über dieselben Daten "
-        "bekannt ist. Das eigene Kontobuch jedes Mitglieds zählt dessen eigene Läufe "
-        "und sonst keine.",
+        lambda facts: facts.on_tables,
+        "The next run: each adds to what is known about the same data. A member's "
+        "ledger knows that member's own runs and no others, and nothing notices a "
+        "person who is in the tables of two members.",
+        "Der nächste Lauf: jeder fügt dem etwas hinzu, was über dieselben Daten "
+        "bekannt ist. Das Nutzungsverzeichnis eines Mitglieds kennt dessen eigene "
+        "Läufe und keine anderen, und nichts bemerkt eine Person, die in den Tabellen "
+        "zweier Mitglieder steht.",
         (
             "tests/jobs/test_budgets.py::test_three_sets_are_looked_at_together",
             LEDGER + "test_the_differencing_pair_is_refused",
+            OFFICER + "test_a_member_knows_the_sums_over_the_others",
         ),
+    ),
+    Sentence(
+        "open.next_cost",
+        lambda facts: not facts.on_tables,
+        "The next run: each adds to what is known about the same data. A member's "
+        "ledger knows that member's own runs and no others.",
+        "Der nächste Lauf: jeder fügt dem etwas hinzu, was über dieselben Daten "
+        "bekannt ist. Das Nutzungsverzeichnis eines Mitglieds kennt dessen eigene "
+        "Läufe und keine anderen.",
+        ("tests/jobs/test_budgets.py::test_three_sets_are_looked_at_together",),
     ),
     Sentence(
         "open.liars",
@@ -1102,10 +1683,10 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "open.computers",
         always,
-        "A computer that somebody else controls, timing, and what members do with what "
-        "they have learned.",
-        "Ein Rechner, den jemand anders beherrscht, der Zeitverlauf, und was "
-        "Mitglieder mit dem tun, was sie erfahren haben.",
+        "A computer in other hands, timing, and what members do with what they have "
+        "learned.",
+        "Ein Rechner in fremder Hand, der Zeitverlauf, und was Mitglieder mit dem "
+        "tun, was sie erfahren haben.",
         (
             "tests/attacks/test_files_at_home.py::*",
             VIEWS + "test_a_party_that_tells_of_itself_by_a_frame_or_in_time_is_found",
@@ -1115,23 +1696,28 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "keep.shares",
         always,
-        "Masks: erased from each member's disk when the run is over or given up.",
-        "Masken: auf der Platte jedes Mitglieds gelöscht, sobald der Lauf beendet oder "
-        "aufgegeben ist.",
+        "Masks: overwritten in the file that held them when the run is over or given "
+        "up; after a crash when the run is taken up again and ends. Backups of that "
+        "disk are not reached.",
+        "Masken: in der Datei, die sie enthielt, überschrieben, sobald der Lauf "
+        "beendet oder aufgegeben ist; nach einem Absturz, wenn der Lauf fortgesetzt "
+        "ist und endet. Sicherungskopien des Datenträgers erreicht das nicht.",
         (
             SECRETS + "test_nothing_secret_is_left_in_the_state",
             "tests/net/test_store.py::test_no_byte_of_what_was_wiped_is_left",
+            "tests/net/test_store.py::test_a_killed_process_leaves_nothing_that_a_later_wipe_would_miss",
         ),
     ),
     Sentence(
         "keep.files",
         always,
-        "Kept by each member, in files that only their owner may read: the page agreed "
-        "to, result, sums, receipt, ledger. The plan sets no period after which they "
-        "are deleted; the controllers do.",
+        "Kept by each member, in files that only their owner may read: the page it "
+        "approved, result, sums, receipt, ledger. The plan sets no period after which "
+        "they are deleted; the controllers do.",
         "Von jedem Mitglied aufbewahrt, in Dateien, die nur ihr Besitzer lesen darf: "
-        "die Seite, der zugestimmt wurde, Ergebnis, Summen, Quittung, Kontobuch. Der "
-        "Plan setzt keine Löschfrist; das tun die Verantwortlichen.",
+        "die Seite, die es freigegeben hat, Ergebnis, Summen, Quittung, "
+        "Nutzungsverzeichnis. Der Plan setzt keine Löschfrist; das tun die "
+        "Verantwortlichen.",
         (
             SECRETS + "test_results_and_receipts_hold_no_secret_and_files_are_ones_own",
             "tests/cli/test_join.py::test_what_was_agreed_to_is_kept_before_anything_is_sent",
@@ -1141,26 +1727,37 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "keep.ledger",
         lambda facts: facts.on_tables,
-        "The ledger knows rows and columns again by keyed fingerprints; it holds no "
-        "value of a table.",
-        "Das Kontobuch erkennt Zeilen und Spalten an geschlüsselten Fingerabdrücken "
-        "wieder; es enthält keinen Wert einer Tabelle.",
+        "The ledger holds no value of a table, but a keyed check value of every row "
+        "that was used, also of people deleted since, and the key in the same file: "
+        "its owner can test whether a row was there. Treat it as pseudonymised data.",
+        "Das Nutzungsverzeichnis enthält keinen Wert einer Tabelle, aber einen mit "
+        "Schlüssel gebildeten Prüfwert jeder benutzten Zeile, auch von seither "
+        "gelöschten Personen, und den Schlüssel in derselben Datei: sein Besitzer "
+        "kann prüfen, ob eine Zeile dabei war. Behandeln Sie es wie pseudonymisierte "
+        "Daten.",
         (
             LEDGER + "test_a_fingerprint_is_not_a_plain_hash_of_the_value",
             LEDGER + "test_a_refusal_is_recorded_without_the_value_that_it_is_about",
+            OFFICER + "test_a_ledger_still_knows_a_row_that_was_deleted",
         ),
     ),
     Sentence(
         "keep.transcript",
         always,
-        "A transcript of the run is kept only by a member that asks for one "
-        "(--transcript), encrypted with its key; others do not know of it.",
-        "Ein Mitschnitt des Laufs wird nur von einem Mitglied aufbewahrt, das ihn "
-        "verlangt (--transcript), verschlüsselt mit dessen Schlüssel; andere wissen "
-        "nichts davon.",
+        "A transcript (all that a member stored, sent and received in the run, its "
+        "own numbers and masks too) is kept only by a member that asks for one "
+        "(--transcript), encrypted with its key; the others do not know of it. "
+        "Members who pool transcripts know what members who pool know, no more.",
+        "Ein Mitschnitt (alles, was ein Mitglied im Lauf speicherte, sendete und "
+        "empfing, auch eigene Zahlen und Masken) wird nur von einem Mitglied "
+        "aufbewahrt, das ihn verlangt (--transcript), verschlüsselt mit dessen "
+        "Schlüssel; die anderen wissen nichts davon. Wer Mitschnitte zusammenlegt, "
+        "weiß, was Mitglieder wissen, die zusammenlegen, was sie sahen, und nicht "
+        "mehr.",
         (
             "tests/cli/test_join.py::test_a_transcript_is_kept_for_its_owner",
             "tests/attacks/test_transcript_file.py::test_nothing_of_it_is_in_the_file",
+            "tests/net/test_transcript_file.py::*",
         ),
     ),
     Sentence(
@@ -1183,12 +1780,14 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "keep.later",
         lambda facts: facts.rules.get("minimum_rows", 0) > 1,
-        "A table from which a few people were deleted differs from the former one by "
-        "these people: a ledger refuses it until it differs in {rule_minimum_rows} "
-        "rows or more.",
-        "Eine Tabelle, aus der wenige Personen gelöscht wurden, unterscheidet sich von "
-        "der früheren um eben diese: ein Kontobuch lehnt sie ab, bis sie sich in "
-        "mindestens {rule_minimum_rows} Zeilen unterscheidet.",
+        "After a few people are deleted from a table, a ledger refuses it until "
+        "{rule_minimum_rows} rows or more differ from the table that was used; "
+        "deleted, new and changed rows all count. Until then this member cannot take "
+        "part with it.",
+        "Werden aus einer Tabelle wenige Personen gelöscht, lehnt ein "
+        "Nutzungsverzeichnis sie ab, bis sie sich von der benutzten in mindestens "
+        "{rule_minimum_rows} Zeilen unterscheidet; gelöschte, neue und geänderte "
+        "Zeilen zählen. Bis dahin kann dieses Mitglied nicht mit ihr teilnehmen.",
         (
             LEDGER + "test_a_table_that_differs_in_few_rows_from_a_used_one_is_refused",
             LEDGER + "test_a_table_with_enough_new_rows_or_never_used_is_taken",
@@ -1198,27 +1797,32 @@ CATALOGUE: tuple[Sentence, ...] = (
         "keep.keys",
         always,
         "Keys: each member's private key is in a file that only its owner may read, "
-        "with a passphrase if wanted; others have its certificate. A stolen one is "
-        "replaced by an amended file that every member signs.",
+        "with a passphrase if wanted; others have its certificate. Whoever steals a "
+        "key can take part and sign as that member, and open its transcripts, until "
+        "every member has signed an amended plan; connections recorded before stay "
+        "unreadable.",
         "Schlüssel: der private Schlüssel jedes Mitglieds liegt in einer Datei, die "
         "nur ihr Besitzer lesen darf, auf Wunsch mit Kennwort; die anderen haben sein "
-        "Zertifikat. Ein gestohlener wird durch eine geänderte Datei ersetzt, die "
-        "jedes Mitglied unterschreibt.",
+        "Zertifikat. Wer einen Schlüssel stiehlt, kann als dieses Mitglied teilnehmen "
+        "und unterschreiben und dessen Mitschnitte öffnen, bis alle einen geänderten "
+        "Plan unterschrieben haben; früher aufgezeichnete Verbindungen bleiben "
+        "unlesbar.",
         (
             "tests/net/test_identity.py::test_only_its_owner_may_read_a_key",
-            "tests/net/test_passphrase.py::"
-            "test_the_file_is_encrypted_and_nothing_of_it_opens_without",
-            "tests/net/test_amendment.py::"
-            "test_a_stolen_key_is_replaced_and_the_screen_says_that_it_did_not_agree",
+            "tests/net/test_passphrase.py::test_the_file_is_encrypted_and_nothing_of_it_opens_without",
+            "tests/net/test_amendment.py::test_a_stolen_key_is_replaced_and_the_screen_says_that_it_did_not_agree",
+            "tests/net/test_trust.py::test_session_keys_are_written_nowhere",
+            "tests/net/test_trust.py::test_a_connection_cannot_be_resumed",
+            "tests/attacks/test_transcript_file.py::test_nobody_else_opens_it_not_even_under_a_changed_start",
         ),
     ),
     # How to verify
     Sentence(
         "verify.digest",
         lambda facts: facts.drawn,
-        "All members hold the same file if its digest is the same: {digest}. Programs "
+        "All members hold the same plan if its digest is the same: {digest}. Programs "
         "compare it before anything is sent; people compare it by telephone.",
-        "Alle Mitglieder haben dieselbe Datei, wenn deren Prüfsumme gleich ist: "
+        "Alle Mitglieder haben denselben Plan, wenn dessen Prüfsumme gleich ist: "
         "{digest}. Programme vergleichen sie, bevor etwas gesendet wird; Menschen "
         "vergleichen sie am Telefon.",
         (
@@ -1229,10 +1833,11 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "verify.page",
         lambda facts: facts.drawn,
-        "veilsum consortium show FILE shows the page that members agree to, with every "
-        "number that becomes known; receipts carry its SHA-256: {consent}.",
-        "veilsum consortium show DATEI zeigt die Seite, der Mitglieder zustimmen, mit "
-        "jeder Zahl, die bekannt wird; Quittungen tragen deren SHA-256: {consent}.",
+        "veilsum consortium show FILE shows the page that the members approve, with "
+        "every sum that becomes known; receipts carry its SHA-256: {consent}.",
+        "veilsum consortium show DATEI zeigt die Seite, die die Mitglieder freigeben, "
+        "mit jeder Summe, die bekannt wird; Quittungen tragen deren SHA-256: "
+        "{consent}.",
         (
             CONSENT + "test_a_run_shows_nothing_that_is_not_on_the_page",
             "tests/net/test_receipt.py::test_one_who_agreed_to_another_page_is_caught",
@@ -1259,19 +1864,23 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "verify.audit",
         always,
-        "veilsum audit FILE attacks the plan with made-up data and shows attacks that "
-        "must succeed beside those that must not.",
-        "veilsum audit DATEI greift den Plan mit erfundenen Daten an und zeigt "
-        "Angriffe, die gelingen müssen, neben denen, die es nicht dürfen.",
-        ("tests/audit/test_every_file.py::*", "tests/audit/test_planted.py::*"),
+        "veilsum audit FILE attacks the plan with made-up data; as a control it also "
+        "runs attacks that are known to be possible, and shows that these are found.",
+        "veilsum audit DATEI greift den Plan mit erfundenen Daten an; zur Kontrolle "
+        "laufen auch Angriffe, von denen bekannt ist, dass sie gelingen, und es wird "
+        "gezeigt, dass sie gefunden werden.",
+        (
+            "tests/audit/test_every_file.py::*",
+            "tests/audit/test_planted.py::*",
+        ),
     ),
     Sentence(
         "verify.receipts",
         always,
-        "veilsum verify RECEIPTS --consortium FILE checks after a run what all members "
-        "signed, against each other and against the file.",
+        "veilsum verify RECEIPTS --consortium FILE checks after a run what all "
+        "members signed, against each other and against the plan.",
         "veilsum verify QUITTUNGEN --consortium DATEI prüft nach einem Lauf, was alle "
-        "Mitglieder unterschrieben haben, gegeneinander und gegen die Datei.",
+        "Mitglieder unterschrieben haben, gegeneinander und gegen den Plan.",
         (
             "tests/cli/test_verify.py::test_receipts_of_a_good_run_hold",
             "tests/cli/test_verify.py::test_one_changed_digit_is_found",
@@ -1281,32 +1890,53 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "judge.personal",
         always,
-        "Whether these data, or totals of them, are personal data is for you to judge. "
-        "The program does not know what columns mean, and this annex does not call the "
-        "results anonymous.",
-        "Ob diese Daten oder Summen davon personenbezogen sind, beurteilen Sie. Das "
-        "Programm weiß nicht, was Spalten bedeuten, und dieser Anhang nennt die "
-        "Ergebnisse nicht anonym.",
+        "Whether these data, or sums of them, are personal data is for you to judge. "
+        "The program does not know what columns mean, and this annex does not call "
+        "the results anonymous.",
+        "Ob diese Daten oder Summen davon personenbezogen sind, haben Sie zu "
+        "beurteilen. Das Programm weiß nicht, was Spalten bedeuten, und dieser Anhang "
+        "nennt die Ergebnisse nicht anonym.",
         (OFFICER + "test_nothing_is_called_private_or_anonymous",),
     ),
     Sentence(
         "judge.law",
         always,
-        "Legal basis, necessity, information of the people concerned, their rights, "
-        "processors, transfers and periods are not in a plan, and are left open here.",
-        "Rechtsgrundlage, Erforderlichkeit, Information der Betroffenen, deren Rechte, "
-        "Auftragsverarbeiter, Übermittlungen und Fristen stehen nicht in einem Plan "
-        "und bleiben hier offen.",
+        "Not in a plan, and left open here: the full purpose and what columns mean; "
+        "who the controllers are (each member, or jointly: Art. 26 GDPR), processors, "
+        "contacts, countries and transfers; legal basis, necessity, and whether an "
+        "impact assessment is due (Art. 35); information and rights of the people "
+        "concerned; who receives the results; periods; what to do after a breach.",
+        "Nicht in einem Plan, und hier offen: der ganze Zweck und was Spalten "
+        "bedeuten; wer verantwortlich ist (jedes Mitglied, oder gemeinsam: Art. 26 "
+        "DSGVO), Auftragsverarbeiter, Ansprechpartner, Länder und Übermittlungen; "
+        "Rechtsgrundlage, Erforderlichkeit, und ob eine Folgenabschätzung nötig ist "
+        "(Art. 35); Information und Rechte der Betroffenen; wer die Ergebnisse "
+        "erhält; Fristen; was nach einer Datenpanne zu tun ist.",
         (OFFICER + "test_what_no_plan_says_is_left_open",),
     ),
     Sentence(
         "judge.levels",
         always,
-        "Levels of risk are proposals that follow from the plan by fixed rules; "
-        "severity depends on what the columns mean, and is yours to decide.",
-        "Risikostufen sind Vorschläge, die nach festen Regeln aus dem Plan folgen; die "
-        "Schwere hängt davon ab, was die Spalten bedeuten, und ist Ihre Entscheidung.",
+        "Risks have one of the four grades of the French authority's method (CNIL, "
+        "PIA). Which one, this program proposes by fixed rules from the plan (its "
+        "guide for officers lists them); severity depends on what the columns mean. "
+        "Both are yours to decide.",
+        "Risiken haben eine der vier Stufen aus dem Verfahren der französischen "
+        "Aufsicht (CNIL, PIA). Welche, schlägt dieses Programm nach festen Regeln aus "
+        "dem Plan vor (seine Anleitung für Datenschutzbeauftragte nennt sie); die "
+        "Schwere hängt davon ab, was die Spalten bedeuten. Über beides entscheiden "
+        "Sie.",
         (OFFICER + "test_levels_follow_from_the_plan",),
+    ),
+    Sentence(
+        "judge.stop",
+        lambda facts: facts.ended is None,
+        "Any member may stop the run, or stay away, at any time.",
+        "Jedes Mitglied darf den Lauf jederzeit abbrechen oder fernbleiben.",
+        (
+            "tests/net/test_runs.py::test_who_never_comes_is_named_with_the_state_of_its_link",
+            "tests/net/test_secrets_on_the_network.py::test_nothing_secret_is_left_in_the_state",
+        ),
     ),
     Sentence(
         "judge.young",
@@ -1320,21 +1950,146 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "judge.receipt_alone",
         lambda facts: facts.ended is not None,
-        "This annex was made from the agreed file and one receipt: no table was "
-        "opened, and no value of anybody is in it.",
-        "Dieser Anhang entstand allein aus der vereinbarten Datei und einer Quittung: "
-        "keine Tabelle wurde geöffnet, und kein Wert von irgendjemandem steht darin.",
+        "This annex was made from the plan and one receipt ({file}, veilsum "
+        "{version}): no table was opened, and no value of anybody is in it.",
+        "Dieser Anhang entstand allein aus dem Plan und einer Quittung ({file}, "
+        "veilsum {version}): keine Tabelle wurde geöffnet, und kein Wert von "
+        "irgendjemandem steht darin.",
         ("tests/attacks/test_the_annex.py::test_no_value_of_anybody_is_in_any_form",),
     ),
     Sentence(
         "judge.plan_alone",
         lambda facts: facts.ended is None,
-        "This annex was made from the plan alone: no table was opened, and no value of "
-        "anybody is in it.",
-        "Dieser Anhang entstand allein aus dem Plan: keine Tabelle wurde geöffnet, und "
-        "kein Wert von irgendjemandem steht darin.",
+        "This annex was made from the plan alone ({file}, veilsum {version}): no "
+        "table was opened, and no value of anybody is in it.",
+        "Dieser Anhang entstand allein aus dem Plan ({file}, veilsum {version}): "
+        "keine Tabelle wurde geöffnet, und kein Wert von irgendjemandem steht darin.",
         ("tests/attacks/test_the_annex.py::test_no_value_of_anybody_is_in_any_form",),
     ),
+)
+
+
+# Words that an officer need not know: a word, a colon, what it means. One is explained
+# where it occurs.
+EXPLAINED_WORDS: tuple[Sentence, ...] = tuple(
+    Sentence(f"word.{key}", always, en, de, shown)
+    for key, en, de, shown in (
+        (
+            "plan",
+            "plan: the file with the question, the members and the rules; the "
+            "programs of all members read the same one.",
+            "Plan: die Datei mit der Frage, den Mitgliedern und den Regeln; die "
+            "Programme aller Mitglieder lesen dieselbe.",
+            (
+                "tests/net/test_hello.py::"
+                "test_another_file_is_refused_with_the_sections_that_differ",
+            ),
+        ),
+        (
+            "sum",
+            "sum: one number, added up over all members; a count is a sum too.",
+            "Summe: eine Zahl, über alle Mitglieder zusammengezählt; auch eine Anzahl "
+            "ist eine Summe.",
+            (CONSENT + "test_every_number_has_a_name_that_is_explained",),
+        ),
+        (
+            "round",
+            "round: one exchange of masked numbers, after which its sums are known.",
+            "Runde: ein Austausch maskierter Zahlen, nach dem deren Summen bekannt "
+            "sind.",
+            (CONSENT + "test_a_run_shows_nothing_that_is_not_on_the_page",),
+        ),
+        (
+            "mask",
+            "mask: random numbers that two members exchange; one adds them to what it "
+            "gives, the other takes them off.",
+            "Maske: Zufallszahlen, die zwei Mitglieder austauschen; eines zählt sie zu "
+            "dem hinzu, was es gibt, das andere zieht sie ab.",
+            (SECRETS + "test_only_neighbours_are_told_shares",),
+        ),
+        (
+            "level",
+            "level: one of the values of a category, such as f or m.",
+            "Ausprägung: einer der Werte eines Merkmals, etwa f oder m.",
+            (CONSENT + "test_the_page_names_question_columns_levels_tables_and_bins",),
+        ),
+        (
+            "cell",
+            "cell: a combination of levels or ranges in a table of counts.",
+            "Zelle: eine Kombination von Ausprägungen oder Bereichen in einer Tabelle "
+            "von Anzahlen.",
+            (RULES + "test_statistics_keep_the_same_rules",),
+        ),
+        (
+            "bin",
+            "bin: a range of numbers, such as ages from 40 to 50, whose rows are "
+            "counted.",
+            "Intervall: ein Bereich von Zahlen, etwa Alter von 40 bis 50, dessen "
+            "Zeilen gezählt werden.",
+            (CONSENT + "test_the_page_names_question_columns_levels_tables_and_bins",),
+        ),
+        (
+            "design",
+            "design: the columns that a regression works with: those of its formula, "
+            "one for each level but the first, and one of ones.",
+            "Spalten des Modells: womit eine Regression rechnet: die ihrer Formel, "
+            "eine für jede Ausprägung bis auf die erste, und eine aus Einsen.",
+            (CONSENT + "test_the_page_names_question_columns_levels_tables_and_bins",),
+        ),
+        (
+            "response",
+            "response: what a regression explains, left of ~ in its formula.",
+            "Zielgröße: was eine Regression erklärt, in der Formel links von ~.",
+            (CONSENT + "test_the_page_names_question_columns_levels_tables_and_bins",),
+        ),
+        (
+            "site",
+            "site term: a column or level that tells one member's rows from those of "
+            "the others, such as its wards.",
+            "Standortmerkmal: eine Spalte oder Ausprägung, an der Zeilen eines "
+            "Mitglieds zu erkennen sind, etwa seine Stationen.",
+            (OFFICER + "test_a_site_term_gives_one_member_s_sums_to_all",),
+        ),
+        (
+            "ledger",
+            "ledger: a file in which a member's program notes which rows and sums "
+            "were used in which run.",
+            "Nutzungsverzeichnis: eine Datei, in der das Programm eines Mitglieds "
+            "festhält, welche Zeilen und Summen in welchem Lauf benutzt wurden.",
+            (LEDGER + "test_everything_comes_back_as_it_was",),
+        ),
+        (
+            "receipt",
+            "receipt: what each member signs after a run.",
+            "Quittung: was jedes Mitglied nach einem Lauf unterschreibt.",
+            ("tests/cli/test_verify.py::test_receipts_of_a_good_run_hold",),
+        ),
+        (
+            "digest",
+            "digest: digits computed from a file (SHA-256); a changed file has others.",
+            "Prüfsumme: Ziffern, die aus einer Datei berechnet sind (SHA-256); eine "
+            "geänderte Datei hat andere.",
+            (
+                "tests/net/test_hello.py::"
+                "test_another_file_is_refused_with_the_sections_that_differ",
+            ),
+        ),
+        (
+            "certificate",
+            "certificate: a member's public key with its name; it shows who signed, "
+            "and who is at the other end.",
+            "Zertifikat: der öffentliche Schlüssel eines Mitglieds mit dessen Namen; "
+            "es zeigt, wer unterschrieb und wer am anderen Ende ist.",
+            ("tests/net/test_trust.py::test_members_talk_and_know_each_other",),
+        ),
+        (
+            "epsilon",
+            "epsilon: how much masks leave to be seen of who gave what; 0 is nothing.",
+            "epsilon: wie viel die Masken davon erkennen lassen, wer was gab; 0 heißt "
+            "nichts.",
+            (VIEWS + "test_equal_sums_of_every_piece_are_not_told_apart",),
+        ),
+    )
 )
 
 
@@ -1358,14 +2113,18 @@ RISKS: tuple[PlanRisk, ...] = (
         Sentence(
             "risk.collusion",
             always,
-            "Members pool what they saw, {beyond} or more of the {n}, and learn sums "
-            "of fewer others than is said above. Masks do not help then.",
-            "Mitglieder legen zusammen, was sie sahen, {beyond} oder mehr der {n}, "
-            "und erfahren Summen von weniger anderen, als oben steht. Masken helfen "
-            "dann nicht.",
+            "{beyond} or more of the {n} pool what they saw, and know sums over fewer "
+            "others than one member does; all but one know what the last one gave. "
+            "Masks do not help then.",
+            "{beyond} oder mehr der {n} legen zusammen, was sie sahen, und kennen "
+            "Summen über weniger andere als ein Mitglied allein; alle bis auf eines "
+            "wissen, was das letzte gab. Masken helfen dann nicht.",
             (OFFICER + "test_all_but_one_know_what_the_last_one_gave",),
         ),
-        {"en": "Members collude", "de": "Mitglieder legen Wissen zusammen"},
+        {
+            "en": "Members pool what they saw",
+            "de": "Mitglieder legen zusammen, was sie sahen",
+        },
         "access",
         _collusion,
         _fixed(2),
@@ -1374,8 +2133,10 @@ RISKS: tuple[PlanRisk, ...] = (
         Sentence(
             "risk.site",
             lambda facts: facts.site_terms,
-            "The plan allows it, and nobody checks it.",
-            "Der Plan erlaubt es, und niemand prüft es.",
+            "Whether a level or a column is one member's only, the program does not "
+            "know, and nobody checks: it is taken to happen.",
+            "Ob eine Ausprägung oder Spalte nur einem Mitglied gehört, weiß das "
+            "Programm nicht, und niemand prüft es: es wird angenommen.",
             (OFFICER + "test_a_site_term_gives_one_member_s_sums_to_all",),
         ),
         {"en": "One member's sums are known", "de": "Summen eines Mitglieds bekannt"},
@@ -1386,12 +2147,12 @@ RISKS: tuple[PlanRisk, ...] = (
     PlanRisk(
         Sentence(
             "risk.person",
-            lambda facts: facts.on_tables and not (set(facts.off) - {"site_terms"}),
+            lambda facts: facts.on_tables and not _switched_off(facts),
             "A sum, with what somebody knows from elsewhere, points at one person. "
             "Rules at each member refuse small cells and columns that point at few "
             "rows; they do not see what somebody knows.",
-            "Eine Summe zeigt zusammen mit dem, was jemand von anderswo weiß, auf "
-            "eine Person. Regeln bei jedem Mitglied lehnen kleine Zellen ab und "
+            "Eine Summe zeigt zusammen mit dem, was jemand aus anderer Quelle weiß, "
+            "auf eine Person. Regeln bei jedem Mitglied lehnen kleine Zellen ab und "
             "Spalten, die auf wenige Zeilen zeigen; was jemand weiß, sehen sie nicht.",
             (
                 RULES + "test_a_level_with_few_rows_is_refused",
@@ -1400,23 +2161,36 @@ RISKS: tuple[PlanRisk, ...] = (
         ),
         {"en": "A person is recognised", "de": "Eine Person wird erkannt"},
         "access",
-        lambda facts: 2 if facts.relaxed else 1,
+        lambda facts: 3 if facts.site_terms else 2 if facts.relaxed else 1,
+        _person,
+    ),
+    PlanRisk(
+        Sentence(
+            "risk.one",
+            lambda facts: bool(_switched_off(facts)) and not _few_people(facts),
+            "Not checked in this plan: {off}. So a sum may be a single person's, or "
+            "nearly.",
+            "In diesem Plan nicht geprüft: {off}. Eine Summe kann daher ganz oder "
+            "fast die einer einzelnen Person sein.",
+            (RULES + "test_without_the_rules_a_bump_tells_what_one_person_earns",),
+        ),
+        {"en": "A person is recognised", "de": "Eine Person wird erkannt"},
+        "access",
+        _fixed(3),
         _person,
     ),
     PlanRisk(
         Sentence(
             "risk.cell",
-            lambda facts: bool(set(facts.off) - {"site_terms"}),
-            "Rules that would refuse small cells, or columns that point at single "
-            "rows, are switched off in this plan: a sum may rest on one person of a "
-            "member.",
-            "Regeln, die kleine Zellen ablehnten oder Spalten, die auf einzelne "
-            "Zeilen zeigen, sind in diesem Plan abgeschaltet: eine Summe kann auf "
-            "einer einzigen Person eines Mitglieds beruhen.",
-            (
-                OFFICER + "test_without_the_rule_a_cell_of_one_person_is_shown",
-                RULES + "test_without_the_rules_a_bump_tells_what_one_person_earns",
-            ),
+            _few_people,
+            "Not checked in this plan: {off}. So a sum may be over as few as "
+            "{holders} people, one of each of {holders} members; {holders_others} of "
+            "these who pool what they saw know the last person's.",
+            "In diesem Plan nicht geprüft: {off}. Eine Summe kann daher über nur "
+            "{holders} Personen gehen, je eine von {holders} Mitgliedern; legen "
+            "{holders_others} davon zusammen, was sie sahen, kennen sie die der "
+            "letzten.",
+            (OFFICER + "test_without_the_rule_three_people_are_shown",),
         ),
         {"en": "A person is recognised", "de": "Eine Person wird erkannt"},
         "access",
@@ -1427,13 +2201,15 @@ RISKS: tuple[PlanRisk, ...] = (
         Sentence(
             "risk.difference",
             always,
-            "This run's sums less those of another one over nearly the same rows or "
-            "members may be one person's or one member's. Each member's ledger "
-            "refuses that for its own runs.",
-            "Die Summen dieses Laufs abzüglich derer eines anderen über fast "
-            "dieselben Zeilen oder Mitglieder können die einer Person oder eines "
-            "Mitglieds sein. Das Kontobuch jedes Mitglieds lehnt das für dessen "
-            "eigene Läufe ab.",
+            "The sums of two runs over nearly the same rows or members differ by one "
+            "person's or one member's. Each member's ledger refuses such a run if "
+            "that member took part in both; what it did not see, or has deleted, it "
+            "cannot refuse.",
+            "Die Summen zweier Läufe über fast dieselben Zeilen oder Mitglieder "
+            "unterscheiden sich um die einer Person oder eines Mitglieds. Das "
+            "Nutzungsverzeichnis eines Mitglieds lehnt einen solchen Lauf ab, wenn "
+            "dieses an beiden teilnimmt; was es nicht sah oder was gelöscht ist, kann "
+            "es nicht ablehnen.",
             (
                 LEDGER + "test_the_differencing_pair_is_refused",
                 "tests/jobs/test_budgets.py::"
@@ -1451,8 +2227,9 @@ RISKS: tuple[PlanRisk, ...] = (
             always,
             "Stolen, or controlled by somebody else: that member's own data are in "
             "their hands then, and of the others what that member learns.",
-            "Gestohlen oder von jemand anderem beherrscht: dessen eigene Daten sind "
-            "dann in fremder Hand, und von den anderen, was dieses Mitglied erfährt.",
+            "Gestohlen oder von jemand anderem beherrscht: die eigenen Daten dieses "
+            "Mitglieds sind dann in fremder Hand, und von den anderen, was dieses "
+            "Mitglied erfährt.",
             (
                 "tests/net/test_passphrase.py::"
                 "test_the_file_is_encrypted_and_nothing_of_it_opens_without",
@@ -1461,7 +2238,7 @@ RISKS: tuple[PlanRisk, ...] = (
         ),
         {
             "en": "A member's computer is taken",
-            "de": "Rechner eines Mitglieds gekapert",
+            "de": "Rechner eines Mitglieds in fremder Hand",
         },
         "access",
         _fixed(2),
@@ -1471,8 +2248,8 @@ RISKS: tuple[PlanRisk, ...] = (
         Sentence(
             "risk.lie",
             always,
-            "A member gives false numbers, and nobody can see it. Two signed words "
-            "that contradict each other are kept as proof.",
+            "A member gives false numbers, and nobody can see it. Two signed "
+            "statements that contradict each other are kept as proof.",
             "Ein Mitglied gibt falsche Zahlen, und niemand kann das sehen. Zwei "
             "unterschriebene Aussagen, die sich widersprechen, werden als Beweis "
             "aufbewahrt.",
@@ -1491,8 +2268,8 @@ RISKS: tuple[PlanRisk, ...] = (
         Sentence(
             "risk.absent",
             lambda facts: not facts.drop and facts.ended is None,
-            "A member is absent. Rows stay where they are.",
-            "Ein Mitglied fehlt. Zeilen bleiben, wo sie sind.",
+            "A member is absent, or stops the run. Rows stay where they are.",
+            "Ein Mitglied fehlt oder bricht den Lauf ab. Zeilen bleiben, wo sie sind.",
             (
                 "tests/net/test_runs.py::"
                 "test_who_never_comes_is_named_with_the_state_of_its_link",
@@ -1509,10 +2286,10 @@ RISKS: tuple[PlanRisk, ...] = (
         Sentence(
             "risk.fewer",
             lambda facts: facts.may_lose,
-            "Members are lost: {fewest} at least are left, else there is no answer. "
+            "Members are absent: {fewest} at least are left, else there is no answer. "
             "Rows stay where they are.",
-            "Mitglieder gehen verloren: mindestens {fewest} bleiben, sonst gibt es "
-            "keine Antwort. Zeilen bleiben, wo sie sind.",
+            "Mitglieder fallen aus: mindestens {fewest} bleiben, sonst gibt es keine "
+            "Antwort. Zeilen bleiben, wo sie sind.",
             (
                 OFFICER + "test_as_few_may_be_left_as_is_said",
                 "tests/net/test_runs.py::"
@@ -1543,4 +2320,8 @@ RISKS: tuple[PlanRisk, ...] = (
         _fixed(1),
     ),
 )
-EVERY_SENTENCE: tuple[Sentence, ...] = (*CATALOGUE, *(one.told for one in RISKS))
+EVERY_SENTENCE: tuple[Sentence, ...] = (
+    *CATALOGUE,
+    *EXPLAINED_WORDS,
+    *(one.told for one in RISKS),
+)

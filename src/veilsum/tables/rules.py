@@ -45,6 +45,21 @@ class DisclosureError(InvalidInputError):
         self.rule = rule
 
 
+def openly(**loosened: float | None) -> str:
+    """Return how one rule is loosened: in the file that all agree on, and in Python.
+
+    >>> openly(site_terms=True)
+    '[policy] site_terms = true (in Python rules=vs.Rules(site_terms=True))'
+    >>> openly(release_fraction=None)
+    '[policy] release_fraction (in Python rules=vs.Rules(release_fraction=...))'
+    """
+    ((name, value),) = loosened.items()
+    if value is None:
+        return f"[policy] {name} (in Python rules=vs.Rules({name}=...))"
+    said = str(value) if isinstance(value, bool) else f"{value:g}"
+    return f"[policy] {name} = {said.lower()} (in Python rules=vs.Rules({name}={said}))"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rules:
     """What every party keeps to before it answers; names as the field has them.
@@ -153,8 +168,8 @@ class Rules:
                 "maximum_columns",
                 f"the design has {n_columns} columns, and honest parties {fewest}, "
                 f"which carry {floor(self.maximum_columns * rows)}: leave out terms, "
-                "agree on more minimum_rows, or openly on [policy] maximum_columns = "
-                f"{ceil(100 * n_columns / rows) / 100:g}",
+                "agree on more minimum_rows, or openly on "
+                + openly(maximum_columns=ceil(100 * n_columns / rows) / 100),
             )
         if self.residual_rows and rows - n_columns < self.residual_rows:
             raise DisclosureError(
@@ -162,7 +177,7 @@ class Rules:
                 f"the design has {n_columns} columns, and honest parties {fewest}: "
                 f"{rows - n_columns} are left, and residual_rows is "
                 f"{self.residual_rows}: leave out terms, agree on more minimum_rows, "
-                f"or openly on [policy] residual_rows = {max(rows - n_columns, 0)}",
+                f"or openly on {openly(residual_rows=max(rows - n_columns, 0))}",
             )
 
     def check_honest(self, least: int, honest: int, or_else: str = "") -> None:
@@ -179,7 +194,7 @@ class Rules:
                 f"{honest} parties are honest at least, and with fewer than {least} "
                 "the sums of this question would tell one party from another: ask "
                 f"more parties, {or_else and or_else + ', '}or agree openly on "
-                "[policy] site_terms = true",
+                f"{openly(site_terms=True)}",
             )
 
     def check_levels(self, levels: Mapping[str, int]) -> None:
@@ -189,8 +204,8 @@ class Rules:
                 raise DisclosureError(
                     "maximum_levels",
                     f"the category {name!r} has {number} levels, and maximum_levels is "
-                    f"{self.maximum_levels}: merge levels, or agree openly on [policy] "
-                    f"maximum_levels = {number}",
+                    f"{self.maximum_levels}: merge levels, or agree openly on "
+                    f"{openly(maximum_levels=number)}",
                 )
 
     @property
@@ -224,7 +239,13 @@ class Rules:
     @property
     def open(self) -> tuple[str, ...]:
         """What these rules do not refuse, and the usual ones would, in words."""
-        return tuple(f"{name} is off: {words}" for name, words in self.off.items())
+        # Said in full: site_terms is true where the rule against them is off.
+        called = {"site_terms": "against site terms"}
+        return tuple(
+            f"the rule {called.get(name, name)} is switched off ({name} = "
+            f"{str(getattr(self, name)).lower()}): {words}"
+            for name, words in self.off.items()
+        )
 
 
 # Several rows together: of what one row may leave to others, this part is enough.
@@ -590,12 +611,12 @@ class AtHome:
         self, rule: str, found: str, way_out: str, value: float | None = None
     ) -> NoReturn:
         limit = getattr(self.rules, rule)
-        agree = f"{rule} = true" if value is None else f"{rule} = {value:g}"
+        agree = openly(**{rule: True if value is None else value})
         stated = "" if value is None else f", and {rule} is {limit:g}"
         raise DisclosureError(
             rule,
             f"{self.party}: {found}{stated}. Not sent: {way_out}; only if all parties "
-            f"want that, [policy] {agree} allows it",
+            f"want that, {agree} allows it",
         )
 
 

@@ -1,0 +1,211 @@
+"""What each kind of sum is, in German; in English the page that members read says it.
+
+By the names that recipes give their sums. A test holds the names of both together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from veilsum.report.plan_facts import SumFacts
+from veilsum.report.sentences import Language
+
+FOLDS = ", without each fold"
+_PAIRS = "für je zwei Spalten des Modells und jede mit sich selbst"
+_WEIGHED = (
+    "jede Zeile gewichtet nach dem Modell beim Stand dieser Runde (zu Beginn nach "
+    "einer ersten Schätzung)"
+)
+_LEFT_OUT = "wie viele Zeilen wegen fehlender Werte weggelassen sind"
+GERMAN: Mapping[str, str] = {
+    "parties that hold each level, cell, bin and value": "für alles, wonach gezählt "
+    "wird: wie viele Mitglieder Zeilen damit haben; welche, wird nicht gesagt und "
+    "folgt doch, wenn es alle sind oder keines",
+    "parties that hold several of a column": "für jede Gruppe davon: wie viele "
+    "Mitglieder Zeilen mit mehr als einem daraus haben",
+    "X'WX": f"{_PAIRS} die Summe ihrer Produkte über alle Zeilen, jeweils mal dem "
+    "Gewicht der Zeile",
+    "X'Wy": "für jede Spalte des Modells die Summe ihrer Produkte mit der Zielgröße, "
+    "jeweils mal dem Gewicht der Zeile",
+    "y'Wy, sums of Wy, of the weights and of their logarithms": "vier Summen über alle "
+    "Zeilen: der quadrierten Zielgröße, der Zielgröße, der Gewichte und ihrer "
+    "Logarithmen. Ohne Gewichte ist die dritte die Anzahl der Zeilen und die vierte 0",
+    "rows, and rows left out": "wie viele Zeilen alle zusammen haben, und " + _LEFT_OUT,
+    "X'WX within parties": "für je zwei Spalten des Modells, und jede mit sich selbst, "
+    "die Summe über alle Mitglieder von dem, was die Produkte ihrer Zeilen um die "
+    "eigenen Mittelwerte ergeben; jedes Mitglied rundet einmal",
+    "X'Wy within parties": "dasselbe für jede dieser Spalten mit der Zielgröße",
+    "y'Wy within parties, and the sum of the logarithms of weights": "dasselbe für die "
+    "Zielgröße mit sich selbst; und die Summe der Logarithmen der Gewichte, ohne "
+    "Gewichte 0",
+    "rows, parties, and rows left out": "wie viele Zeilen und wie viele Mitglieder "
+    f"dabei sind, und {_LEFT_OUT}",
+    "rows with the event in each bin of the prediction": "für jedes Intervall der "
+    "Vorhersage: wie viele Zeilen das Ereignis haben",
+    "rows without the event in each bin": "für jedes Intervall: wie viele es nicht "
+    "haben",
+    "sum of predictions in each bin": "für jedes Intervall die Summe der "
+    "vorhergesagten Wahrscheinlichkeiten",
+    "sum of squared errors, and rows left out": "die Summe der quadrierten Abstände "
+    f"zwischen Ereignis (0 oder 1) und Vorhersage, und {_LEFT_OUT}",
+    "sums of responses and of their squares": "die Summen der Zielgröße und ihrer "
+    "Quadrate über alle Zeilen",
+    "sums of predictions and of their squares": "die Summen der Vorhersagen und ihrer "
+    "Quadrate über alle Zeilen",
+    "sums of squared and of absolute errors": "die Summen der quadrierten und der "
+    "absoluten Abstände zwischen Zielgröße und Vorhersage",
+    "events in each interval and bin of risk": "für jeden Zeitraum und jedes Intervall "
+    "des Risikos: wie viele Zeilen dort mit dem Ereignis enden",
+    "rows that end without the event in each interval and bin of risk": "ebenso, wie "
+    "viele dort ohne das Ereignis enden",
+    "rows of each bin of risk that go on after the last time": "für jedes Intervall "
+    "des Risikos: wie viele Zeilen nach allen vereinbarten Zeiten enden",
+    "X'X of each fold": f"für jeden Teil der Zeilen, {_PAIRS.removeprefix('für ')}, "
+    "die Summe ihrer Produkte",
+    "X'y of each fold": "für jeden Teil und jede Spalte die Summe ihrer Produkte mit "
+    "der Zielgröße",
+    "y'y, and sums of y, of ones and of their logarithms, of each fold": "für jeden "
+    "Teil die Summen der quadrierten Zielgröße, der Zielgröße und der Einsen; die "
+    "letzte ist 0",
+    "rows of each fold": "wie viele Zeilen in jedem Teil sind",
+    "rows of each fold without a mean, by the fit without it": "für jeden Teil: wie "
+    "viele Zeilen eine Vorhersage haben, die zum Summieren zu groß ist",
+    "deviances of each fold, by the fit without it and by its null model": "für jeden "
+    "Teil zwei Summen, die sagen, wie weit die Zielgröße von der Vorhersage liegt: "
+    "nach dem Modell ohne diesen Teil, und nach einem Achsenabschnitt allein",
+    "squared errors of each fold, by the fit without it": "für jeden Teil die Summe "
+    "der quadrierten Abstände zwischen Zielgröße und Vorhersage",
+    "X'V^-1X, X'V^-1y, y'V^-1y": "für je zwei Spalten des Modells und der Zielgröße "
+    "die Summe ihrer Produkte über alle Mitglieder, die Zeilen eines Mitglieds "
+    "gewichtet nach ihrer Ähnlichkeit; jedes Mitglied rundet einmal",
+    "log det V": "die Summe über alle Mitglieder davon, wie viel diese Ähnlichkeit "
+    "abzieht, als Logarithmus; sie hängt davon ab, wie viele Zeilen ein Mitglied hat",
+    "their derivatives by theta": "wie schnell sich diese Summen mit jeder Zahl von "
+    "theta ändern",
+    "expected information about theta": "für je zwei Zahlen von theta, wie viel alle "
+    "Zeilen voraussichtlich über sie sagen, auf wenige Stellen",
+    "sums over studies of w, w y, w y^2 and w^2": "vier Summen über Mitglieder; y ist "
+    "der Koeffizient aus den eigenen Zeilen eines Mitglieds, w eins durch das Quadrat "
+    "seines Standardfehlers",
+    "sums over studies of v and v y": "zwei weitere, mit Gewichten v, die Unterschiede "
+    "zwischen Mitgliedern berücksichtigen",
+    "rows": "wie viele Zeilen alle zusammen haben",
+    "rows left out": _LEFT_OUT,
+    "information": f"{_PAIRS} die Summe ihrer Produkte über alle Zeilen, {_WEIGHED}",
+    "rows of each level of the response": "wie viele Zeilen jede Ausprägung der "
+    "Zielgröße haben",
+    "information about the choice": "für je zwei Koeffizienten und jeden mit sich "
+    "selbst die Summe der Produkte ihrer Spalten, jede Zeile gewichtet danach, wie "
+    "wahrscheinlich die Ausprägungen in ihr sind",
+    "score of the choice": "für jeden Koeffizienten die Summe seiner Spalte mal dem "
+    "Abstand zwischen der Ausprägung einer Zeile und deren Wahrscheinlichkeit",
+    "log-likelihood of the choice": "wie wahrscheinlich die Koeffizienten die "
+    "Ausprägungen aller Zeilen machen, als Logarithmus",
+    "X'Vz": "für jede Spalte des Modells die Summe ihrer Produkte mit der "
+    "umgerechneten Zielgröße, jede Zeile gewichtet nach einer ersten Schätzung",
+    "sums of weights, responses, offsets, saturated log-likelihood": "vier Summen über "
+    "alle Zeilen: der Gewichte, der Zielgröße, der festen Zusätze, und davon, wie gut "
+    "ein Modell passte, das jede Zeile genau trifft",
+    "score": "für jede Spalte des Modells die Summe ihrer Produkte mit dem Abstand "
+    "zwischen Zielgröße und Modell",
+    "deviance, Pearson's sum": "zwei Summen über alle Zeilen, die sagen, wie weit die "
+    "Zielgröße vom Modell liegt",
+    "score, information and deviance of the null model": "dasselbe für ein Modell, das "
+    "nur einen Achsenabschnitt hat: drei Zahlen",
+    "slope and curvature in log theta, saturated log-likelihood": "drei Summen über "
+    "alle Zeilen: wie sich die Güte des Modells mit der Streuung von Anzahlen ändert, "
+    "wie schnell, und wie gut ein Modell passte, das jede Zeile genau trifft",
+    "score's change with log theta": "für jede Spalte des Modells, wie sich ihre Summe "
+    "von Abständen mit der Streuung ändert",
+    "expected information with further columns": f"{_PAIRS}, auch die geprüften, die "
+    f"Summe ihrer Produkte, {_WEIGHED}",
+    "score with further columns": "für jede dieser Spalten die Summe ihrer Produkte "
+    "mit dem Abstand zwischen Zielgröße und Modell, am Ergebnis",
+    "rows outside, of the model and of the null model": "wie viele Zeilen bei den "
+    "nächsten Koeffizienten einen Modellwert haben, der zum Summieren zu groß ist",
+    "saturated log-likelihood": "die Summe davon, wie gut ein Modell passte, das jede "
+    "Zeile genau trifft",
+    "products of rows' scores": f"{_PAIRS} die Summe ihrer Produkte, jeweils mal dem "
+    "Quadrat von Gewicht und Abstand der Zeile vom Modell",
+    "products of rows' scores, by leverage": "dasselbe, jede Zeile geteilt durch das, "
+    "was ihr eigener Einfluss übrig lässt",
+    "rows with a leverage next to 1": "wie viele Zeilen ihren Modellwert fast allein "
+    "bestimmen, so dass sich nicht teilen lässt",
+    "products of parties' scores": "eine Summe über Mitglieder, nicht über Zeilen: für "
+    "je zwei Spalten das Produkt dessen, was die Summen von Spalte mal Abstand bei "
+    "einem Mitglied ergeben. Wie groß diese bei einem Mitglied höchstens sind, folgt "
+    "daraus für alle",
+    "sums of columns": "für jede Spalte von Zahlen ihre Summe über alle Zeilen",
+    "sums of products of columns": "für je zwei Spalten von Zahlen und jede mit sich "
+    "selbst die Summe ihrer Produkte über alle Zeilen",
+    "cells of histograms and tables": "wie viele Zeilen in jedem Intervall und jeder "
+    "Kombination von Ausprägungen sind, nach der gefragt ist, und in jeder Gruppe",
+    "rows of each group": "wie viele Zeilen in jeder Gruppe sind",
+    "sums of columns in each group": "für jede Spalte von Zahlen und jede Gruppe ihre "
+    "Summe über die Zeilen der Gruppe",
+    "sums of squares of columns in each group": "ebenso die Summe ihrer Quadrate",
+    "missing values of each column": "für jede Spalte, wie vielen Zeilen sie fehlt; "
+    "eine solche Zeile ist in keiner anderen Summe",
+    "missing values of each column in each group": "dasselbe in jeder Gruppe, von "
+    "Zeilen, deren Gruppe bekannt ist",
+    "events in each group and interval": "für jede Gruppe und jeden Zeitraum: wie "
+    "viele Zeilen dort mit dem Ereignis enden",
+    "censored rows in each group and interval": "ebenso, wie viele dort ohne das "
+    "Ereignis enden",
+    "rows of each group that go on after the last time": "für jede Gruppe: wie viele "
+    "Zeilen später enden, womit auch immer",
+    "information of the partial likelihood": f"{_PAIRS}, wie sehr sie unter denen, die "
+    "noch dabei sind, gemeinsam schwanken, über die Ereignisse aller Mitglieder "
+    "summiert",
+    "score of the partial likelihood": "für jede Spalte des Modells ihr Wert bei jedem "
+    "Ereignis weniger ihrem Mittel unter denen, die dann noch dabei sind, summiert",
+    "log partial likelihood": "wie wahrscheinlich die Koeffizienten es machen, dass "
+    "die Ereignisse auf diese Zeilen fielen, als Logarithmus",
+    "rows, events, and rows left out": "wie viele Zeilen alle zusammen haben, wie "
+    f"viele davon ein Ereignis, und {_LEFT_OUT}",
+    "rows before cuts": "wie viele Zeilen alle zusammen haben, bevor sie an den "
+    "vereinbarten Zeiten geteilt werden; die anderen Summen gehen über die Teile",
+    "information with columns times bins": "wie zuvor die Summen der Produkte, auch "
+    "mit jeder Spalte mal der Nummer des Zeitraums",
+    "score with columns times bins": "wie zuvor die Summen der Abstände, auch mit "
+    "diesen Spalten",
+    "output less demand": "was alle Erzeuger bei diesem Preis mindestens liefern, "
+    "weniger aller Nachfrage",
+    "further output at that price": "wie viel mehr alle zusammen genau zu diesem Preis "
+    "anbieten",
+    "its slope": "wie viel mehr alle bei einem um eins höheren Preis liefern, soweit "
+    "sie zwischen ihren Grenzen sind",
+    "output less demand in each period": "für jeden Zeitraum, was alle Erzeuger und "
+    "Speicher bei den Preisen dieser Runde liefern, weniger aller Nachfrage",
+    "total cost": "was alle Erzeuger bei diesem Preis zusammen kosten, weniger dem "
+    "Wert der Kaufgebote",
+    "coefficients of the costs": "für jeden Koeffizienten der Kosten die Summe über "
+    "alle Mitglieder",
+}
+# Where a table with a missing value takes no part.
+ZERO_HERE: Mapping[str, str] = {
+    "rows, and rows left out": "die zweite ist hier immer 0",
+    "rows, parties, and rows left out": "die dritte ist hier immer 0",
+    "rows left out": "hier immer 0",
+}
+
+
+def sums_told(found: SumFacts, language: Language) -> tuple[str, ...]:
+    """Return each kind of sum of a round in words, with how many there are."""
+    return tuple(
+        f"{count}: {found.told[name] if language == 'en' else _german(name, found)}"
+        for name, count in found.names.items()
+        if count
+    )
+
+
+def _german(name: str, found: SumFacts) -> str:
+    told = GERMAN[name.removesuffix(FOLDS)]
+    if name.endswith(FOLDS):
+        told = (
+            "einmal für jeden Teil der Zeilen, mit den Zeilen außerhalb als allen; 0, "
+            f"wo das Modell dazu gefunden ist: {told}"
+        )
+    return (
+        told if found.drops or name not in ZERO_HERE else f"{told}; {ZERO_HERE[name]}"
+    )
