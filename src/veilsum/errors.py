@@ -183,7 +183,15 @@ class StoreError(VeilsumError):
 
 
 class WaitingError(VeilsumError):
-    """A run cannot go on before files of others come; the message names them."""
+    """A run cannot go on before files of others come; the message names them.
+
+    Attributes:
+        names: from whom.
+    """
+
+    def __init__(self, message: str, names: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.names = names
 
 
 class NumericalError(VeilsumError, ArithmeticError):

@@ -34,6 +34,10 @@ def test_once_it_says_what_is_waited_for_and_ends(folders):
     assert "from b: its next letter is b-to-a-0000-" in found.stderr
     assert "run the same command again" in found.stderr
     assert len(folders.files("a")) == 2
+    (one,) = json.loads(run("status", folders.folder("a"), "--json").stdout)
+    assert (one["state"], one["waiting"]) == ("stopped", ["b", "c"])
+    told = run("status", folders.folder("a")).stdout
+    assert "waits for letters from b, c; once they are in the folder" in told
     # Whatever it was told, it goes on.
     assert join(folders, "a", "--drop", at, "--once", "--yes").exit_code == 3
     assert len(folders.files("a")) == 2

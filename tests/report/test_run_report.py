@@ -83,6 +83,35 @@ def test_a_report_has_the_answer_and_all_that_belongs_to_it(ran):
     assert len(found.content) < 500_000
 
 
+def verifying(found):
+    """The command that a report gives, as words without the program's name."""
+    (line,) = re.findall("veilsum (verify [^<\n]*)", found.content.decode())[:1]
+    return line.split()
+
+
+def test_the_command_that_it_gives_verifies_it_in_the_folder_of_all(ran, monkeypatch):
+    monkeypatch.chdir(ran.folder)
+    given = verifying(report(ran.folder))
+    at = given.index("*/out/receipt.json")
+    given[at : at + 1] = map(str, sorted(Path().glob(given[at])))
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 0, done.output
+
+
+def test_the_command_that_it_gives_verifies_it_beside_one_member_s_result(
+    ran, out, monkeypatch
+):
+    given = verifying(report(out))
+    monkeypatch.chdir(out)
+    Path("others").mkdir()
+    for name in ("bob", "cem", "dee"):
+        shutil.copy(ran.folder / name / "out" / "receipt.json", f"others/{name}.json")
+    at = given.index("others/*.json")
+    given[at : at + 1] = map(str, sorted(Path().glob(given[at])))
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 0, done.output
+
+
 def test_without_the_receipts_of_others_their_absence_is_said(ran):
     found = report(ran.out())
     assert found.good

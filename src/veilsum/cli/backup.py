@@ -34,9 +34,9 @@ def command() -> None:
 def make(*, key: Path, out: Path, as_json: bool) -> None:
     """Write everything of the party whose key is KEY that must not be lost.
 
-    That is its keys and certificates, its rules and its ledger, not runs on their way.
-    The file is for its owner only: whoever has it has the key, unless that has a
-    passphrase.
+    That is its keys and certificates, its rules, its ledger and relay.token, not runs
+    on their way, nor results and receipts. The file is for its owner only: whoever has
+    it has the key, unless that has a passphrase.
 
     \b
     Example:

@@ -82,6 +82,11 @@ def _lines(one: RunStatus, now: float) -> list[str]:
         ]
     if one.state == "failed":
         return [f"{run}: {one.reason}; once that is mended, start veilsum serve again"]
+    if one.state == "stopped" and one.waiting:
+        return [
+            f"{run}: waits for letters from {', '.join(one.waiting)}; once they are in "
+            "the folder, run the same command again"
+        ]
     if one.state == "running" and one.waiting:
         waited = max(0.0, now - seconds_of(one.moved))
         return [

@@ -44,9 +44,25 @@ def command(*, scenario: Path, out: Path | None, as_json: bool) -> None:
     """
     if out is not None:
         _run(scenario, out, as_json=as_json)
+        if not as_json:
+            _say_where(out)
         return
     with tempfile.TemporaryDirectory(prefix="veilsum-") as place:
         _run(scenario, Path(place) / "up", as_json=as_json)
+    if not as_json:
+        say(
+            "the parties' folders are gone; --out FOLDER keeps them, with results and "
+            "receipts, for veilsum report and veilsum verify"
+        )
+
+
+def _say_where(folder: Path) -> None:
+    """Say where everything is, and what to do with it."""
+    from shlex import quote
+
+    place = quote(str(folder))
+    say(f"result, receipt and page of a party: {place}/NAME/out; its log is beside")
+    say(f"to read it: veilsum report {place} -o report.html")
 
 
 def _run(scenario: Path, folder: Path, *, as_json: bool) -> None:
@@ -150,6 +166,8 @@ def _report_run(
     if as_json:
         print_json({**document, "parties": list(run.seats)})
     elif as_json is False:
+        if agreed.title:
+            console().print(f"\n{escape(agreed.title)}")
         if agreed.study:
             console().print(f"\nquestion {agreed.run[:-33]}")
         _print(results, same=same, good=verdict.good)
@@ -173,6 +191,13 @@ def _print(results: list[dict[str, Any]], *, same: bool, good: bool) -> None:
     for k, number in enumerate(results[0]["minimiser"]):
         name = names[k] if names else f"x[{k}]"
         screen.print(f"  {escape(name):<16}{number:.12g}")
-    guarantee = results[0]["guarantee"]
-    screen.print(f"{guarantee['status']}, epsilon {guarantee['epsilon']}")
+    screen.print(_promise(results[0]["guarantee"]))
     screen.print("receipts " + ("verified" if good else "NOT in order"))
+
+
+def _promise(guarantee: dict[str, Any]) -> str:
+    """Return a guarantee in a line; result.json has all of it."""
+    most, epsilon = guarantee.get("tolerate") or 0, guarantee["epsilon"]
+    told = "no epsilon" if epsilon is None else f"epsilon {epsilon:.3g}"
+    who = "any party" if most == 1 else f"any {most} parties together"
+    return f"{guarantee['status']} against {who}: {told}"

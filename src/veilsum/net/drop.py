@@ -485,7 +485,9 @@ class Drop(Secret):
             if self._write_letters() or moved:
                 await asyncio.sleep(0)
             elif self._folder.once:
-                raise WaitingError(self._waits())
+                raise WaitingError(
+                    self._waits(), tuple(one.name for one in self._awaited())
+                )
             else:
                 self._tell_gaps()
                 await asyncio.wait({ended}, timeout=LOOK_EVERY)
@@ -853,11 +855,13 @@ class Drop(Secret):
                 about = {"party": peer.name, "reason": self._next(peer)}
                 LOG.warning("a letter is missing", extra=about)
 
+    def _awaited(self) -> list[Correspondent]:
+        return [one for one in self._peers.values() if not one.left]
+
     def _waits(self) -> str:
         """Say what is waited for, what is wrong, and what to do."""
-        awaited = [one for one in self._peers.values() if not one.left]
         lines = [f"waiting for letters to {self._me}"]
-        lines += [f"from {peer.name}: {self._next(peer)}" for peer in awaited]
+        lines += [f"from {peer.name}: {self._next(peer)}" for peer in self._awaited()]
         odd = {one.name: one.problem for one in self._known.values() if one.problem}
         for peer in self._peers.values():
             odd |= peer.problems

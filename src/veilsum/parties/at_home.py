@@ -139,7 +139,10 @@ def _rule(error: InvalidInputError) -> str:
 def ledger_lines(ledger: Ledger | None, task: Assignment, most: int) -> tuple[str, ...]:
     """Return what a ledger knows of the data before a run, and at most after it."""
     if ledger is None:
-        return ("none: nothing counts what your data have been exposed to",)
+        return (
+            "none was looked at: --ledger FILE names yours; where there is none yet, "
+            "joining makes one beside your key",
+        )
     (work,) = task.works.values()
     assert isinstance(work, PartyWork)
     known = ledger.data(work.contribution.data)

@@ -63,7 +63,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
         phase: of the protocol.
         epoch: which sum, and losses of parties.
         round: of an iterative method.
-        waiting: whom this party waits for.
+        waiting: whom this party waits for; of a run that stopped, whose letters.
         lost: who was lost.
         moved: when the party was last seen to move, UTC, in ISO 8601.
         seen: when its process last gave a sign of life.
@@ -193,8 +193,9 @@ class StatusFile:
         write_status(self._path, self._now)
 
     def _take(self, event: RunEvent, now: str) -> None:
-        status, over = self._now, event.what in ("stopped", "done")
-        waiting = () if over else status.waiting
+        status = self._now
+        waiting = event.names if event.what == "stopped" else status.waiting
+        waiting = () if event.what == "done" else waiting
         moved = event.what in ("phase", "round", "agreed", "done")
         meets = event.phase == GREETING and event.epoch == 0
         self._now = msgspec.structs.replace(

@@ -652,7 +652,8 @@ def _all_waits(waits: Mapping[str, WaitingError]) -> WaitingError:
     said = {name: str(one).split("\n  ") for name, one in waits.items()}
     rows = [f"{name}: {row}" for name, rows in said.items() for row in rows[1:-1]]
     first = next(iter(said.values()))
-    return WaitingError("\n  ".join([first[0], *rows, first[-1]]))
+    names = dict.fromkeys(who for one in waits.values() for who in one.names)
+    return WaitingError("\n  ".join([first[0], *rows, first[-1]]), tuple(names))
 
 
 def _now() -> str:

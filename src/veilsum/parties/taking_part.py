@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from veilsum.agreement.consortium import Address, Consortium
 from veilsum.drivers.driver import Assignment, GivenUpError
-from veilsum.errors import InvalidInputError, OutputError
+from veilsum.errors import InvalidInputError, OutputError, WaitingError
 from veilsum.files.contents import contents
 from veilsum.files.ledger import Ledger, open_ledger
 from veilsum.files.output import as_json, prepare_folder, write_files
@@ -223,9 +223,10 @@ def take_part(
         except GivenUpError as error:
             error.evidence = tuple(evidence_of(driver))
             raise
-        except BaseException:
+        except BaseException as error:
             if telling.begun and driver.ending is None:
-                telling.tell("stopped")
+                awaited = error.names if isinstance(error, WaitingError) else ()
+                telling.tell("stopped", names=awaited)
             raise
         finally:
             _wind_up(driver, telling, transcript, out)

@@ -10,10 +10,12 @@ alone, and what opens digests in receipts, are not on the page.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from veilsum.agreement.consortium import Consortium
@@ -542,14 +544,11 @@ def _limits(run: ReportedRun) -> Iterator[Html]:
 
 
 def _again(run: ReportedRun) -> Iterator[Html]:
-    name = run.file.name
     yield paragraph(
         "Whoever has the members' receipts and the consortium file works plan, page "
         "and promise out again; with a member's result and sums, every number above:"
     )
-    yield commands(
-        f"veilsum verify */receipt.json --consortium {name} --result out/result.json"
-    )
+    yield commands(_verifying(run))
     yield paragraph(
         "The digest of the consortium file is ",
         tag("code", run.consortium.digest.hex()),
@@ -561,6 +560,25 @@ def _again(run: ReportedRun) -> Iterator[Html]:
     )
     yield commands(
         "veilsum consortium new plan.toml -o again.toml\nveilsum join again.toml"
+    )
+
+
+def _verifying(run: ReportedRun) -> str:
+    """Return a command that works where this member's files are, and says where."""
+    seat, home = run.folder.absolute().parent, run.file.absolute()
+    if home.parent == seat and len([*seat.parent.glob("*/out/receipt.json")]) > 1:
+        # All parties are on this computer, as veilsum up leaves them.
+        name = quote(seat.name)
+        return (
+            "# in the folder with all parties' folders\n"
+            f"veilsum verify */out/receipt.json --consortium {name}/{quote(home.name)} "
+            f"--result {name}/out/result.json"
+        )
+    beside = quote(os.path.relpath(home, run.folder.absolute()))
+    return (
+        "# in the folder with this result.json, the others' receipts in others\n"
+        f"veilsum verify receipt.json others/*.json --consortium {beside} "
+        "--result result.json"
     )
 
 
