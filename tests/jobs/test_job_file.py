@@ -276,7 +276,7 @@ missing = { c = ["-9"] }
 
 def test_who_would_be_refused_is_counted_where_all_would():
     result = run("stats", EXAMPLES / "wages.toml", "--driver", "vectorised")
-    assert "by default refused would be: all 130 parties" in result.output
+    assert "by default would be refused: all 130 parties" in result.output
     # An exact total of whole numbers has all its digits.
     assert "7510 " in result.output
     assert "e+06" not in result.output

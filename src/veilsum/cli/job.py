@@ -87,7 +87,7 @@ def run(
     if refused := job.refused_by_default():
         every = len(refused) == len(job.tables)
         who = f"all {len(refused)} parties" if every else listed(refused, most=12)
-        say(f"this file changes minimum_rows; by default refused would be: {who}")
+        say(f"this file changes minimum_rows; by default would be refused: {who}")
     if job.title:
         console().print(f"{escape(job.title)}\n")
     click.echo(result.showing(**(asked or {})).text())
