@@ -15,7 +15,7 @@ from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING, TypeAlias
 
-from veilsum.errors import MissingExtraError, printable
+from veilsum.errors import MissingExtraError, installing, printable
 from veilsum.report import page as pages
 from veilsum.report.plan_facts import PlanFacts, SumFacts
 from veilsum.report.sentences import (
@@ -439,8 +439,7 @@ def as_docx(paper: Paper, now: datetime) -> bytes:
         import docx
     except ImportError:
         raise MissingExtraError(
-            "a text document needs the package python-docx: "
-            "pip install 'veilsum[officer]'"
+            "a text document needs the package python-docx: " + installing("officer")
         ) from None
     made = docx.Document()
     made.core_properties.title = printable(paper.title)

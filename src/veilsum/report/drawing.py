@@ -280,7 +280,7 @@ def _(
         caption += f"; {counted(left, 'line')} without these numbers not drawn"
     if len(kept) < len(groups):
         caption += f"; the first {len(kept)} of {len(groups)} series"
-    if any(row[y] < figures.LEAST_DRAWN for row in (*drawn, *bare)):
+    if any(row[y] < figures.LEAST_DRAWN for row in (*kept_rows, *bare)):
         caption += f"; what is 0 or below {figures.LEAST_DRAWN:.1g} is drawn there"
     usual = " against ".join(one.partition(":")[0] for one in reversed(labels))
     return figures.sweep_figure(

@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from veilsum.audit.run_folder import RunFolder
-from veilsum.errors import InvalidInputError, MissingExtraError, printable
+from veilsum.errors import InvalidInputError, MissingExtraError, installing, printable
 from veilsum.files.contents import contents
 from veilsum.parties.own_rules import exact, usual
 from veilsum.report import page as pages
@@ -530,8 +530,7 @@ def crate(path: Path, facts: PlanFacts, language: Language, now: datetime) -> by
         from rocrate.rocrate import ROCrate
     except ImportError:
         raise MissingExtraError(
-            "a research object needs the package rocrate: "
-            "pip install 'veilsum[officer]'"
+            "a research object needs the package rocrate: " + installing("officer")
         ) from None
     ran = RunFolder(path)
     assert ran.file is not None
