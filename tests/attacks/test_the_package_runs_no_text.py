@@ -38,7 +38,7 @@ LOOKUPS = Counter(
         "tables/columns.py: getattr(self, field)": 1,  # "minimum" and "maximum"
         "tables/formula.py: getattr(contrasts, CONTRASTS[node.contrast][0])": 1,
         "files/datasets.py: getattr(_module(f'pypower.{name}'), name)": 1,  # checked
-        "tables/rules.py: getattr(self, name)": 1,  # of _BOUNDS
+        "tables/rules.py: getattr(self, name)": 2,  # of _BOUNDS, of `off`
         "tables/rules.py: getattr(self.rules, rule)": 1,  # written in that file
         "agreement/consortium.py: getattr(member, what)": 1,
         "agreement/costs.py: getattr(cost.basis, key, None)": 1,  # of a list there

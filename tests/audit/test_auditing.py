@@ -403,19 +403,14 @@ def test_ctrl_c_among_further_attacks_keeps_them_and_names_the_rest(monkeypatch)
     def interrupted(*_args, **_options):
         raise KeyboardInterrupt
 
-    bars = {}
-
-    def opening(label, total):
-        bars[label] = [total]
-        return bars[label].append
-
+    told = []
     asked = named("a cost")
-    how = {"progress": opening, "seed": 1}
+    how = {"progress": lambda *one: told.append(one), "seed": 1}
     whole = auditing.audit_question(asked, scene(), [("ann",)], **how)
     names = {one.attack for one in whole.outcomes}
     assert {auditing.FRAMES, auditing.TAPPED} <= names  # frames are really compared
-    total, *told = bars["further attacks"]
-    assert told == list(range(1, total + 1))
+    total = told[-1][1]
+    assert told == [(done, total) for done in range(1, total + 1)]
     monkeypatch.setattr(auditing, "same_frames", interrupted)
     found = auditing.audit_question(asked, scene(), [("ann",)], **how)
     kept = {one.attack for one in found.outcomes}

@@ -115,7 +115,7 @@ def test_without_jax_the_extra_is_named(monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(differentiated, "import_module", none_of_it)
-    with pytest.raises(MissingExtraError, match=r"veilsum\[jax\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[jax\]"):
         Cost.from_jax(soft_absolute, dim=3)
 
 

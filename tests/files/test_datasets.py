@@ -193,5 +193,5 @@ def test_more_parties_than_rows_are_refused(parties):
 )
 def test_a_missing_package_names_the_extra(monkeypatch, package, name):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtraError, match=r"veilsum\[examples\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[examples\]"):
         DATASETS[name]()
