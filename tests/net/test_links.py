@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import logging
 import pickle
 import re
@@ -256,6 +257,23 @@ def test_nothing_is_left_after_close(village):
         await a.network.close()
 
     patiently(main())
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_door_that_is_called_off_while_it_opens_leaves_no_socket(turns):
+    async def main():
+        port, door = free_port(), sockets.Door(None, QUICK, lambda *_: None)
+        opening = asyncio.ensure_future(door.open(Address(HOST, port), lambda _: None))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        opening.cancel()
+        await asyncio.gather(opening, return_exceptions=True)
+        await door.close()
+        with closing(socket.create_server((HOST, port))):
+            pass
+
+    patiently(main())
+    gc.collect()  # what were left open would be a ResourceWarning now, and that an error
 
 
 def test_a_party_that_comes_back_is_met_again(village):

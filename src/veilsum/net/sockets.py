@@ -429,6 +429,7 @@ class Door:
         self._context, self._limits, self._refused = context, limits, refused
         self._strangers: dict[Answered, asyncio.Transport] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._opening: asyncio.Future[Server] | None = None
         self._server: Server | None = None
         self._closed = False
 
@@ -440,7 +441,7 @@ class Door:
     ) -> None:
         """Listen, and give every WebSocket that comes about to the handler."""
         handle = cast(Callable[[ServerConnection], Awaitable[None]], handler)
-        self._server = await serve(
+        serving = serve(
             handle,
             address.host or None,
             address.port,
@@ -450,6 +451,9 @@ class Door:
             open_timeout=self._limits.open_timeout,
             **{**_options(self._limits), **options},
         )
+        # asyncio forgets to close a socket where opening it is called off half-way.
+        self._opening = asyncio.ensure_future(serving)
+        self._server = await asyncio.shield(self._opening)
 
     def asked(self, connection: ServerConnection, request: Request) -> Response | None:
         """Answer a request that is for no WebSocket here; None: there is one."""
@@ -513,6 +517,9 @@ class Door:
     async def close(self) -> None:
         """Stop listening, and hang up on everybody."""
         self._closed = True
+        if self._opening is not None:
+            with suppress(OSError):
+                self._server = await self._opening
         if self._server is not None:
             await self._stop_accepting()
             self._server.close()
