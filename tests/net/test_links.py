@@ -273,7 +273,7 @@ def test_a_door_that_is_called_off_while_it_opens_leaves_no_socket(turns):
             pass
 
     patiently(main())
-    gc.collect()  # what were left open would be a ResourceWarning now, and that an error
+    gc.collect()  # what were left open would be a ResourceWarning, and that an error
 
 
 def test_a_party_that_comes_back_is_met_again(village):
