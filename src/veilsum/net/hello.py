@@ -61,7 +61,7 @@ class Limits:
     longest_retry: float = 15.0
     settled: float = 30.0
     slow_retry: float = 10.0
-    fallback: float = 5.0
+    fallback: float = 1.0
     relay_wait: float = 60.0
     clock_skew: float = 300.0
     clock_limit: float = 3600.0
@@ -92,14 +92,9 @@ class Limits:
     def among_questions(self) -> Limits:
         """Return limits for members who go from question to question of a study.
 
-        All are about to come, so that whoever comes last calls, and is called, at once:
-        it would otherwise wait for `fallback` in every question.
+        All are about to come, so that whoever comes last is called soon.
         """
-        return replace(
-            self,
-            longest_retry=min(self.longest_retry, BETWEEN_CALLS),
-            fallback=min(self.fallback, BEFORE_A_CALL),
-        )
+        return replace(self, longest_retry=min(self.longest_retry, BETWEEN_CALLS))
 
     @property
     def silence(self) -> float:
@@ -107,9 +102,8 @@ class Limits:
         return self.ping_interval + self.ping_timeout
 
 
-# Of a study, the longest seconds between two calls, and before the end calls that need
-# not.
-BETWEEN_CALLS, BEFORE_A_CALL = 2.0, 1.0
+# The longest seconds between two calls of a study.
+BETWEEN_CALLS = 2.0
 PROTOCOL = 3
 # Where a WebSocket is asked for.
 PATH = "/veilsum"
