@@ -102,7 +102,7 @@ class SurveyGuarantee(Guarantee):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedTotals:
     """What is asked for once it is known who filled what.
 
     Attributes:
@@ -184,7 +184,7 @@ class SurveyRecipe(SumsOnly):
 
     # What is asked, and what follows
 
-    def request(self, sums: Sums) -> str | Wanted | None:
+    def request(self, sums: Sums) -> str | WantedTotals | None:
         """Ask who filled what, and then for what may be shown of it."""
         if not sums:
             return GIVEN
@@ -192,7 +192,7 @@ class SurveyRecipe(SumsOnly):
             return None
         guests, _ = self.tally(sums)
         cells = self.released(sums)
-        return Wanted(cells, guests) if cells else None
+        return WantedTotals(cells, guests) if cells else None
 
     def tally(self, sums: Sums) -> tuple[int, tuple[int, ...]]:
         """Return how many guests there are, and how many filled each cell.
