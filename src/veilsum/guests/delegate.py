@@ -19,7 +19,8 @@ surveys). Each of them stands here as a check of its own, made before any number
    guests must be left, in this survey and in what follows from this and all earlier
    ones together.
 
-The store is one SQLite file of one member, readable by its owner only.
+The store is one SQLite file of one member, for all surveys that it ever answers: a new
+one for each would know of no earlier survey. It is readable by its owner only.
 """
 
 from __future__ import annotations
