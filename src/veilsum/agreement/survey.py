@@ -174,8 +174,8 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
             f"the consortium file has no [survey], but a [{said.heading}]"
         )
     members = [member.name for member in consortium.members]
-    for key in ("rows", "columns"):
-        _check_labels(getattr(said, key), f"[survey] {key}")
+    _check_labels(said.rows, "[survey] rows")
+    _check_labels(said.columns, "[survey] columns")
     cells = len(said.rows) * len(said.columns)
     if 2 * cells > MOST_WORDS:
         raise InvalidScenarioError(
@@ -315,9 +315,7 @@ def _delegates(
 
 def _count(said: SurveySection, key: str) -> int:
     least, usual, most = _COUNTS[key]
-    found = getattr(said, key)
-    if found is None:
-        return usual
+    found = said.given().get(key, usual)
     if not least <= found <= most:
         raise InvalidScenarioError(
             f"[survey] {key} must be from {least} to {most:,}, found {found}"

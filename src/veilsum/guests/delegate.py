@@ -19,7 +19,8 @@ surveys). Each of them stands here as a check of its own, made before any number
    guests must be left, in this survey and in what follows from this and all earlier
    ones together.
 
-The store is one SQLite file of one member, readable by its owner only.
+The store is one SQLite file of one member, for all surveys that it ever answers: a new
+one for each would know of no earlier survey. It is readable by its owner only.
 """
 
 from __future__ import annotations
@@ -224,10 +225,11 @@ class DelegateStore(OpenFile):
         """Return the key after every check against what is kept."""
         earlier = self._answered()
         self._check_one_set(terms, found, earlier)
+        key = self._key(terms, me)
         self._check_invited(terms, me)
         self._check_count(terms, found)
         self._check_span(terms, found, earlier)
-        return self._key(terms, me)
+        return key
 
     def _check_submissions(
         self, terms: SurveyTerms, submissions: Sequence[Submission]
