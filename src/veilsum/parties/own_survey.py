@@ -111,7 +111,7 @@ class OwnSurvey(Secret):
                 party,
                 shares=opened,
                 masked=masked_sums(survey, self.submissions),
-                guests=len(self.submissions),
+                guests=self.set.guests,
             )
             terms = replace(asked.terms, driver=driver)
             try:
