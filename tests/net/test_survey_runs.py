@@ -9,6 +9,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+import tomli_w
 from click.testing import CliRunner
 
 import veilsum as vs
@@ -219,6 +220,15 @@ def test_the_page_says_who_is_in_the_set_and_that_guests_have_no_ledger(tmp_path
     words += ["--result", str(tmp_path / "out-ann" / "result.json")]
     told = CliRunner().invoke(app, words)
     assert told.exit_code == 0, told.output
+    for words, why in (
+        (["audit", str(tmp_path / "closed.toml")], "a survey asks members for none"),
+        (["up", str(tmp_path / "plan.toml")], "veilsum collect asks them"),
+    ):
+        plan = {key: company.table[key] for key in ("survey", "masks", "policy")}
+        (tmp_path / "plan.toml").write_text(tomli_w.dumps(plan))
+        told = CliRunner().invoke(app, words)
+        assert told.exit_code == 2
+        assert why in " ".join(told.output.split())
 
 
 def test_many_guests_are_counted_and_not_named(tmp_path):

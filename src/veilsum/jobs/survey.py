@@ -43,6 +43,9 @@ from veilsum.tables.frames import as_frame
 # Numbers modulo 2^64, one for each word of a vector.
 Words: TypeAlias = Array[np.uint64]
 
+# Decimals that are shown; a finer unit is rounded on the screen, and nowhere else.
+MOST_DIGITS = 13
+
 GIVEN = "guests with a number in each cell"
 IN_THE_SET = "guests in the set, by who invited them"
 TOTALS = "totals of the cells that enough guests filled"
@@ -121,12 +124,7 @@ class SurveyRecipe(SumsOnly):
 
     # Whole numbers of a guest, not of rows.
     wording: ClassVar[tuple[str, str, str]] = BY_PARTY
-
-    @property
-    def left_open(self) -> tuple[str, ...]:
-        """What totals may tell all the same."""
-        alone = () if self.survey.tolerate else (NOBODY_CURIOUS,)
-        return (*NOT_CHECKED, *alone)
+    left_open: ClassVar[tuple[str, ...]] = NOT_CHECKED
 
     @property
     def counts(self) -> Counts:
@@ -320,7 +318,7 @@ class SurveyRecipe(SumsOnly):
             components=(Component(honest, "private", 0.0, None),),
             attacker_success=None,
             released=shown,
-            limits=(FOLLOWED, EXACT),
+            limits=(FOLLOWED, EXACT, *(() if survey.tolerate else (NOBODY_CURIOUS,))),
             worst=worst,
             told=promise_to_guests(survey),
         )
@@ -495,12 +493,15 @@ class SurveyResult(JobResult):
 
     def answered(self) -> Showing:
         """Return the totals, and how many filled each cell."""
-        survey, totals = self.survey, self.totals.tolist()
+        survey, across = self.survey, len(self.survey.columns)
+        told = [
+            None if one is None else _exactly(one, survey.unit) for one in self.counts
+        ]
         head = ("", *survey.columns)
         align = "<" + ">" * len(survey.columns)
         rows = [
-            (name, *(None if isnan(one) else figure(one) for one in line))
-            for name, line in zip(survey.rows, totals, strict=True)
+            (name, *told[place * across : (place + 1) * across])
+            for place, name in enumerate(survey.rows)
         ]
         filled = [
             (name, *line)
@@ -543,6 +544,20 @@ class SurveyResult(JobResult):
             "beyond": list(self.beyond),
             "promise": self.guarantee.sentence,
         }
+
+
+def _exactly(count: int, unit: Fraction) -> str:
+    """Return so many units with all their digits, if these have an end.
+
+    >>> _exactly(11011497169, Fraction(1, 100)), _exactly(-3, Fraction(1, 8))
+    ('110114971.69', '-0.375')
+    """
+    digits = next((d for d in range(MOST_DIGITS) if not 10**d % unit.denominator), None)
+    if digits is None:
+        return figure(float(count * unit))
+    whole = int(abs(count) * unit * 10**digits)
+    sign, text = "-" if count < 0 else "", f"{whole:0{digits + 1}d}"
+    return sign + (f"{text[:-digits]}.{text[-digits:]}" if digits else text)
 
 
 # All in one process
