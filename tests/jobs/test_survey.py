@@ -338,3 +338,28 @@ def test_what_is_asked_first_is_who_filled_what():
     assert recipe.most_numbers == sum(
         sum(one.statistics.values()) for one in recipe.foreseen
     )
+
+
+class Counting(SurveyRecipe):
+    """A planted defect: whoever filled a cell counts, a coalition's guests too."""
+
+    def enough(self, invited):
+        del invited
+        return self.survey.minimum_guests
+
+
+@pytest.mark.parametrize("kind", [SurveyRecipe, Counting])
+def test_guests_of_a_coalition_do_not_uncover_the_one_other_in_a_cell(kind):
+    """All that ann invited say that they filled a cell, and one honest guest has."""
+    x = vectors()
+    theirs = [k for k in range(N) if k % 3 == 0]
+    x[:, 3], x[:, 7] = 0, 0
+    x[[*theirs, 7], 3] = 1
+    x[theirs, 7] = [5, 6, 7, 8]
+    x[7, 7] = 4711
+    found = running(kind(terms_of()), dealt(x, np.random.default_rng(1)))("vectorised")
+    assert found.given[1, 1] == 5  # as many as minimum_guests
+    if kind is SurveyRecipe:
+        assert found.counts[3] is None
+    else:
+        assert found.counts[3] - (5 + 6 + 7 + 8) == 4711  # the attack

@@ -506,11 +506,15 @@ class SurveyResult(JobResult):
         filled = [
             (name, *line)
             for name, line in zip(survey.rows, self.given.tolist(), strict=True)
-        ]
+        ][:MOST_ROWS]
         shown = Showing(
             f"{survey.title}: totals of {counted(self.guests, 'guest')}",
             [Table(head, rows[:MOST_ROWS], align=align)],
-            {"Guests that filled each cell": [Table(head, filled, align=align)]},
+            {
+                "Guests that filled each cell": [
+                    Table(head, filled[:MOST_ROWS], align=align)
+                ]
+            },
         )
         if (more := len(rows) - MOST_ROWS) > 0:
             shown = shown.also(f"{more:,} more rows are in .totals.")
