@@ -130,6 +130,8 @@ def test_a_delegate_with_another_set_ends_it_in_words(tmp_path):
     # Nobody was bound to a set by that.
     for name in MEMBERS:
         assert kept(company, name) != [None]
+        with closing(DelegateStore.open(company.folder(name) / STORE)) as store:
+            assert store.answered() == ()
 
 
 def test_a_second_set_is_refused_at_home_for_ever(tmp_path):
