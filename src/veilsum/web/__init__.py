@@ -1,0 +1,1 @@
+"""Pages in a browser: surveys of guests, runs as they go, a planner."""
