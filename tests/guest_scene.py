@@ -20,7 +20,9 @@ import pytest
 from browser import CHROMIUM, FLAGS, Seen
 from surveys import MEMBERS, opened
 from veilsum.agreement.survey import SurveyTerms
+from veilsum.errors import InvalidInputError
 from veilsum.guests.submission import ALPHABET, guest_key, read_submission
+from veilsum.guests.survey_set import is_resent
 from veilsum.web.guest_page import PACKAGE, SERVED, page_survey, served_page
 from veilsum.web.pages import HEADERS, KINDS
 
@@ -77,7 +79,7 @@ class Host:
     nothing: int = 204
 
     def newest(self, guest: str) -> dict[str, Any] | None:
-        if guest not in self.kept:
+        if not self.kept.get(guest):
             return None
         found = [read_submission(one, self.terms) for one in self.kept[guest]]
         last = max(found, key=lambda one: one.number)
@@ -106,14 +108,14 @@ class Host:
             return status, text.encode(), "text/plain"
         found = read_submission(content, self.terms)
         kept = self.kept.setdefault(found.guest, [])
-        digest = found.digest(self.terms.names)
-        for one in kept:
-            earlier = read_submission(one, self.terms)
-            other = earlier.digest(self.terms.names) != digest
-            if earlier.number == found.number and other:
-                return 409, b"this number has arrived with other contents", "text/plain"
+        try:
+            is_resent([read_submission(one, self.terms) for one in kept], found)
+        except InvalidInputError as error:
+            newest = self.newest(found.guest) or {"number": 0, "digest": ""}
+            answer = {"error": str(error), **newest}
+            return 409, json.dumps(answer).encode(), "application/json"
         kept.append(content)
-        answer = {"number": found.number, "digest": digest}
+        answer = {"number": found.number, "digest": found.digest(self.terms.names)}
         return 200, json.dumps(answer).encode(), "application/json"
 
 

@@ -18,6 +18,7 @@ const CATALOGUE = {
       "Only totals come out, of cells that at least {minimum} guests have filled.",
     what_trust:
       "Whoever serves this page could change it: use the saved file, and compare its hash with the one in your invitation.",
+    what_link: "Save the file",
     what_file:
       "You have opened the saved file: its SHA-256 hash should be the one in your invitation.",
     what_not:
@@ -127,7 +128,7 @@ const CATALOGUE = {
     refused: "The host did not take it: {answer}",
     refused_status: "it answered with status {status}.",
     closed: "The survey is closed: the host takes nothing more.",
-    busy: "The host has too much to do. Send it again in a minute.",
+    busy: "The host cannot take it at the moment. Send it again in a minute.",
     receipt_survey: "Survey",
     receipt_guest: "Guest",
     receipt_number: "Number",
@@ -165,6 +166,7 @@ const CATALOGUE = {
       "Heraus kommen nur Summen, und zwar von Feldern, die mindestens {minimum} Gäste ausgefüllt haben.",
     what_trust:
       "Wer diese Seite ausliefert, könnte sie ändern: Nehmen Sie die gespeicherte Datei und vergleichen Sie deren Prüfsumme mit der in Ihrer Einladung.",
+    what_link: "Datei speichern",
     what_file:
       "Sie haben die gespeicherte Datei geöffnet: Ihre SHA-256-Prüfsumme sollte die aus Ihrer Einladung sein.",
     what_not:
@@ -279,7 +281,7 @@ const CATALOGUE = {
     refused: "Der Gastgeber hat sie nicht angenommen: {answer}",
     refused_status: "Er antwortete mit Status {status}.",
     closed: "Die Umfrage ist geschlossen: Der Gastgeber nimmt nichts mehr an.",
-    busy: "Der Gastgeber hat zu viel zu tun. Senden Sie sie in einer Minute noch einmal.",
+    busy: "Der Gastgeber kann sie gerade nicht annehmen. Senden Sie sie in einer Minute noch einmal.",
     receipt_survey: "Umfrage",
     receipt_guest: "Gast",
     receipt_number: "Nummer",
