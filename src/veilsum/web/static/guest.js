@@ -191,6 +191,8 @@ function renderSent() {
     ...lines.flatMap(([name, value]) => [element("dt", name), element("dd", value)]),
   );
   put("set-line", setLine());
+  $("save").classList.toggle("main", made.confirmed);
+  $("again").classList.toggle("main", !made.confirmed);
   // What the host will not take has no receipt and is not sent again.
   for (const id of ["receipt", "receipt-compare", "set-line", "save", "again"]) {
     $(id).hidden = NOT_TAKEN.includes(outcome.word);
