@@ -494,6 +494,47 @@ def test_numbers_changed_after_a_failure_are_a_correction(browser, host, lost):
     assert units_of(host.terms, second) == [900, None, None, None]
 
 
+SEALED_AGAIN = (
+    'await post("again_same");',
+    """Object.assign(state.made, await submissionOf(state.survey, state.guest,
+      state.key, state.made.number, inputs.map((_, cell) => readInput(cell))));
+    await post("again_same");""",
+)
+
+
+@slow
+@pytest.mark.parametrize("planted", [False, True])
+def test_no_number_is_sealed_twice(browser, host, planted):
+    """One number, one masked vector; a page with two is found, and refused."""
+    if planted:
+        right, wrong = SEALED_AGAIN
+
+        def changed(path, get=host.get):
+            status, content, kind = get(path)
+            if path == "/static/guest.js":
+                assert content.count(right.encode()) == 1
+                content = content.replace(right.encode(), wrong.encode())
+            return status, content, kind
+
+        host.get = changed
+    seen = visited(browser, host.address)
+    page = seen.page
+    posted = []
+    page.on("request", lambda one: posted.append(one.post_data))
+    enter(page)
+    type_in(page)
+    check(page)
+    send(page)
+    with page.expect_response("**/submissions") as answer:
+        page.click("#again")
+    status = answer.value.status
+    page.context.close()
+    sent = {one for one in posted if one}
+    assert {json.loads(one)["number"] for one in sent} == {1}
+    assert (len(sent), status) == ((2, 409) if planted else (1, 200))
+    assert len(set(host.kept["Firm 1"])) == 1
+
+
 @slow
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_a_clock_an_hour_off(browser, host, hours):
