@@ -237,7 +237,7 @@ def _helpful_links(
         return ()
     links = _promising_links(topology, before.coalition)
     advance = opening("further links", len(links))
-    tried = []
+    tried: list[HelpfulLink] = []
     for link in links:
         advance(len(tried))
         tried.append(_tried(topology, tolerate, link, before.lower))
