@@ -47,6 +47,7 @@ from veilsum.report.page import NOTHING_FROM_OUTSIDE
 from veilsum.report.run_report import report
 from veilsum.web.pages import (
     Guard,
+    PageBounds,
     PageServer,
     Receive,
     Scope,
@@ -374,7 +375,7 @@ class LiveView:
     @property
     def app(self) -> Starlette:
         """What stands behind the guard."""
-        return Starlette(
+        made = Starlette(
             routes=[
                 Route("/", self._page),
                 Route("/events", self._events),
@@ -382,6 +383,8 @@ class LiveView:
                 Route("/{name:str}", self._page),
             ]
         )
+        made.router.redirect_slashes = False
+        return made
 
     async def look(self) -> None:
         """Look until it is over, at most so often; wake up whoever waits."""
@@ -480,10 +483,16 @@ class LiveServer:
         address: where the page is.
         folder: what `veilsum status` would be given.
         lines: the log of this process, if it has one.
+        bounds: what one caller may use.
     """
 
     def __init__(
-        self, address: Address, folder: Path, lines: LogLines | None = None
+        self,
+        address: Address,
+        folder: Path,
+        lines: LogLines | None = None,
+        *,
+        bounds: PageBounds = PageBounds(),  # noqa: B008 - frozen
     ) -> None:
         self.token = page_token(folder)
         listener = listening(address)
@@ -492,9 +501,8 @@ class LiveServer:
         watch.look()
         self.view = LiveView(watch, lines)
         hosts = known_as(self.address)
-        self._server = PageServer(
-            Guard(self.view.app, hosts, token=self.token), listener
-        )
+        guard = Guard(self.view.app, hosts, bounds=bounds, token=self.token)
+        self._server = PageServer(guard, listener, bounds=bounds)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._run, name="veilsum-page", daemon=True

@@ -144,7 +144,8 @@ class Seat {
     const links = Object.entries(run.links);
     hide(this.links, !isUp(run) || links.length === 0);
     const good = links.filter(([, condition]) => isGood(condition)).length;
-    write(this.linksTitle, `${good} of ${links.length} links stand`);
+    const when = run.state === "silent" ? ", as it last said" : "";
+    write(this.linksTitle, `${good} of ${links.length} links stand${when}`);
     const lines = links.sort(([, a], [, b]) => isGood(a) - isGood(b)).slice(0, 100);
     fill(this.linksList, lines.map(([name, condition]) => `${name}: ${condition}`));
   }
@@ -158,6 +159,7 @@ class Seat {
       before = told;
     }
     fill(this.story, lines.slice(-100));
+    hide(this.stories, lines.length < 2);
   }
 
   // Called every second: time goes on while nothing is sent.
@@ -195,6 +197,7 @@ class Chart {
 
   show(samples) {
     this.samples = samples;
+    hide(this.element, !samples.some((one) => one[2] > samples[0][2]));
     const first = samples[0];
     const last = samples[samples.length - 1];
     const rounds = last[1] > 0 ? `, ${number(last[1] - first[1])} rounds` : "";
@@ -225,17 +228,18 @@ function options(width, hasRounds, style) {
   const axis = { stroke: colour("--ink"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
   const steps = uPlot.paths.stepped({ align: 1 });
   const series = [
-    { value: (_, seconds) => (seconds == null ? "" : `${clock(seconds)} UTC`) },
+    { label: "time", value: (_, seconds) => (seconds == null ? "" : `${clock(seconds)} UTC`) },
     { label: "bytes sent", scale: "bytes", stroke: colour("--accent"), width: 2, paths: steps, points: { show: false } },
   ];
   const short = (value) => (value >= 1e6 ? `${value / 1e6} MB` : value >= 1000 ? `${value / 1000} kB` : `${value}`);
-  const axes = [axis, { ...axis, scale: "bytes", size: 64, values: (_, found) => found.map(short) }];
+  const axes = [{ ...axis, space: 80, values: (_, found) => found.map(clock) }, { ...axis, scale: "bytes", size: 64, values: (_, found) => found.map(short) }];
   if (hasRounds) {
     series.push({ label: "rounds", scale: "rounds", stroke: colour("--wait"), width: 2, dash: [6, 4], paths: steps, points: { show: false } });
     axes.push({ ...axis, scale: "rounds", side: 1, grid: { show: false } });
   }
-  const scales = { bytes: { range: (_, low, high) => [0, Math.max(1, high)] }, rounds: { range: (_, low, high) => [0, Math.max(1, high)] } };
-  return { width, height: 180, series, axes, scales, tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"), cursor: { drag: { x: false, y: false } } };
+  const range = (_, low, high) => [0, Math.max(1, 1.05 * high)];
+  const scales = { bytes: { range }, rounds: { range } };
+  return { width, height: 180, series, axes, scales, cursor: { drag: { x: false, y: false } } };
 }
 
 // A run: its network, and the parties of it that are on this computer
@@ -284,8 +288,8 @@ class Group {
 // Who is where, from the same places as everywhere in this package: y points up.
 function network(drawn, found) {
   const named = drawn.parties.length <= MOST_NAMES;
-  const [width, height] = [400, 340];
-  const [reach, high] = named ? [118, 128] : [180, 150];
+  const [width, height] = [460, 330];
+  const [reach, high] = named ? [104, 128] : [210, 150];
   const x = (k) => width / 2 + reach * drawn.places[k][0];
   const y = (k) => height / 2 - high * drawn.places[k][1];
   const index = new Map(drawn.parties.map((name, k) => [name, k]));
