@@ -470,6 +470,7 @@ def test_what_is_not_ours_is_as_it_was_made():
         assert hashlib.sha256(content).hexdigest() == sums[name]
 
 
+@pytest.mark.slow
 def test_runs_are_shown_and_their_reports_are_opened(ran):
     with shown(ran.home) as server, opened_at(server.url) as seen:
         page = seen.page
@@ -488,6 +489,7 @@ def test_runs_are_shown_and_their_reports_are_opened(ran):
         assert (seen.errors, seen.outside) == ([], [])
 
 
+@pytest.mark.slow
 def test_markup_in_names_is_text(folder):
     """A file of one's own, and yet: whatever is in it is shown, never obeyed."""
     put(
