@@ -205,7 +205,7 @@ def test_helpful_links_do_what_they_promise(graph, t):
         assert helpful.epsilon_ratio < 1
         assert helpful.epsilon_ratio == pytest.approx(before.upper / after.upper)
         assert not graph.has_edge(*map(int, helpful.link))
-    ratios = [helpful.epsilon_ratio for helpful in found.helpful_links]
+    ratios = [round(helpful.epsilon_ratio, 9) for helpful in found.helpful_links]
     assert ratios == sorted(ratios)
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
+from math import comb, inf
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from veilsum.graphs.connectivity import (
 )
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import listed
+from veilsum.privacy.remaining import values_without
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
 from veilsum.showing import Block, Items, Showing, Shown
 
@@ -39,6 +42,10 @@ MANY_PARTIES, FEWER_TRIED = 80, 3
 MOST_PARTIES = 250
 # Coalitions tested for one link before settling for a bound.
 MOST_WORK = 20_000
+# So few coalitions are all looked at, once for all links that are tried.
+FEW_COALITIONS = 1000
+# Coalitions that are looked at together, the weakest first.
+AT_ONCE = 8
 # A ratio this close to 1 is no help.
 NO_HELP = 1.0 - 1e-9
 
@@ -212,20 +219,58 @@ def _helpful_links(topology: Topology, tolerate: int) -> tuple[HelpfulLink, ...]
     before = worst_mu2(topology, tolerate=tolerate, most_work=MOST_WORK)
     if before.lower is None:
         return ()
+    links = _promising_links(topology, before.coalition)
+    if comb(topology.n_parties, tolerate) <= FEW_COALITIONS:
+        after = _worst_with_each(topology, tolerate, links)
+    else:
+        after = [_worst_with(topology, tolerate, link) for link in links]
+    # More links never lower any mu2, so `before` is still proved if nothing better is.
     tried = [
-        _tried(topology, tolerate, link, before.lower)
-        for link in _promising_links(topology, before.coalition)
+        HelpfulLink(
+            _named(topology, link),
+            before.lower / max(before.lower, mu2),
+            before.lower,
+            max(before.lower, mu2),
+        )
+        for link, mu2 in zip(links, after, strict=True)
     ]
     helpful = [link for link in tried if link.epsilon_ratio < NO_HELP]
-    return tuple(sorted(helpful, key=lambda link: link.epsilon_ratio)[:MOST_HELPFUL])
+    # Of equals but for rounding, the one that promised more.
+    helpful.sort(key=lambda link: round(link.epsilon_ratio, 9))
+    return tuple(helpful[:MOST_HELPFUL])
 
 
-def _tried(topology: Topology, tolerate: int, link: Link, before: float) -> HelpfulLink:
+def _worst_with(topology: Topology, tolerate: int, link: Link) -> float:
+    """Return what is proved of the weakest honest graph with a further link."""
     longer = with_links(topology, [link])
     found = worst_mu2(longer, tolerate=tolerate, most_work=MOST_WORK)
-    # More links never lower any mu2, so `before` is still proved if nothing better is.
-    after = max(before, found.lower or 0.0)
-    return HelpfulLink(_named(topology, link), before / after, before, after)
+    return found.lower or 0.0
+
+
+def _worst_with_each(
+    topology: Topology, tolerate: int, links: Sequence[Link]
+) -> list[float]:
+    """Return the same for several links, from all coalitions.
+
+    A link raises some mu2 and lowers none: coalitions that leave more than the weakest
+    with the link did without it already need not be looked at again.
+    """
+    sets = list(combinations(range(topology.n_parties), tolerate))
+    adjacency = topology.adjacency.toarray()
+    values = values_without(adjacency, sets)
+    order = np.argsort(values, kind="stable")
+    found = []
+    for i, j in links:
+        longer = adjacency.copy()
+        longer[i, j] = longer[j, i] = longer[i, j] + 1.0
+        worst = inf
+        for low in range(0, len(order), AT_ONCE):
+            some = order[low : low + AT_ONCE].tolist()
+            if values[some[0]] >= worst:
+                break
+            worst = min(worst, *values_without(longer, [sets[k] for k in some]))
+        found.append(float(worst))
+    return found
 
 
 def _promising_links(topology: Topology, coalition: Sequence[int]) -> list[Link]:
