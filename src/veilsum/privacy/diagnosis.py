@@ -8,7 +8,7 @@ the one further link that lowers epsilon = 1 / (4 sigma^2 mu2) most, whatever si
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb, inf
@@ -29,6 +29,7 @@ from veilsum.numbers.arrays import listed
 from veilsum.privacy.remaining import values_without
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
 from veilsum.showing import Block, Items, Showing, Shown
+from veilsum.watching import Opening, Progress, silent, staged, watched
 
 NamedLink = tuple[str, str]
 
@@ -163,8 +164,16 @@ class Diagnosis(Shown):
         }
 
 
-def examine(topology: GraphLike, *, tolerate: int) -> Diagnosis:
+def examine(
+    topology: GraphLike, *, tolerate: int, progress: Progress = None
+) -> Diagnosis:
     """Return whether t colluders can cut the network, and what to do about it.
+
+    Args:
+        topology: the network.
+        tolerate: t, how many parties may collude.
+        progress: None for a bar, False for none, or a function of done and total, which
+            begins again with every stage.
 
     >>> found = examine(Topology.family("star:4"), tolerate=1)
     >>> found.safe, found.cuts[0].parties, found.links_to_add
@@ -172,9 +181,14 @@ def examine(topology: GraphLike, *, tolerate: int) -> Diagnosis:
     """
     topology = Topology.of(topology)
     check_tolerate(topology, tolerate)
+    with watched(progress) as opening:
+        return _examined(topology, tolerate, opening or silent)
+
+
+def _examined(topology: Topology, tolerate: int, opening: Opening) -> Diagnosis:
     kappa = vertex_connectivity(topology)
     safe = kappa > tolerate
-    mended = _mended(topology, kappa, tolerate)
+    mended = _mended(topology, kappa, tolerate, opening)
     repaired = with_links(topology, mended.links)
     return Diagnosis(
         safe=safe,
@@ -183,15 +197,17 @@ def examine(topology: GraphLike, *, tolerate: int) -> Diagnosis:
         cuts=() if safe else _cuts(topology, tolerate),
         links_to_add=tuple(_named(topology, link) for link in mended.links),
         gap=mended.gap,
-        helpful_links=_helpful_links(repaired, tolerate),
+        helpful_links=_helpful_links(repaired, tolerate, opening),
         repaired=repaired,
     )
 
 
-def _mended(topology: Topology, kappa: int, tolerate: int) -> Augmentation:
+def _mended(
+    topology: Topology, kappa: int, tolerate: int, opening: Opening
+) -> Augmentation:
     if kappa > tolerate:
         return Augmentation((), 0)
-    return augment(topology, connectivity=tolerate + 1)
+    return augment(topology, connectivity=tolerate + 1, progress=opening)
 
 
 def _named(topology: Topology, link: Link) -> NamedLink:
@@ -212,28 +228,34 @@ def _cut(topology: Topology, cut: Sequence[int]) -> Cut:
     return Cut(topology.names(cut), tuple(sorted(pieces, key=len)))
 
 
-def _helpful_links(topology: Topology, tolerate: int) -> tuple[HelpfulLink, ...]:
+def _helpful_links(
+    topology: Topology, tolerate: int, opening: Opening
+) -> tuple[HelpfulLink, ...]:
     """Try the links that promise most; return those that lower epsilon, best first."""
     if topology.n_parties > MOST_PARTIES:
         return ()
-    before = worst_mu2(topology, tolerate=tolerate, most_work=MOST_WORK)
+    before = worst_mu2(
+        topology,
+        tolerate=tolerate,
+        most_work=MOST_WORK,
+        progress=staged(opening, "coalitions"),
+    )
     if before.lower is None:
         return ()
     links = _promising_links(topology, before.coalition)
+    advance = opening("further links", len(links))
     if comb(topology.n_parties, tolerate) <= FEW_COALITIONS:
         after = _worst_with_each(topology, tolerate, links)
     else:
-        after = [_worst_with(topology, tolerate, link) for link in links]
-    # More links never lower any mu2, so `before` is still proved if nothing better is.
-    tried = [
-        HelpfulLink(
-            _named(topology, link),
-            before.lower / max(before.lower, mu2),
-            before.lower,
-            max(before.lower, mu2),
-        )
-        for link, mu2 in zip(links, after, strict=True)
-    ]
+        after = (_worst_with(topology, tolerate, link) for link in links)
+    tried: list[HelpfulLink] = []
+    advance(0)
+    for link, mu2 in zip(links, after, strict=True):
+        # More links never lower any mu2: `before` is proved if nothing better is.
+        best = max(before.lower, mu2)
+        ratio = before.lower / best
+        tried.append(HelpfulLink(_named(topology, link), ratio, before.lower, best))
+        advance(len(tried))
     helpful = [link for link in tried if link.epsilon_ratio < NO_HELP]
     # Of equals but for rounding, the one that promised more.
     helpful.sort(key=lambda link: round(link.epsilon_ratio, 9))
@@ -249,8 +271,8 @@ def _worst_with(topology: Topology, tolerate: int, link: Link) -> float:
 
 def _worst_with_each(
     topology: Topology, tolerate: int, links: Sequence[Link]
-) -> list[float]:
-    """Return the same for several links, from all coalitions.
+) -> Iterator[float]:
+    """Yield the same for several links, from all coalitions.
 
     A link raises some mu2 and lowers none: coalitions that leave more than the weakest
     with the link did without it already need not be looked at again.
@@ -259,7 +281,6 @@ def _worst_with_each(
     adjacency = topology.adjacency.toarray()
     values = values_without(adjacency, sets)
     order = np.argsort(values, kind="stable")
-    found = []
     for i, j in links:
         longer = adjacency.copy()
         longer[i, j] = longer[j, i] = longer[i, j] + 1.0
@@ -269,8 +290,7 @@ def _worst_with_each(
             if values[some[0]] >= worst:
                 break
             worst = min(worst, *values_without(longer, [sets[k] for k in some]))
-        found.append(float(worst))
-    return found
+        yield float(worst)
 
 
 def _promising_links(topology: Topology, coalition: Sequence[int]) -> list[Link]:

@@ -244,7 +244,7 @@ def _needed(
 def mended(asked: PlannerQuestion) -> dict[str, Any]:
     """Return what `examine` says: who cuts the network, and which links mend it."""
     topology = asked.topology
-    found: Diagnosis = examine(topology, tolerate=asked.tolerate)
+    found: Diagnosis = examine(topology, tolerate=asked.tolerate, progress=False)
 
     def places(names: tuple[str, ...]) -> list[int]:
         return [topology.index(name) for name in names]
