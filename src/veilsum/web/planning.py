@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping
-from math import isfinite
+from math import isfinite, prod
 from pathlib import PurePath
 from typing import Annotated, Any, BinaryIO, Literal
 
@@ -306,10 +306,14 @@ def of_family(asked: PlannerFamily) -> dict[str, Any]:
 
 def _check_family(spec: str) -> None:
     """Refuse what would be far too large, before it is made."""
-    numbers = re.findall(r"\d+", spec.partition("seed=")[0])
-    if len(spec) > 100 or any(
-        len(one) > 3 or int(one) > MOST_PARTIES for one in numbers
-    ):
+    name = spec.partition(":")[0].strip()
+    numbers = [int(one[:9]) for one in re.findall(r"\d+", spec.partition("seed=")[0])]
+    many = max(numbers, default=0)
+    if name == "grid":
+        many = prod(numbers)
+    elif name == "hypercube":
+        many = 2 ** min(many, 99)
+    if len(spec) > 100 or many > MOST_PARTIES:
         raise InvalidGraphError(
             f"the page draws at most {MOST_PARTIES} parties: write a smaller network"
         )
