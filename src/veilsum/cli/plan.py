@@ -75,10 +75,11 @@ if TYPE_CHECKING:
     "--page",
     "page",
     is_flag=False,
-    flag_value="127.0.0.1:0",
+    flag_value="127.0.0.1:8472",
     metavar="[HOST:PORT]",
     help="Draw a network in a browser and see what holds as you drag: a page on this "
-    "computer only. What else is given is what it begins with.",
+    "computer only, at 127.0.0.1:8472 if not said. What else is given is what it begins "
+    "with.",
 )
 @seed_option
 @json_option
@@ -153,14 +154,13 @@ def _show_page(listen: str, spec: str | None, given: dict[str, Any]) -> None:
     """Serve the planner page until somebody says to stop."""
     import asyncio
 
-    from veilsum.net.metrics import loopback
     from veilsum.web import pages  # which says what is missing, if something is
 
     del pages
-    from veilsum.web.planner import serve_planner
+    from veilsum.web.planner import planner_address, serve_planner
     from veilsum.web.planning import drawn
 
-    address = loopback(listen)
+    address = planner_address(listen)
     if spec is not None:
         from veilsum.files.graphs import topology_from
 

@@ -60,7 +60,7 @@ MOST_WORK = 1e6
 CARRIED = np.linspace(0.05, 1.0, 96)
 HALVINGS = 50
 
-# Graphs whose weakest honest graph is kept: who plans for one asks what holds of it too.
+# Graphs whose weakest honest graph is kept: who plans for one asks more of it.
 REMEMBERED = 64
 
 

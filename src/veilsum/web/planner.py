@@ -15,6 +15,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from ipaddress import ip_address
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from veilsum.agreement.consortium import Address
+from veilsum.errors import InvalidInputError
 from veilsum.web.pages import (
     Application,
     Guard,
@@ -200,7 +202,7 @@ def planner_app(
             )
         finally:
             left.cancel()
-        return JSONResponse(found, status_code=400 if "error" in found else 200)
+        return JSONResponse(found)  # what is wrong with a drawing is an answer too
 
     routes = [
         *(Route(f"/{what}", answer, methods=["POST"]) for what in ASKED),
@@ -218,6 +220,22 @@ def _refused(status: int, text: str) -> Response:
 async def _hung_up(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def planner_address(text: str) -> Address:
+    """Return an address of this computer that no other one reaches; refuse all else.
+
+    >>> str(planner_address("127.0.0.1:8472"))
+    '127.0.0.1:8472'
+    """
+    address = Address.of(text)
+    with suppress(ValueError):
+        if ip_address(address.host).is_loopback:
+            return address
+    raise InvalidInputError(
+        "the planner page is for this computer only, at an address such as "
+        f"127.0.0.1:8472 or [::1]:8472, found {text!r}"
+    )
 
 
 async def serve_planner(

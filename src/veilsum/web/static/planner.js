@@ -104,11 +104,11 @@ function paint() {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(`--${name}`).trim();
   picture.style([
-    { selector: "node", style: { label: "data(name)", color: colour("ink"), "background-color": colour("party"), width: 24, height: 24, "font-size": 15, "text-valign": "bottom", "text-margin-y": 3, "text-outline-color": colour("field"), "text-outline-width": 2 } },
+    { selector: "node", style: { label: "data(name)", color: colour("ink"), "background-color": colour("party"), width: 24, height: 24, "font-size": 15, "text-valign": "bottom", "text-margin-y": 3, "text-outline-color": colour("field"), "text-outline-width": 2, "z-index": 10 } },
     { selector: "edge", style: { "line-color": colour("edge"), width: 2, "curve-style": "straight" } },
-    { selector: "node.worst", style: { shape: "diamond", "background-color": colour("worst"), width: 30, height: 30 } },
+    { selector: "node.worst", style: { shape: "rectangle", "background-color": colour("worst"), width: 26, height: 26 } },
     { selector: "edge.lost", style: { "line-style": "dotted", opacity: 0.55 } },
-    { selector: "edge.proposed", style: { "line-style": "dashed", "line-color": colour("proposed"), width: 3 } },
+    { selector: "edge.proposed", style: { "line-style": "dashed", "line-color": colour("proposed"), width: 3, events: "no" } },
     { selector: "node.chosen", style: { "border-width": 4, "border-color": colour("ink") } },
     { selector: "node.begun", style: { "border-width": 6, "border-style": "double", "border-color": colour("proposed") } },
   ]);
@@ -242,7 +242,13 @@ class Asker {
     }
     this.flight = null;
     if (this.newest !== question) this.send();
+    waiting();
   }
+}
+
+// How many answers are awaited, for whoever looks at the page from outside.
+function waiting() {
+  document.body.dataset.waiting = [plan, mend].filter((one) => one.flight !== null).length;
 }
 
 let version = 0;
@@ -276,6 +282,7 @@ function ask() {
   }
   plan.ask(asked);
   mend.ask(asked);
+  waiting();
 }
 
 const plan = new Asker("plan", shown, failed);
@@ -486,7 +493,16 @@ for (const id of ["tolerate", "target", "within", "distance", "sigma"]) $(id).ad
 for (const one of document.querySelectorAll("input[type=radio], #law")) one.addEventListener("change", ask);
 $("near").addEventListener("change", () => {
   $("reach").disabled = !$("near").checked;
-  if ($("near").checked) remember();
+  if ($("near").checked) {
+    remember();
+    // Far enough for the links that there are.
+    const long = [...network.links.values()].map((ends) => {
+      const [a, b] = ends.map((id) => network.parties.get(id));
+      return Math.hypot(a.x - b.x, a.y - b.y);
+    });
+    $("reach").value = Math.ceil(Math.max(0, ...long) / 2 + 1);
+    showReach();
+  }
   changed();
 });
 $("reach").addEventListener("input", () => {
