@@ -42,7 +42,9 @@ def read_topology(path: Path, *, weight: str | None = None) -> Topology:
     """Return the graph in a file; the ending tells the format.
 
     `.graphml` is GraphML, `.json` node-link JSON; anything else is an edge list with
-    one link per line, `a b` or `a,b`, and `#` for comments.
+    one link per line, `a b` or `a,b`, with its weight behind if it has one, and `#` for
+    comments. `weight` names the attribute that holds relative noise variances ("weight"
+    in an edge list); without it all links are alike.
     """
     content = contents(path, MOST_BYTES, InvalidGraphError)
     return topology_in(content, str(path), path.suffix, weight=weight)

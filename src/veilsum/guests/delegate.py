@@ -19,7 +19,8 @@ surveys). Each of them stands here as a check of its own, made before any number
    guests must be left, in this survey and in what follows from this and all earlier
    ones together.
 
-The store is one SQLite file of one member, readable by its owner only.
+The store is one SQLite file of one member, for all surveys that it ever answers: a new
+one for each would know of no earlier survey. It is readable by its owner only.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ SURVEYS = Kind(
     ),
     error=StoreError,
     undone="written",
-    if_damaged="put a sound copy in its place; with a new one this member would not "
-    "know which surveys it has answered",
+    if_damaged="put its newest sound copy in its place, and answer no survey that was "
+    "closed since that was made: nothing there knows which set it was",
     patience=30.0,  # transactions take milliseconds
 )
 # Coalitions that are tried, at most; more members than that do not run a survey.
@@ -144,6 +145,22 @@ class DelegateStore(OpenFile):
 
     # A survey
 
+    def check_file(self, terms: SurveyTerms, me: str) -> None:
+        """Refuse a survey's file that is not true about this member.
+
+        Before any guest is invited with it: whoever wrote the file could have put a key
+        of its own in a delegate's place, and would open what guests seal to it long
+        before that delegate is asked to add anything.
+
+        Raises:
+            InvalidInputError: the key in the file was not made here, or serves another
+                survey; or the roster has guests that this member did not invite.
+        """
+        self._check_delegate(terms, me)
+        with self.transaction("BEGIN"):
+            self._key(terms, me)
+            self._check_invited(terms, me)
+
     def examine(
         self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
     ) -> SurveySet:
@@ -157,8 +174,7 @@ class DelegateStore(OpenFile):
             BudgetError: a second set, an invented guest, a key of another survey; or
                 too few would hide a guest, in this survey or across all.
         """
-        if me not in terms.names:
-            raise InvalidInputError(f"{me!r} is no delegate of this survey")
+        self._check_delegate(terms, me)
         found = self._check_submissions(terms, submissions)
         with self.transaction("BEGIN"):
             key = self._check_history(terms, me, found)
@@ -224,10 +240,15 @@ class DelegateStore(OpenFile):
         """Return the key after every check against what is kept."""
         earlier = self._answered()
         self._check_one_set(terms, found, earlier)
+        key = self._key(terms, me)
         self._check_invited(terms, me)
         self._check_count(terms, found)
         self._check_span(terms, found, earlier)
-        return self._key(terms, me)
+        return key
+
+    def _check_delegate(self, terms: SurveyTerms, me: str) -> None:
+        if me not in terms.names:
+            raise InvalidInputError(f"{me!r} is no delegate of this survey")
 
     def _check_submissions(
         self, terms: SurveyTerms, submissions: Sequence[Submission]
@@ -266,8 +287,10 @@ class DelegateStore(OpenFile):
     ) -> None:
         """Refuse a set that tells of few guests beside all earlier surveys' sets."""
         mine = _with_inviters(terms, found)
-        sets = [mine, *(one.guests for one in earlier if one.survey != terms.digest)]
-        inviters = sorted({member for one in sets for member in one.values()})
+        others = [one.guests for one in earlier if one.survey != terms.digest]
+        inviters = sorted(
+            {member for one in (mine, *others) for member in one.values()}
+        )
         sizes = range(min(terms.tolerate, len(inviters)) + 1)
         if sum(comb(len(inviters), size) for size in sizes) > MOST_COALITIONS:
             raise BudgetError(
@@ -277,19 +300,16 @@ class DelegateStore(OpenFile):
         few = terms.minimum_honest + terms.tolerate_guests
         for size in sizes:
             for coalition in combinations(inviters, size):
-                left = [
+                new, *old = (
                     {name for name, member in one.items() if member not in coalition}
-                    for one in sets
-                ]
-                self._check_left([one for one in left if one], few)
-
-    def _check_left(self, sets: Sequence[set[str]], few: int) -> None:
-        if (shown := given_away(sets, few)) is not None:
-            raise BudgetError(
-                f"beside earlier surveys this one would tell of {listed(shown)} "
-                f"alone: sets of guests must differ by none, or by more than {few} "
-                "that colluding members did not invite"
-            )
+                    for one in (mine, *others)
+                )
+                if shown := _newly_shown(new, [one for one in old if one], few):
+                    raise BudgetError(
+                        "beside earlier surveys this one would tell of "
+                        f"{listed(shown)} alone: sets of guests must differ by none, "
+                        f"or by more than {few} that colluding members did not invite"
+                    )
 
     def _key(self, terms: SurveyTerms, me: str) -> X25519PrivateKey:
         """Return this delegate's key of this survey, and of no other."""
@@ -331,6 +351,25 @@ class DelegateStore(OpenFile):
                 f"{self.path} was deleted or exchanged while it was open, and what is "
                 "written now would be lost: put it back"
             )
+
+
+def _newly_shown(
+    new: set[str], earlier: Sequence[set[str]], few: int
+) -> tuple[str, ...]:
+    """Return a few guests of whom a sum over a new set would tell; none if of nobody.
+
+    What follows from earlier sets alone, under a weaker rule of then, is known already:
+    then the new set is held beside each of them by itself.
+    """
+    if not new:
+        return ()
+    shown = given_away([new, *earlier], few)
+    if shown is None or given_away(earlier, few) is None:
+        return shown or ()
+    for one in ({*new}, *(new ^ old for old in earlier)):
+        if 1 <= len(one) <= few:
+            return tuple(sorted(one))
+    return ()
 
 
 def _with_inviters(terms: SurveyTerms, found: SurveySet) -> dict[str, str]:

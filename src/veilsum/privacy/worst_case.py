@@ -97,6 +97,17 @@ def worst_case(
     coalition exceeds, and `worst` says how well that is known. An interrupt (Ctrl-C)
     stops the search and keeps the bracket found so far.
 
+    Args:
+        topology: the communication graph G.
+        tolerate: t, how many parties may collude.
+        sigma: as for `guarantee`; so are law, grid and distance.
+        law: how shares are drawn.
+        grid: q of the grid 2^-q for integer laws.
+        distance: ||A - B|| of the alternatives to tell apart.
+        most_work: coalitions of thirty parties, or as much work with others, after
+            which a bracket is good enough.
+        progress: None for a bar, False for none, or a function of done and total.
+
     >>> found = worst_case(Topology.family("petersen"), sigma=1.0, tolerate=2)
     >>> found.worst.exact, round(found.epsilon, 12)
     (True, 0.380472960543)
