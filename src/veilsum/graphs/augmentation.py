@@ -140,8 +140,10 @@ def _disjoint_lack(
 ) -> int:
     """Return how many neighbours disjoint parts lack in all, the parts chosen well."""
     chosen: dict[frozenset[int], int] = {}
+    rows = np.split(topology.adjacency.indices, topology.adjacency.indptr[1:-1])
+    linked = [set(row.tolist()) for row in rows]
     for part in sorted(parts, key=len):
-        near = set(topology.adjacency[sorted(part)].indices.tolist()) - part
+        near = set().union(*(linked[v] for v in part)) - part
         must = min(connectivity, topology.n_parties - len(part))
         lack = max(0, must - len(near))
         inside = [other for other in chosen if other & part]
@@ -201,9 +203,8 @@ def _attempt(
 
 def _small_cut(topology: Topology, connectivity: int) -> tuple[int, ...] | None:
     """Return a cut of fewer than k parties, if there is one."""
-    if vertex_connectivity(topology, at_most=connectivity) >= connectivity:
-        return None
-    return minimum_vertex_cut(topology)
+    kappa = vertex_connectivity(topology, at_most=connectivity)
+    return None if kappa >= connectivity else minimum_vertex_cut(topology, size=kappa)
 
 
 def _link_across(

@@ -21,7 +21,7 @@ then mu2(G - S) >= tau mu2(G) - eta. Unweighted graphs only.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -59,6 +59,9 @@ MOST_WORK = 1e6
 # How much of mu2(G) is carried over; the best of these is taken.
 CARRIED = np.linspace(0.05, 1.0, 96)
 HALVINGS = 50
+
+# Graphs whose weakest honest graph is kept: who plans for one asks more of it.
+REMEMBERED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +198,25 @@ def worst_mu2(
     progress: Report | None = None,
 ) -> WorstMu2:
     """Return bounds on the weakest honest graph; `tolerate` must be below kappa."""
+    key = topology, tolerate, most_work
+    if key not in _FOUND:
+        found = _worst_mu2(topology, tolerate, most_work, progress)
+        if found.interrupted or topology.n_parties > DENSE_PARTIES:
+            return found
+        _FOUND[key] = found
+        if len(_FOUND) > REMEMBERED:
+            _FOUND.popitem(last=False)
+    elif progress is not None:
+        progress(1, 1)
+    return _FOUND[key]
+
+
+_FOUND: OrderedDict[tuple[Topology, int, float], WorstMu2] = OrderedDict()
+
+
+def _worst_mu2(
+    topology: Topology, tolerate: int, most_work: float, progress: Report | None
+) -> WorstMu2:
     if topology.n_parties > DENSE_PARTIES:
         return _large(topology, tolerate)
     found = Search(topology, tolerate, most_work, progress).run()
