@@ -56,6 +56,11 @@ function hide(element, hidden) {
   if (element.hidden !== hidden) element.hidden = hidden;
 }
 
+function settle(parent, place, element) {
+  const there = parent.children[place];
+  if (there !== element) parent.insertBefore(element, there ?? null);
+}
+
 function list(names, most = 12) {
   const shown = names.slice(0, most).join(", ");
   return names.length > most ? `${shown} and ${names.length - most} more` : shown;
@@ -83,7 +88,7 @@ const isGood = (condition) => condition === "connected" || condition.startsWith(
 // One party's part in a run
 
 class Seat {
-  constructor(group) {
+  constructor() {
     this.title = make("h3");
     this.state = make("span", { class: "state" });
     this.link = make("a", { class: "report", target: "_blank", rel: "noopener" }, "Report");
@@ -100,7 +105,6 @@ class Seat {
     const head = make("header", {}, this.title, this.state, this.link);
     this.element = make("article", { class: "seat" }, head, this.facts, this.advice, this.links);
     this.element.append(this.chart.element, this.stories);
-    group.seats.append(this.element);
   }
 
   row(name, text) {
@@ -261,17 +265,19 @@ class Group {
     write(this.title, drawn?.title || `Run ${found[0].run.slice(-8)}`);
     const count = drawn ? ` \u00b7 ${number(drawn.parties.length)} parties, ${number(drawn.n_links)} links` : "";
     write(this.name, `${found[0].run}${count}`);
-    for (const run of found) {
-      if (!this.parts.has(run.id)) this.parts.set(run.id, new Seat(this));
-      this.parts.get(run.id).show(run);
-    }
-    for (const [id, seat] of this.parts) {
-      seat.element.classList.toggle("only", this.parts.size === 1);
+    for (const [id, seat] of [...this.parts]) {
       if (!found.some((one) => one.id === id)) {
         seat.element.remove();
         this.parts.delete(id);
       }
     }
+    found.forEach((run, place) => {
+      if (!this.parts.has(run.id)) this.parts.set(run.id, new Seat());
+      const seat = this.parts.get(run.id);
+      settle(this.seats, place, seat.element);
+      seat.element.classList.toggle("only", found.length === 1);
+      seat.show(run);
+    });
     this.body.classList.toggle("drawn", drawn !== null);
     hide(this.network, drawn === null);
     if (drawn !== null) this.showNetwork(drawn, found);
@@ -297,6 +303,7 @@ function network(drawn, found) {
   const up = found.filter(isUp);
   const awaited = new Set(up.flatMap((run) => run.waiting));
   const lost = new Set(found.flatMap((run) => run.lost));
+  const silent = new Set(found.filter((run) => run.state === "silent").map((run) => run.party));
   const conditions = new Map();
   for (const run of up) {
     for (const [other, condition] of Object.entries(run.links)) {
@@ -313,7 +320,7 @@ function network(drawn, found) {
   const nodes = drawn.parties.flatMap((name, k) => {
     const kinds = ["node"];
     if (here.has(name)) kinds.push("here");
-    if (lost.has(name)) kinds.push("lost");
+    if (lost.has(name) || silent.has(name)) kinds.push("gone");
     else if (awaited.has(name)) kinds.push("awaited");
     const shape = here.has(name)
       ? draw("rect", { x: x(k) - radius, y: y(k) - radius, width: 2 * radius, height: 2 * radius, class: kinds.join(" ") })
@@ -322,7 +329,7 @@ function network(drawn, found) {
     return named ? [shape, label(name, drawn.places[k], x(k), y(k))] : [shape];
   });
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": told(drawn, up, lost) }, ...lines, ...nodes);
-  return [svg, make("figcaption", {}, legend(up, lost))];
+  return [svg, make("figcaption", {}, legend(up, lost.size + silent.size > 0))];
 }
 
 function label(name, [right, top], x, y) {
@@ -341,11 +348,11 @@ function told(drawn, up, lost) {
   return said.join(" ");
 }
 
-function legend(up, lost) {
+function legend(up, gone) {
   const said = ["Squares: on this computer."];
   if (up.length) said.push("Thick lines: links that stand; dashed: that do not.");
   if (up.some((run) => run.waiting.length)) said.push("A thick ring: waited for.");
-  if (lost.size) said.push("Hollow: lost.");
+  if (gone) said.push("Hollow: lost, or no sign of life.");
   return said.join(" ");
 }
 
@@ -388,8 +395,7 @@ function show() {
   keys.forEach((key, place) => {
     if (!groups.has(key)) groups.set(key, new Group());
     const group = groups.get(key);
-    const there = at("runs").children[place];
-    if (there !== group.element) at("runs").insertBefore(group.element, there ?? null);
+    settle(at("runs"), place, group.element);
     group.show(found.get(key).sort((a, b) => (a.party < b.party ? -1 : 1)));
   });
   hide(at("none"), keys.length > 0);
