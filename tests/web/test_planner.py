@@ -1,7 +1,6 @@
 """The planner page in a browser, and its processes when nobody waits for them."""
 
 import asyncio
-import hashlib
 import http.client
 import json
 import re
@@ -25,7 +24,6 @@ from veilsum.web.planner import LeftError, PlannerProcesses
 from veilsum.web.planning import reply
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
-VENDOR = Path(planner.__file__).parent / "vendor"
 
 
 def question(spec, tolerate=1):
@@ -347,10 +345,3 @@ def test_the_command_prints_an_address_and_ends_at_a_word():
         assert start["tolerate"] == 2
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
-
-
-def test_what_is_not_ours_is_what_it_was():
-    for line in (VENDOR / "SHA256SUMS").read_text().splitlines():
-        digest, name = line.split()
-        found = hashlib.sha256((VENDOR / name).read_bytes()).hexdigest()
-        assert found == digest, name

@@ -78,8 +78,7 @@ if TYPE_CHECKING:
     flag_value="127.0.0.1:8472",
     metavar="[HOST:PORT]",
     help="Draw a network in a browser and see what holds as you drag: a page on this "
-    "computer only, at 127.0.0.1:8472 if not said. What else is given is what it begins "
-    "with.",
+    "computer only, at 127.0.0.1:8472 if not said. It begins with what else is given.",
 )
 @seed_option
 @json_option

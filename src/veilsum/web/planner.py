@@ -35,7 +35,13 @@ from veilsum.web.pages import (
     listening,
     static,
 )
-from veilsum.web.planning import ASKED, MOST_FILE, MOST_LINKS, MOST_PARTIES
+from veilsum.web.planning import (
+    ASKED,
+    MOST_FILE,
+    MOST_LINKS,
+    MOST_PARTIES,
+    THREADS,
+)
 
 FILES = (
     "static/planner.html",
@@ -53,8 +59,6 @@ PROCESSES = 2
 # Seconds for an answer; and what a page that hung up is still worth: about as long as
 # another process takes to start.
 PATIENCE, GRACE = 20.0, 0.5
-# One thread each: matrices are small, and threads would wait for each other.
-THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class LeftError(Exception):

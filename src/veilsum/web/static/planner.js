@@ -8,6 +8,7 @@ import cytoscape from "./cytoscape.js";
 import { words } from "./planner_words.js";
 
 const STALE = 300; // milliseconds after which a newer question is worth more
+const SLOW = 500; // milliseconds after which the page says that it works on it
 const SCALE = 220; // of the unit circle in which the program places parties
 const STEP = 8; // of an arrow key
 const $ = (id) => document.getElementById(id);
@@ -252,6 +253,7 @@ function waiting() {
 }
 
 let version = 0;
+let slow = 0;
 let last = "";
 
 function question() {
@@ -283,6 +285,12 @@ function ask() {
   plan.ask(asked);
   mend.ask(asked);
   waiting();
+  $("mend").disabled = true; // until it is about this network
+  clearTimeout(slow);
+  slow = setTimeout(() => {
+    if (plan.flight) Object.assign($("verdict"), { textContent: say.working, className: "verdict" });
+    if (mend.flight) $("repair").textContent = say.working;
+  }, SLOW);
 }
 
 const plan = new Asker("plan", shown, failed);
@@ -340,6 +348,7 @@ function repaired(found, { ids }) {
   const shownPairs = listed(pairs.map((link) => names(link, ids).join(" \u2013 ")));
   const button = $("mend");
   button.hidden = pairs.length === 0;
+  button.disabled = false;
   button.textContent = pairs.length > 1 ? say["add-these"](pairs.length) : say["add-this"];
   if (found.links.length) {
     const few = found.gap ? say.atleast(found.links.length - found.gap) : say.fewest;
