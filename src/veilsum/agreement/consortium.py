@@ -43,6 +43,7 @@ from veilsum.agreement.sections import (
     RelaySection,
     StatisticsSection,
     StoppingSection,
+    SurveySection,
     SurvivalSection,
     job_in,
     settings_of,
@@ -282,6 +283,7 @@ class ConsortiumFile(Section, frozen=True, kw_only=True):
     meta: MetaSection | None = None
     evaluate: EvaluateSection | None = None
     dispatch: DispatchSection | None = None
+    survey: SurveySection | None = None
     schema: SchemaSection | None = None
     policy: PolicySection | None = None
     deployment: RelaySection | None = None

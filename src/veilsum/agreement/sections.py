@@ -617,6 +617,42 @@ class DispatchSection(JobSection, frozen=True, kw_only=True):
                 )
 
 
+class SurveySection(JobSection, frozen=True, kw_only=True):
+    """A table of cells that guests fill in one visit each; see `SurveyTerms`."""
+
+    heading = "survey"
+    command = "collect"
+    on_tables = False
+
+    title: Text
+    unit: Unit
+    rows: Names
+    columns: Names
+    range: Annotated[
+        tuple[int | float, int | float],
+        Meta(description="the least and the largest of one guest's cell"),
+    ]
+    minimum_honest: Whole | None = None
+    minimum_guests: Whole | None = None
+    tolerate_guests: Whole | None = None
+    closes: Text | None = None
+    set: Text | None = None
+    guest: (
+        Annotated[
+            tuple[dict[str, Any], ...],
+            Meta(description="a list, one [[survey.guest]] for each that is invited"),
+        ]
+        | None
+    ) = None
+    delegates: (
+        Annotated[
+            dict[str, str],
+            Meta(description="a table with one key for each member"),
+        ]
+        | None
+    ) = None
+
+
 JOBS: tuple[type[JobSection], ...] = (
     ModelSection,
     StatisticsSection,
@@ -626,6 +662,7 @@ JOBS: tuple[type[JobSection], ...] = (
     MetaSection,
     EvaluateSection,
     DispatchSection,
+    SurveySection,
 )
 
 
@@ -733,6 +770,7 @@ class ScenarioFile(Section, frozen=True, kw_only=True):
     meta: MetaSection | None = None
     evaluate: EvaluateSection | None = None
     dispatch: DispatchSection | None = None
+    survey: SurveySection | None = None
     question: (
         Annotated[
             tuple[dict[str, Any], ...],
