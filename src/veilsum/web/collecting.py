@@ -1,0 +1,253 @@
+"""A survey's page: what guests open, and where they send what they have sealed.
+
+Guests need nothing of it but its files and an answer to what they send. Whatever comes
+is looked at as a whole, kept on disk as a whole or not at all, and never shown: the
+host's own page says how many have come. Members fetch the closed survey from here, and
+everybody the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from veilsum.agreement.addresses import Address, is_loopback
+from veilsum.agreement.survey import SurveyTerms
+from veilsum.errors import (
+    InvalidInputError,
+    MissingExtraError,
+    StoreError,
+    installing,
+)
+from veilsum.guests.collection import ClosedError, GuestCollection, OutOfTurnError
+from veilsum.guests.submission import longest_line, sha256_hex
+from veilsum.report.page import Html, paragraph, table, tag
+from veilsum.web.guest_page import SERVED, page_survey, served_page, single_file
+from veilsum.web.pages import (
+    KINDS,
+    Application,
+    Guard,
+    PageBounds,
+    Receive,
+    Scope,
+    Send,
+    known_as,
+    static,
+)
+
+try:
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.requests import Request
+    from starlette.responses import FileResponse, JSONResponse, Response
+    from starlette.routing import Route
+except ImportError:
+    raise MissingExtraError(
+        f"pages in a browser need further packages: {installing('web')}"
+    ) from None
+
+CLOSED, SENT, RESULT = "closed.toml", "submissions.jsonl", "result.json"
+# What members and guests may fetch from the host's folder, once it is there.
+FETCHED = {
+    CLOSED: "application/toml",
+    SENT: "application/jsonl",
+    RESULT: "application/json",
+}
+# The host's own page, which takes a token.
+OWN = "/host"
+# Bytes a second that a guest's line carries at least, and that bodies may fill at once.
+SLOWEST, MOST_MEMORY = 20_000, 256 << 20
+# Seconds until the host's own page looks again.
+AGAIN = 10
+
+
+class SurveyHost:
+    """The application behind a survey's page; see the module.
+
+    Args:
+        terms: of the open survey.
+        collection: what guests have sent.
+        folder: where the closed survey and its result will be.
+        address: where it listens.
+        public: the address that guests have, such as https://survey.example.org.
+        token: opens the host's own page.
+        bounds: what one caller may use; by default `bounds_of` the survey.
+    """
+
+    def __init__(
+        self,
+        terms: SurveyTerms,
+        collection: GuestCollection,
+        folder: Path,
+        *,
+        address: Address,
+        public: str,
+        token: str,
+        bounds: PageBounds | None = None,
+    ) -> None:
+        self._terms, self._collection, self._folder = terms, collection, folder
+        survey = page_survey(terms)
+        self._files = {
+            "": (served_page(survey).encode(), KINDS["html"]),
+            "survey.json": (survey.encode(), "application/json"),
+            **{one: found for one in SERVED for found in static(one).values()},
+        }
+        self._single = single_file(survey, f"{public}/submissions").encode()
+        self._keys = {guest.key.hex(): guest.name for guest in terms.guests}
+        self.page_hash = sha256_hex(self._single)
+        self.bounds = bounds or bounds_of(terms)
+        paths = ["/submissions", *(f"/submissions/{key}" for key in self._keys)]
+        self._guests = Guard(
+            self._for_guests(),
+            known_as(address, urlsplit(public).netloc),
+            bounds=self.bounds,
+            open_to_files=paths,
+        )
+        # Under the public name there is no such page.
+        self._own = Guard(
+            Starlette(
+                routes=[
+                    Route(f"{OWN}/", self._show_progress),
+                    Route(f"{OWN}/progress", self._tell_progress),
+                ]
+            ),
+            known_as(address),
+            bounds=self.bounds,
+            token=token,
+        )
+        self._is_proxied = urlsplit(public).netloc not in known_as(address)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if self._is_proxied:
+            scope = _from_proxy(scope)
+        path = str(scope.get("path", ""))
+        app = self._own if path.startswith(f"{OWN}/") else self._guests
+        await app(scope, receive, send)
+
+    def _for_guests(self) -> Application:
+        return Starlette(
+            routes=[
+                Route("/submissions", self._take, methods=["POST"]),
+                Route("/submissions/{key}", self._tell_newest),
+                Route("/page.html", self._give_single),
+                Route("/{path:path}", self._give),
+            ]
+        )
+
+    async def _take(self, request: Request) -> Response:
+        """Take what a guest sent."""
+        line = await request.body()
+        try:
+            found, is_new = await run_in_threadpool(self._collection.take, line)
+        except ClosedError as error:
+            return _refused(410, error)
+        except OutOfTurnError as error:
+            return _refused(409, error, **asdict(error.newest))
+        except InvalidInputError as error:
+            return _refused(400, error)
+        except StoreError:
+            # Which file it is, and why, is the host's affair.
+            why = "the host cannot keep anything just now: send the same again later"
+            return JSONResponse({"error": why}, status_code=507)
+        return JSONResponse(asdict(found), status_code=201 if is_new else 200)
+
+    async def _tell_newest(self, request: Request) -> Response:
+        """Tell number and digest of what is here from a guest."""
+        name = self._keys.get(request.path_params["key"])
+        found = None
+        if name is not None:
+            found = await run_in_threadpool(self._collection.newest, name)
+        if found is None or found.number == 0:
+            return JSONResponse({"error": "nothing has come"}, status_code=404)
+        return JSONResponse(asdict(found))
+
+    async def _give(self, request: Request) -> Response:
+        """Give one of the page's files, or of those that members fetch; no other."""
+        name = request.path_params["path"]
+        if name in self._files:
+            content, kind = self._files[name]
+            return Response(content, media_type=kind)
+        if name in FETCHED and (self._folder / name).is_file():
+            return FileResponse(self._folder / name, media_type=FETCHED[name])
+        return JSONResponse({"error": "there is no such page"}, status_code=404)
+
+    async def _give_single(self, _: Request) -> Response:
+        """Give the page as one file, to be saved."""
+        return Response(
+            self._single,
+            media_type="text/html; charset=utf-8",
+            headers={
+                "Content-Disposition": 'attachment; filename="survey.html"',
+                "X-Content-SHA256": self.page_hash,
+            },
+        )
+
+    async def _tell_progress(self, _: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(self._collection.progress))
+
+    async def _show_progress(self, _: Request) -> Response:
+        """Show the host how many have come."""
+        found = await run_in_threadpool(self._collection.progress)
+        state = "closed" if found["closed"] else "open"
+        missing = found["missing"] or "enough have come to close it"
+        body = tag(
+            "main",
+            tag("h1", self._terms.title),
+            paragraph(
+                tag("strong", f"{found['came']} of {found['invited']}"),
+                f" guests have come. The survey is {state}.",
+            ),
+            paragraph(missing),
+            table(
+                ["invited by", "came", "invited"],
+                [[name, *map(str, two)] for name, two in found["by_member"].items()],
+                caption="Guests by the member that invited them",
+            ),
+            paragraph("SHA-256 of page.html: ", tag("code", self.page_hash)),
+            paragraph("Survey: ", tag("code", self._terms.digest)),
+        )
+        page = (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+            f'<meta http-equiv="refresh" content="{AGAIN}">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"{tag('title', self._terms.title)}"
+            '<link rel="icon" href="data:,">'
+            '<link rel="stylesheet" href="/static/guest.css"></head>'
+            f"<body>{body}</body></html>"
+        )
+        return Response(Html(page), media_type="text/html; charset=utf-8")
+
+
+def bounds_of(terms: SurveyTerms) -> PageBounds:
+    """Return what one guest of a survey may use: a large table takes its time."""
+    body = longest_line(terms)
+    return PageBounds(
+        body=body,
+        seconds=20.0 + body / SLOWEST,
+        connections=max(16, min(256, MOST_MEMORY // body)),
+    )
+
+
+def _refused(status: int, error: InvalidInputError, **more: object) -> Response:
+    return JSONResponse({"error": str(error), **more}, status_code=status)
+
+
+def _from_proxy(scope: Scope) -> Scope:
+    """Return a request as the caller's own, whom a proxy on this computer names last.
+
+    Otherwise everybody would be one caller, and one that asks too often keep all out.
+    """
+    client = scope.get("client")
+    if not client or not is_loopback(client[0]):
+        return scope
+    named = [
+        value for name, value in scope.get("headers", ()) if name == b"x-forwarded-for"
+    ]
+    last = b",".join(named).rpartition(b",")[2].strip().decode("ascii", "replace")
+    try:
+        return {**scope, "client": (str(ip_address(last)), client[1])}
+    except ValueError:
+        return scope

@@ -1,0 +1,505 @@
+"""A survey's page over real sockets: guests, members, and who means harm."""
+
+import asyncio
+import base64
+import http.client
+import json
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import product
+from urllib.parse import quote
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from surveys import MEMBERS, guest_row, opened, seed_of
+from veilsum.agreement.consortium import Address
+from veilsum.errors import InvalidInputError, StoreError
+from veilsum.guests import collection as collected
+from veilsum.guests.collection import GuestCollection
+from veilsum.guests.submission import longest_line, make_submission
+from veilsum.guests.visiting import words_of
+from veilsum.web.collecting import OWN, SurveyHost, bounds_of
+from veilsum.web.pages import PageServer, listening
+
+HOST = "127.0.0.1"
+PUBLIC = "https://survey.example.org"
+TOKEN = "a-token"
+TABLE = [[1, 2.5], [None, -3]]
+
+
+def submission(terms, guest="Firm 1", number=1, table=TABLE, signs=None):
+    key = Ed25519PrivateKey.from_private_bytes(seed_of(signs or guest))
+    return make_submission(terms, guest, key, words_of(terms, table), number)
+
+
+@pytest.fixture(scope="module")
+def terms():
+    return opened()
+
+
+@pytest.fixture
+def store(terms, tmp_path):
+    found = GuestCollection.open(tmp_path / "collection.sqlite", terms)
+    yield found
+    found.close()
+
+
+class Caller:
+    """Whoever asks the page."""
+
+    def __init__(self, port):
+        self.port = port
+
+    def ask(self, method="GET", path="/", body=None, **headers):
+        caller = http.client.HTTPConnection(HOST, self.port, timeout=20)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        caller.request(method, path, body=body, headers=named)
+        answer = caller.getresponse()
+        text = answer.read().decode()
+        caller.close()
+        return answer, text
+
+    def post(self, body, **headers):
+        own = {"Origin": f"http://{HOST}:{self.port}"}
+        own |= {"Content_Type": "application/json", **headers}
+        answer, text = self.ask("POST", "/submissions", body, **own)
+        try:
+            return answer.status, json.loads(text)
+        except ValueError:
+            return answer.status, text
+
+
+@contextmanager
+def served(terms, store, public=None, **fewer):
+    listener = listening(Address(HOST, 0))
+    address = Address(HOST, listener.getsockname()[1])
+    host = SurveyHost(
+        terms,
+        store,
+        store.path.parent,
+        address=address,
+        public=public or f"http://{address}",
+        token=TOKEN,
+        bounds=replace(bounds_of(terms), **{"burst": 1e6, "per_second": 1e6, **fewer}),
+    )
+    server = PageServer(host, listener, bounds=host.bounds)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
+    thread.start()
+    try:
+        yield Caller(address.port)
+    finally:
+        server.stop()
+        thread.join()
+
+
+@pytest.fixture
+def caller(terms, store):
+    with served(terms, store) as found:
+        yield found
+
+
+def test_a_guest_has_the_page_its_files_and_the_survey(terms, caller):
+    answer, page = caller.ask()
+    assert answer.status == 200
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    for path in re.findall(r'(?:src|href)="(static/[^"]+)"', page):
+        assert caller.ask(path=f"/{path}")[0].status == 200
+    _, written = caller.ask(path="/survey.json")
+    survey = json.loads(written)
+    assert survey["digest"] == terms.digest
+    assert float(survey["unit"]) == 0.01
+    assert survey["guests"][0]["key"] == terms.guests[0].key.hex()
+    assert survey == embedded(page)
+    answer, single = caller.ask(path="/page.html")
+    assert "attachment" in answer.headers["Content-Disposition"]
+    assert f"http://{HOST}:{caller.port}/submissions" in single
+
+
+class Scripts(HTMLParser):
+    """What a browser would take for scripts."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found, self.inside = [], None
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "script":
+            self.inside = [dict(attrs), ""]
+            self.found.append(self.inside)
+
+    def handle_endtag(self, tag):
+        if tag == "script":
+            self.inside = None
+
+    def handle_data(self, data):
+        if self.inside is not None:
+            self.inside[1] += data
+
+
+def embedded(page):
+    (data,) = [
+        text for attrs, text in Scripts(page).found if attrs.get("id") == "survey"
+    ]
+    return json.loads(data)
+
+
+def test_a_submission_is_taken_once_and_answered_alike(terms, caller, store):
+    line = submission(terms).to_json()
+    status, receipt = caller.post(line)
+    assert status == 201
+    assert receipt == {
+        "survey": terms.digest,
+        "guest": "Firm 1",
+        "number": 1,
+        "digest": submission_digest(terms, line),
+    }
+    assert caller.post(line) == (200, receipt)
+    _, text = caller.ask(path=f"/submissions/{terms.guests[0].key.hex()}")
+    assert json.loads(text) == receipt
+    assert store.came() == ("Firm 1",)
+    nobody = caller.ask(path=f"/submissions/{terms.guests[1].key.hex()}")[0]
+    assert nobody.status == 404
+    assert caller.ask(path=f"/submissions/{'0' * 64}")[0].status == 404
+
+
+def submission_digest(terms, line):
+    return collected.read_submission(line, terms).digest(terms.names)
+
+
+def test_a_correction_has_the_next_number_and_nothing_else(terms, caller):
+    first = submission(terms)
+    assert caller.post(first.to_json())[0] == 201
+    for number in (1, 3, 2_000):
+        other = submission(terms, number=number, table=[[9, 9], [9, 9]])
+        status, why = caller.post(other.to_json())
+        assert status == 409
+        assert (why["number"], why["digest"]) == (1, first.digest(terms.names))
+        assert why["error"]
+    assert caller.post(submission(terms, number=2).to_json())[0] == 201
+    assert caller.post(first.to_json())[0] == 200, "an old one once more"
+
+
+def changed(line, **keys):
+    return json.dumps({**json.loads(line), **keys})
+
+
+def test_what_is_no_submission_of_a_guest_to_this_survey_is_refused(
+    terms, caller, store
+):
+    other = opened(title="Another survey")
+    line = submission(terms).to_json()
+    replayed = changed(line, guest="Firm 2")
+    sealed = json.loads(line)["sealed"]
+    for body in (
+        submission(other).to_json(),
+        submission(terms, signs="Firm 2").to_json(),
+        replayed,
+        changed(line, guest="Nobody"),
+        changed(line, number=0),
+        changed(line, number=2),
+        changed(line, number=True),
+        changed(line, sealed=sealed[:2]),
+        changed(line, sealed=[sealed[0]] * 3),
+        changed(line, masked=base64.b64encode(bytes(64)).decode()),
+        changed(line, more=1),
+        line[:-10],
+        "[]",
+        "null",
+        "",
+        "[" * 3_000,
+        b"\xff\xfe",
+    ):
+        status, why = caller.post(body)
+        assert status in (400, 409), body
+        assert why["error"]
+    assert store.came() == ()
+
+
+def test_a_copied_share_is_refused_before_it_can_spoil_the_closing(
+    terms, caller, store
+):
+    """Two guests that work together send one sealed share under two names."""
+    mine = submission(terms, "Firm 1")
+    theirs = submission(terms, "Firm 2")
+    copied = type(mine)(
+        survey=theirs.survey,
+        guest="Firm 2",
+        number=1,
+        masked=theirs.masked,
+        sealed=(mine.sealed[0], *theirs.sealed[1:]),
+        signature=b"",
+    )
+    key = Ed25519PrivateKey.from_private_bytes(seed_of("Firm 2"))
+    signature = key.sign(copied.statement(terms.names))
+    copied = type(mine)(**{**vars(copied), "signature": signature})
+    assert caller.post(mine.to_json())[0] == 201
+    status, why = caller.post(copied.to_json())
+    assert (status, "drawn anew" in why["error"]) == (400, True)
+    # The twin: without the check, nobody could close the survey.
+    with pytest.raises(InvalidInputError, match="under another name"):
+        collected.set_of(terms, [mine, copied])
+
+
+def test_paths_lead_to_what_is_listed_and_nowhere_else(terms, caller, store):
+    (store.path.parent / "secret.txt").write_text("secret")
+    steps = ("../", "..%2f", "%2e%2e/", "....//", "..\\", "..%5c", "%252e%252e%252f")
+    names = ("collection.sqlite", "secret.txt", "pyproject.toml", "etc/passwd")
+    before = ("/", "/static/", "/vendor/", "/submissions/", "/host/", "//")
+    tried = [f"{a}{b * 3}{c}" for a, b, c in product(before, steps, names)]
+    tried += ["/collection.sqlite", "/collection.sqlite-wal", "/secret.txt"]
+    tried += ["/static", "/static/", "/veilsum/web/pages.py", "/%00", "/static/%00"]
+    tried += [f"/{quote(str(store.path), safe='')}", f"/{store.path}"]
+    tried += ["/closed.toml", "/submissions.jsonl", "/result.json", "/submissions"]
+    for path in tried:
+        answer, text = caller.ask(path=path)
+        assert answer.status in (400, 403, 404, 405), path
+        assert "secret" not in text
+
+
+EVIL = "<script>alert(1)</script>"
+BREAK = "</script><script>alert(2)</script><!--"
+
+
+def test_names_and_titles_are_text_wherever_they_are_shown(tmp_path):
+    guests = [guest_row(name, MEMBERS[k % 3]) for k, name in enumerate([EVIL, BREAK])]
+    rest = [guest_row(f"Firm {k}", MEMBERS[k % 3]) for k in range(10)]
+    terms = opened(
+        title=f"{EVIL}{BREAK}",
+        rows=[EVIL, "a"],
+        columns=["b", BREAK],
+        guest=guests + rest,
+    )
+    store = GuestCollection.open(tmp_path / "collection.sqlite", terms)
+    with served(terms, store) as caller:
+        _, page = caller.ask()
+        assert embedded(page)["title"] == terms.title
+        assert [one["name"] for one in embedded(page)["guests"]][:2] == [EVIL, BREAK]
+        assert len(Scripts(page).found) == 2
+        assert "<script>" not in page
+        _, single = caller.ask(path="/page.html")
+        assert "alert(2)</script>" not in single
+        assert embedded(single)["title"] == terms.title
+        assert caller.post(submission(terms, EVIL).to_json())[0] == 201
+        line = changed(submission(terms).to_json(), guest=EVIL * 2)
+        assert caller.post(line)[0] == 400
+        answer, own = admitted(caller)
+        assert answer.status == 200
+        assert "alert(1)" in own
+        assert not Scripts(own).found
+        assert "<script" not in own
+    store.close()
+
+
+def test_large_bodies_are_refused_unread_and_large_tables_have_time(terms, caller):
+    assert caller.post("x" * (longest_line(terms) + 1))[0] == 413
+    small, large = (
+        bounds_of(terms),
+        bounds_of(opened(rows=[str(k) for k in range(9_000)])),
+    )
+    assert large.seconds > small.seconds + 10
+    assert large.connections < small.connections
+    for one in (small, large):
+        assert one.connections * one.body <= 256 << 20
+
+
+def test_other_sites_cannot_send_and_the_saved_page_can(terms, caller, store):
+    line = submission(terms).to_json()
+    for headers in (
+        {"Origin": "https://evil.example"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Host": "evil.example"},
+        {"Content_Type": "text/plain"},
+        {"Content_Type": "application/x-www-form-urlencoded"},
+    ):
+        assert caller.post(line, **headers)[0] in (403, 415, 421)
+    assert store.came() == ()
+    key = terms.guests[0].key.hex()
+    for path in ("/submissions", f"/submissions/{key}"):
+        answer, _ = caller.ask("OPTIONS", path, Origin="null")
+        assert answer.headers["Access-Control-Allow-Origin"] == "null"
+    assert caller.post(line, Origin="null")[0] == 201
+    answer, _ = caller.ask("OPTIONS", "/host/", Origin="null")
+    assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+def test_corrections_are_bounded(terms, caller, store):
+    for number in range(1, collected.MOST_SUBMISSIONS + 1):
+        assert caller.post(submission(terms, number=number).to_json())[0] == 201
+    status, why = caller.post(submission(terms, number=number + 1).to_json())
+    assert (status, "the most" in why["error"]) == (409, True)
+    assert why["number"] == number
+
+
+def rows_in(store):
+    with sqlite3.connect(store.path) as looked:
+        return [
+            looked.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
+            for table in ("submission", "part")
+        ]
+
+
+def test_a_full_disk_half_way_keeps_nothing_of_it(terms, caller, store):
+    live = store._live()
+    pages = live.execute("PRAGMA page_count").fetchone()[0]
+    live.execute(f"PRAGMA max_page_count = {pages}")
+    taken = 0
+    for k in range(12):  # until no page is left
+        status, why = caller.post(submission(terms, f"Firm {k + 1}").to_json())
+        if status == 507:
+            break
+        taken += 1
+    assert status == 507
+    assert "later" in why["error"]
+    assert str(store.path) not in json.dumps(why)
+    assert rows_in(store) == [taken, 4 * taken]
+    live.execute("PRAGMA max_page_count = 1000000")
+    again = submission(terms, f"Firm {taken + 1}").to_json()
+    assert caller.post(again)[0] == 201
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from surveys import opened
+from veilsum.guests import collection
+terms = opened()
+store = collection.GuestCollection.open(Path(sys.argv[1]), terms)
+put = store._put
+def killed(*given):
+    put(*given)
+    os._exit(9)
+store._put = killed
+store.take(sys.stdin.buffer.read())
+"""
+
+
+def test_a_host_that_is_killed_half_way_has_nothing_of_it(terms, store, tmp_path):
+    line = submission(terms).to_json().encode()
+    store.close()
+    run = [sys.executable, "-c", KILLED, str(store.path)]
+    assert subprocess.run(run, input=line, check=False).returncode == 9
+    again = GuestCollection.open(store.path, terms)
+    assert rows_in(again) == [0, 0]
+    assert again.take(line)[1]
+    again.close()
+
+
+def test_a_host_may_start_again_at_every_step(terms, tmp_path):
+    def restarted():
+        return GuestCollection.open(tmp_path / "collection.sqlite", terms)
+
+    line = submission(terms).to_json().encode()
+    for step in range(3):
+        store = restarted()
+        receipt, is_new = store.take(line)
+        assert is_new is (step == 0)
+        store.close()
+    for k in range(1, 12):
+        store = restarted()
+        store.take(submission(terms, f"Firm {k + 1}").to_json().encode())
+        store.close()
+    store = restarted()
+    first, used = store.close_survey()
+    assert len(used) == 12
+    assert first.entries[0] == ("Firm 1", 1, receipt.digest)
+    store.close()
+    store = restarted()
+    assert store.is_closed
+    assert store.close_survey()[0] == first
+    with pytest.raises(collected.ClosedError):
+        store.take(submission(terms, number=2).to_json().encode())
+    store.close()
+    with pytest.raises(StoreError, match="another survey"):
+        GuestCollection.open(tmp_path / "collection.sqlite", opened(title="Another"))
+
+
+def test_too_few_cannot_be_closed_and_say_how_many_are_missing(terms, caller, store):
+    for k in range(3):
+        caller.post(submission(terms, f"Firm {k + 1}").to_json())
+    with pytest.raises(InvalidInputError, match="4 are needed"):
+        store.close_survey()
+    assert not store.is_closed
+    assert caller.post(submission(terms, "Firm 4").to_json())[0] == 201
+
+
+def test_a_closed_survey_takes_nothing_and_the_newest_of_each_is_added(
+    terms, caller, store
+):
+    for k in range(8):
+        caller.post(submission(terms, f"Firm {k + 1}").to_json())
+    newest = submission(terms, number=2)
+    caller.post(newest.to_json())
+    found, used = store.close_survey()
+    assert (len(used), used[0]) == (8, newest)
+    late = submission(terms, "Firm 9").to_json()
+    assert caller.post(late)[0] == 410
+    assert caller.post(submission(terms, number=3).to_json())[0] == 410
+    assert caller.post(newest.to_json())[0] == 200, "it is in, and is told so"
+    fewer, _ = store.close_survey(["Firm 3"])
+    assert fewer.digest != found.digest
+    assert "Firm 3" not in fewer.guests
+    with pytest.raises(InvalidInputError, match="Firm 9 cannot be left out"):
+        store.close_survey(["Firm 9"])
+
+
+def test_of_two_that_come_at_once_with_one_number_one_is_taken(terms, caller, store):
+    lines = [submission(terms, table=[[k, 1], [1, 1]]).to_json() for k in range(6)]
+    found = []
+    threads = [
+        threading.Thread(target=lambda one=one: found.append(caller.post(one)[0]))
+        for one in lines
+    ]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert sorted(found) == [201] + [409] * 5
+
+
+def admitted(caller, path=f"{OWN}/"):
+    answer, _ = caller.ask(path=f"{path}?token={TOKEN}")
+    assert answer.status == 303
+    return caller.ask(path=path, Cookie=answer.headers["Set-Cookie"].split(";")[0])
+
+
+def test_how_many_have_come_is_for_the_host_alone(terms, caller):
+    caller.post(submission(terms).to_json())
+    for path in (f"{OWN}/", f"{OWN}/progress"):
+        assert caller.ask(path=path)[0].status == 403
+        assert caller.ask(path=f"{path}?token=wrong")[0].status == 403
+    answer, text = admitted(caller, f"{OWN}/progress")
+    assert answer.status == 200
+    found = json.loads(text)
+    assert (found["came"], found["invited"]) == (1, 12)
+    assert found["by_member"] == {"ann": [1, 4], "bob": [0, 4], "cem": [0, 4]}
+    assert "4 are needed" in found["missing"]
+    assert "Firm" not in text
+    assert "1 of 12" in admitted(caller)[1]
+    assert caller.ask(path="/progress")[0].status == 404
+
+
+def test_behind_a_proxy_callers_are_told_apart(terms, store):
+    few = {"burst": 3, "per_second": 1e-9}
+    with served(terms, store, PUBLIC, **few) as caller:
+        known = {"Host": "survey.example.org"}
+        assert caller.ask(**known, X_Forwarded_For="192.0.2.1")[0].status == 200
+        found = [
+            caller.ask(**known, X_Forwarded_For="192.0.2.9, 192.0.2.2")[0].status
+            for _ in range(4)
+        ]
+        assert found == [200, 200, 200, 429]
+        assert caller.ask(**known, X_Forwarded_For="192.0.2.9")[0].status == 200
+        own = {"Host": "survey.example.org", "X_Forwarded_For": "192.0.2.3"}
+        answer, _ = caller.ask(path=f"{OWN}/?token={TOKEN}", **own)
+        assert answer.status == 421, "under the public name there is no such page"
+        line = submission(terms).to_json()
+        own |= {"Origin": PUBLIC}
+        assert caller.post(line, **own)[0] == 201
