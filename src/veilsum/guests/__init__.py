@@ -1,0 +1,1 @@
+"""Surveys that guests answer in one visit, with nothing installed."""

@@ -1,0 +1,390 @@
+"""A delegate's duties, and what it must not forget to keep them.
+
+A guest is hidden as long as delegates keep six duties (DESIGN 12, and the guide on
+surveys). Each of them stands here as a check of its own, made before any number leaves:
+
+1. *One set.* For one survey a delegate adds up one set of submissions, ever. It writes
+   the set down, on disk, before it lets anybody use its shares: two sets that differ by
+   one guest would show that guest.
+2. *Inside its own mask.* The key is given to whoever adds shares up only after that,
+   and what comes of it is a party's private input of an ordinary sum.
+3. *Nothing carried over.* A key is made for one survey and is bound to the first that
+   uses it; afterwards it is erased, and with it every share. The set stays known.
+4. *Nothing replayed.* Every submission is checked again: survey, guest, number and
+   digests are in its signature and in every seal, and nothing may be there twice.
+5. *One number.* The set has one submission of each guest; `is_resent` and `visit` see
+   to it that a correction shares nothing with what it corrects.
+6. *No invented guests.* Guests count as those of the member that invited them, and a
+   delegate knows whom it invited. Under every coalition of `tolerate` members enough
+   guests must be left, in this survey and in what follows from this and all earlier
+   ones together.
+
+The store is one SQLite file of one member, readable by its owner only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from veilsum.agreement.survey import KEY_BYTES, SurveyTerms, check_guest_name
+from veilsum.errors import BudgetError, InvalidInputError, StoreError
+from veilsum.files.sqlite import Kind, OpenFile, connect, create, inspected
+from veilsum.guests.submission import (
+    Submission,
+    Words,
+    X25519PrivateKey,
+    guest_key,
+    new_code,
+    open_share,
+)
+from veilsum.guests.survey_set import SurveySet, closed_set
+from veilsum.numbers.arrays import listed
+from veilsum.numbers.secrets import Secret
+from veilsum.privacy.spans import given_away
+
+SURVEYS = Kind(
+    noun="store of surveys",
+    holds="keys",
+    application=0x7665696E,  # a run's store and one
+    version=1,
+    schema=(
+        "CREATE TABLE key (public BLOB PRIMARY KEY, private BLOB, survey TEXT)",
+        "CREATE TABLE closed (survey TEXT PRIMARY KEY, digest TEXT NOT NULL, "
+        "guests TEXT NOT NULL)",
+        "CREATE TABLE invited (key BLOB PRIMARY KEY, name TEXT NOT NULL)",
+    ),
+    error=StoreError,
+    undone="written",
+    if_damaged="put a sound copy in its place; with a new one this member would not "
+    "know which surveys it has answered",
+    patience=30.0,  # transactions take milliseconds
+)
+# Coalitions that are tried, at most; more members than that do not run a survey.
+MOST_COALITIONS = 2_000
+
+
+@dataclass(frozen=True)
+class AnsweredSurvey:
+    """A survey that this delegate has given its shares to.
+
+    Attributes:
+        survey: its digest.
+        set: digest of the one set that was added.
+        guests: whose submissions those were, with who invited each.
+    """
+
+    survey: str
+    set: str
+    guests: dict[str, str]
+
+
+class DelegateStore(OpenFile):
+    """One member's keys, invitations and answered surveys; see the module."""
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Return the store in a file, which is made if it is not there yet.
+
+        Raises:
+            StoreError: it is another kind of file, damaged, or open to other users.
+        """
+        if not path.exists():
+            create(path, SURVEYS, lambda _: None)
+        with inspected(path, SURVEYS):
+            pass
+        connection = connect(path, SURVEYS)
+        # What is erased is written over, in the file and in what precedes it.
+        connection.execute("PRAGMA secure_delete = ON")
+        return cls(path, SURVEYS, connection)
+
+    # Before a survey
+
+    def new_key(self) -> bytes:
+        """Make a key for one survey; return its public half, for the survey's file."""
+        made = X25519PrivateKey.generate()
+        public = made.public_key().public_bytes_raw()
+        with self.transaction():
+            self._check_there()
+            self._live().execute(
+                "INSERT INTO key VALUES (?, ?, NULL)",
+                (public, made.private_bytes_raw()),
+            )
+        return public
+
+    def invite(self, name: str) -> str:
+        """Return a new guest's invitation; what is kept of it is its public key."""
+        code = new_code()
+        self.vouch(name, guest_key(code).public_key().public_bytes_raw())
+        return code
+
+    def vouch(self, name: str, key: bytes) -> None:
+        """Stand up for a guest whose key is known: it is who the name says."""
+        check_guest_name(name)
+        if len(key) != KEY_BYTES:
+            raise InvalidInputError(f"the key of {name!r} must have {KEY_BYTES} bytes")
+        with self.transaction():
+            self._check_there()
+            known = self._one("SELECT name FROM invited WHERE key = ?", key)
+            if known is not None and known[0].decode() != name:
+                raise InvalidInputError(
+                    f"the key of {name!r} is that of {known[0].decode()!r}: invite "
+                    "everybody with a code of their own"
+                )
+            self._live().execute(
+                "INSERT OR IGNORE INTO invited VALUES (?, ?)", (key, name)
+            )
+
+    # A survey
+
+    def examine(
+        self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
+    ) -> SurveySet:
+        """Return the set, if this delegate may add it up; nothing is written yet.
+
+        Every share is opened, so that one that does not open is found before anybody is
+        bound to a set with it.
+
+        Raises:
+            InvalidInputError: something is not as agreed; the message says what.
+            BudgetError: a second set, an invented guest, a key of another survey; or
+                too few would hide a guest, in this survey or across all.
+        """
+        if me not in terms.names:
+            raise InvalidInputError(f"{me!r} is no delegate of this survey")
+        found = self._check_submissions(terms, submissions)
+        with self.transaction("BEGIN"):
+            key = self._check_history(terms, me, found)
+        share_sums(terms, submissions, key)
+        return found
+
+    def commit(
+        self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
+    ) -> DelegateKey:
+        """Write down that this set is added, and return the key that opens its shares.
+
+        It may be called again for the same set, after a restart. What the key opens is
+        this party's private input of a sum, and goes nowhere else.
+
+        Raises:
+            InvalidInputError, BudgetError: as for `examine`.
+            StoreError: it could not be written down, and nothing may leave.
+        """
+        found = self.examine(terms, me, submissions)
+        with self.transaction():
+            self._check_there()
+            # Another process may have come first.
+            key = self._check_history(terms, me, found)
+            guests = _with_inviters(terms, found)
+            self._live().execute(
+                "INSERT OR IGNORE INTO closed VALUES (?, ?, ?)",
+                (terms.digest, found.digest, json.dumps(guests)),
+            )
+            self._live().execute(
+                "UPDATE key SET survey = ? WHERE public = ?",
+                (terms.digest, dict(terms.delegates)[me]),
+            )
+        return DelegateKey(me, key)
+
+    def finish(self, terms: SurveyTerms) -> None:
+        """Erase the key of a survey, when its answer is known or nobody waits for it.
+
+        That this survey had this set stays known.
+        """
+        publics = {public for _, public in terms.delegates}
+        with self.transaction():
+            for public in publics:
+                # A key that was never used is bound by this, and used by no other.
+                self._live().execute(
+                    "UPDATE key SET private = NULL, survey = ? WHERE public = ? "
+                    "AND (survey IS NULL OR survey = ?)",
+                    (terms.digest, public, terms.digest),
+                )
+        with self._kind.sentences(self.path), self._lock:
+            # The log in front of the file has the key as well: begin it anew, empty.
+            self._live().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def answered(self) -> tuple[AnsweredSurvey, ...]:
+        """Return every survey that this delegate has given its shares to."""
+        with self.transaction("BEGIN"):
+            return self._answered()
+
+    # The duties
+
+    def _check_history(
+        self, terms: SurveyTerms, me: str, found: SurveySet
+    ) -> X25519PrivateKey:
+        """Return the key after every check against what is kept."""
+        earlier = self._answered()
+        self._check_one_set(terms, found, earlier)
+        self._check_invited(terms, me)
+        self._check_count(terms, found)
+        self._check_span(terms, found, earlier)
+        return self._key(terms, me)
+
+    def _check_submissions(
+        self, terms: SurveyTerms, submissions: Sequence[Submission]
+    ) -> SurveySet:
+        return closed_set(terms, submissions)
+
+    def _check_one_set(
+        self, terms: SurveyTerms, found: SurveySet, earlier: Sequence[AnsweredSurvey]
+    ) -> None:
+        for one in earlier:
+            if one.survey == terms.digest and one.set != found.digest:
+                raise BudgetError(
+                    f"this survey was closed before with another set ({one.set[:16]}, "
+                    f"now {found.digest[:16]}), and a delegate adds up one set of a "
+                    "survey, ever: two sets show the guests they differ by"
+                )
+
+    def _check_invited(self, terms: SurveyTerms, me: str) -> None:
+        for guest in terms.guests:
+            if guest.invited_by != me:
+                continue
+            known = self._one("SELECT name FROM invited WHERE key = ?", guest.key)
+            if known is None or known[0].decode() != guest.name:
+                raise BudgetError(
+                    f"the roster says that {me!r} invited {guest.name!r} with the key "
+                    f"{guest.key.hex()[:16]}, and it did not: whoever wrote the file "
+                    "may have invented that guest"
+                )
+
+    def _check_count(self, terms: SurveyTerms, found: SurveySet) -> None:
+        if (why := terms.refusal(found.guests)) is not None:
+            raise BudgetError(why)
+
+    def _check_span(
+        self, terms: SurveyTerms, found: SurveySet, earlier: Sequence[AnsweredSurvey]
+    ) -> None:
+        """Refuse a set that tells of few guests beside all earlier surveys' sets."""
+        mine = _with_inviters(terms, found)
+        sets = [mine, *(one.guests for one in earlier if one.survey != terms.digest)]
+        inviters = sorted({member for one in sets for member in one.values()})
+        sizes = range(min(terms.tolerate, len(inviters)) + 1)
+        if sum(comb(len(inviters), size) for size in sizes) > MOST_COALITIONS:
+            raise BudgetError(
+                f"{len(inviters)} members of whom any {terms.tolerate} may collude are "
+                "more coalitions than can be looked at"
+            )
+        few = terms.minimum_honest + terms.tolerate_guests
+        for size in sizes:
+            for coalition in combinations(inviters, size):
+                left = [
+                    {name for name, member in one.items() if member not in coalition}
+                    for one in sets
+                ]
+                self._check_left([one for one in left if one], few)
+
+    def _check_left(self, sets: Sequence[set[str]], few: int) -> None:
+        if (shown := given_away(sets, few)) is not None:
+            raise BudgetError(
+                f"beside earlier surveys this one would tell of {listed(shown)} "
+                f"alone: sets of guests must differ by none, or by more than {few} "
+                "that colluding members did not invite"
+            )
+
+    def _key(self, terms: SurveyTerms, me: str) -> X25519PrivateKey:
+        """Return this delegate's key of this survey, and of no other."""
+        public = dict(terms.delegates)[me]
+        found = self._one("SELECT private, survey FROM key WHERE public = ?", public)
+        if found is None:
+            raise InvalidInputError(
+                f"the key of {me!r} in the survey's file is not one that this store "
+                "has made"
+            )
+        private, survey = found
+        if survey is not None and survey.decode() != terms.digest:
+            raise BudgetError(
+                "the delegate's key in this file was made for another survey "
+                f"({survey.decode()[:16]}): shares are not carried over; make a new one"
+            )
+        if private is None:
+            raise InvalidInputError(
+                "this survey is over, and its key was erased: its shares cannot be "
+                "opened again"
+            )
+        return X25519PrivateKey.from_private_bytes(private)
+
+    # What is kept
+
+    def _answered(self) -> tuple[AnsweredSurvey, ...]:
+        rows = self._live().execute("SELECT survey, digest, guests FROM closed")
+        return tuple(
+            AnsweredSurvey(survey.decode(), digest.decode(), json.loads(guests))
+            for survey, digest, guests in rows.fetchall()
+        )
+
+    def _one(self, asked: str, value: Any) -> Any:
+        return self._live().execute(asked, (value,)).fetchone()
+
+    def _check_there(self) -> None:
+        if self.is_gone:
+            raise StoreError(
+                f"{self.path} was deleted or exchanged while it was open, and what is "
+                "written now would be lost: put it back"
+            )
+
+
+def _with_inviters(terms: SurveyTerms, found: SurveySet) -> dict[str, str]:
+    return {name: terms.roster[name].invited_by for name in found.guests}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DelegateKey(Secret):
+    """What opens a delegate's shares of one survey whose set is written down.
+
+    Attributes:
+        delegate: whose.
+        key: of this survey.
+    """
+
+    delegate: str
+    key: X25519PrivateKey
+
+
+def share_sums(
+    terms: SurveyTerms,
+    submissions: Sequence[Submission],
+    key: DelegateKey | X25519PrivateKey,
+    cells: Sequence[int] | None = None,
+) -> Words:
+    """Return what a delegate adds: its shares of all guests, modulo 2^64.
+
+    Args:
+        terms: of the survey.
+        submissions: those of the set.
+        key: from `DelegateStore.commit`.
+        cells: which words of the vector, by place; None for all of them.
+
+    Raises:
+        InvalidInputError: a share does not open; the message says whose.
+    """
+    secret = key.key if isinstance(key, DelegateKey) else key
+    public = secret.public_key().public_bytes_raw()
+    name = next((one for one, known in terms.delegates if known == public), None)
+    if name is None:
+        raise InvalidInputError("the key is none of this survey's delegates'")
+    total = np.zeros(terms.n_words, dtype=np.uint64)
+    for one in submissions:
+        total += open_share(terms, one, name, secret)  # wraps around, as it should
+    return total if cells is None else total[list(cells)]
+
+
+def masked_sums(
+    terms: SurveyTerms,
+    submissions: Sequence[Submission],
+    cells: Sequence[int] | None = None,
+) -> Words:
+    """Return the sum of all masked vectors, modulo 2^64: everybody knows it."""
+    total = np.zeros(terms.n_words, dtype=np.uint64)
+    for one in submissions:
+        total += one.words
+    return total if cells is None else total[list(cells)]
