@@ -37,9 +37,10 @@ MOST_WORDS, MOST_GUESTS = 100_000, 10_000
 # Totals of all guests stay below, so that nothing wraps around modulo 2^64.
 TOTAL_BITS = 62
 # What a file may say; where it says nothing, the second.
+MINIMUM_GUESTS = 5
 _COUNTS: dict[str, tuple[int, int, int]] = {
     "minimum_honest": (2, 3, 1000),
-    "minimum_guests": (3, 5, MOST_GUESTS),
+    "minimum_guests": (3, MINIMUM_GUESTS, MOST_GUESTS),
     "tolerate_guests": (0, 0, MOST_GUESTS),
 }
 _HEX = re.compile(r"[0-9a-f]{64}")

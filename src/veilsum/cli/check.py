@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 @click.command("check")
 @click.argument("plan", type=FILE)
-@click.option("--data", type=FILE, help="This party's own table: a file.")
+@click.option(
+    "--data",
+    type=FILE,
+    help="This party's own table: a file. Of a survey, a delegate's folder.",
+)
 @click.option("--cost", type=FILE, help="This party's own cost: a TOML file.")
 @table_options
 @click.option(
@@ -86,15 +90,19 @@ def command(
 def _verdict(consortium: Consortium, *, good: bool, given: bool) -> str:
     """Return the last line: what was not looked at is not said to be good."""
     from veilsum.agreement.consortium import Minimisation
+    from veilsum.agreement.sections import SurveySection
 
     if not good:
         return "REFUSED: you may not take part"
     if given:
         return "you may take part"
     (question,) = consortium.questions
-    cost = isinstance(question, Minimisation)
-    what, option = ("cost", "--cost") if cost else ("table", "--data")
-    return f"no {what} was given, so nothing of it was checked; add {option} FILE"
+    what, option = "table", "--data FILE"
+    if isinstance(question, Minimisation):
+        what, option = "cost", "--cost FILE"
+    elif isinstance(question, SurveySection):
+        what, option = "folder", "--data FOLDER"
+    return f"no {what} was given, so nothing of it was checked; add {option}"
 
 
 def _read(plan: Path) -> tuple[Consortium | AgreedStudy, bool]:

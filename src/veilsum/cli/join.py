@@ -115,7 +115,12 @@ STAGES = {
 
 @click.command("join")
 @click.argument("consortium", type=FILE)
-@click.option("--data", type=FILE, help="This party's own table: a file.")
+@click.option(
+    "--data",
+    type=FILE,
+    help="This party's own table: a file. Of a survey, the folder with its store "
+    "surveys.store and the host's submissions.jsonl.",
+)
 @click.option("--cost", type=FILE, help="This party's own cost: a TOML file.")
 @click.option(
     "--identity",
@@ -240,7 +245,7 @@ def command(
             )
         if how["once"] and how["drop"] is None:
             raise BadInput("--once is for files that are carried: add --drop FOLDER")
-        if data is not None and data.suffix != ".parquet":
+        if data is not None and data.suffix != ".parquet" and not data.is_dir():
             load_pandas_alone()
         files = {"data": data, "cost": cost}
         how["out"] = out

@@ -96,22 +96,24 @@ class Foreseen:
     most: int = 1
 
 
-def condensed(releases: Sequence[Release]) -> tuple[str, ...]:
+def condensed(
+    releases: Sequence[Release], whose: str = "honest parties"
+) -> tuple[str, ...]:
     """Return what was released for a person: rounds that show the same in one line."""
     lines, start = [], 0
     for end in range(1, len(releases) + 1):
         if end == len(releases) or releases[end].words != releases[start].words:
-            lines.append(_line(start + 1, releases[start:end]))
+            lines.append(_line(start + 1, releases[start:end], whose))
             start = end
     return tuple(lines)
 
 
-def _line(first: int, same: Sequence[Release]) -> str:
+def _line(first: int, same: Sequence[Release], whose: str) -> str:
     last = first + len(same) - 1
     rounds = f"round {first}" if len(same) == 1 else f"rounds {first} to {last}, each"
     places = "; ".join(one.where for one in same if one.where)
     where = f"; at {places}" if places else ""
-    return f"{rounds}, summed over honest parties: {same[0].words}{where}"
+    return f"{rounds}, summed over {whose}: {same[0].words}{where}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import isfinite
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -50,6 +50,9 @@ class JobResult(Shown):
     terms: Terms
     recipe: Recipe
     released: Released
+
+    # Over whom sums are, as a coalition knows them.
+    summed_over: ClassVar[str] = "honest parties"
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -119,13 +122,14 @@ class JobResult(Shown):
         """Return the answer, made with these options, and what it rests on."""
         promise = self.guarantee
         rest = tuple(one for one in promise.limits if one not in self.loosened)
-        promise = replace(promise, released=condensed(self.releases), limits=rest)
+        told = condensed(self.releases, self.summed_over)
+        promise = replace(promise, released=told, limits=rest)
         beside = Items(LOOSENED, self.loosened) if self.loosened else ""
         shown = promise.showing()
         blocks = (self.difference, self.road, shown.title, beside, *shown.blocks)
-        told = (one for one in blocks if one)
+        said = (one for one in blocks if one)
         answered: Callable[..., Showing] = self.answered
-        return answered(**options).also(*told, folded=shown.folded)
+        return answered(**options).also(*said, folded=shown.folded)
 
     @property
     def road(self) -> str:

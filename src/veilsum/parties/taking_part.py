@@ -35,8 +35,7 @@ from veilsum.parties.at_home import about_you, asked_before, passed
 from veilsum.parties.consent import PAGE, Consent, Part, consent_to
 from veilsum.parties.events import Listener, Telling
 from veilsum.parties.joining import (
-    OwnCost,
-    OwnTable,
+    OwnPart,
     evidence_of,
     own_part,
     receipt_of,
@@ -154,7 +153,8 @@ def take_part(
         identity: whose part it is.
         consent: shown the page before anything is sent; False, or anything it raises,
             stays away. A run that has begun was agreed to, and it is not asked again.
-        data: the party's table, for a question about tables: a file or a frame.
+        data: the party's table, for a question about tables: a file or a frame; for a
+            survey its folder.
         cost: its cost, for a question about costs: a file, or its entries.
         how: how a table's file is written, as `agreed_table` takes it.
         alone: whether no person is asked: the usual rules are floors then.
@@ -386,7 +386,7 @@ def own_ledger(
 
 def _page(
     driver: Networked,
-    part: OwnTable | OwnCost,
+    part: OwnPart,
     own: OwnRules,
     task: Assignment,
     transcript: Path | None,

@@ -181,6 +181,12 @@ GERMAN: Mapping[str, str] = {
     "Wert der Kaufgebote",
     "coefficients of the costs": "für jeden Koeffizienten der Kosten die Summe über "
     "alle Mitglieder",
+    "guests in the set": "wie viele Gäste dabei sind; wer, wissen die Mitglieder",
+    "guests with a number in each cell": "für jedes Feld der Tabelle: wie viele Gäste "
+    "dort eine Zahl angaben",
+    "totals of the cells that enough guests filled": "für jedes Feld, das genügend "
+    "Gäste ausfüllten, die Summe ihrer Angaben; nach anderen Feldern wird nicht "
+    "gefragt",
 }
 # Where a table with a missing value takes no part.
 ZERO_HERE: Mapping[str, str] = {

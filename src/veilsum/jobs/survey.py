@@ -1,0 +1,647 @@
+"""A survey's totals: what delegates add up of numbers that none of them has seen.
+
+Every guest has split its vector into one share for each delegate and a masked rest,
+which is public among members. A delegate adds the shares that it holds, modulo 2^64,
+and gives that sum, to which the first of them adds the sum of the masked rests. So the
+sum over delegates, modulo 2^64, is the sum over the guests of the set. Masks of one
+word add up modulo 2^64 themselves: no carry is ever shown.
+
+The first sum says how many guests filled each cell. Only cells that enough of them
+filled are in the second.
+
+    totals = survey(tables, range=(0, 10_000), unit=0.01)
+    print(totals.summary())
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import isnan
+from typing import Any, ClassVar, TypeAlias, Unpack
+
+import numpy as np
+
+from veilsum.agreement.survey import TOTAL_BITS, Guest, SurveyTerms
+from veilsum.errors import InvalidInputError, NumericalError, RangeError
+from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
+from veilsum.jobs.releases import BY_PARTY, Foreseen, Release
+from veilsum.jobs.running import JobResult, run_job
+from veilsum.jobs.terms import NOBODY_CURIOUS, Options, Terms, by_name
+from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
+from veilsum.numbers.fixed_point import as_python_integers
+from veilsum.numbers.units import Counts, Measure, unit_of
+from veilsum.privacy.guarantee import Component, Guarantee, Worst
+from veilsum.showing import MOST_ROWS, Showing, Table, counted, figure
+from veilsum.tables.frames import as_frame
+
+# Numbers modulo 2^64, one for each word of a vector.
+Words: TypeAlias = Array[np.uint64]
+
+GIVEN = "guests with a number in each cell"
+IN_THE_SET = "guests in the set"
+TOTALS = "totals of the cells that enough guests filled"
+
+NOT_CHECKED = (
+    "a guest can give wrong numbers, and one that does not keep to the page numbers "
+    "beyond the range, or count itself several times in a cell: nobody sees what a "
+    "guest gave",
+    "that one guest dominates a cell is not checked, for nobody sees its number: where "
+    "none is below 0 no guest's number is beyond the total, and whoever gave the "
+    "second largest knows the largest to within what all others come to",
+    "guests of a coalition count among those who filled a cell: they can say that they "
+    "have, and of those who are hidden there fewer are left",
+    "whoever serves the page to a guest can change it, and a changed page can send "
+    "the numbers anywhere: a guest that saves the page as one file and compares its "
+    "digest with the one in its invitation finds that out",
+    "shares lie sealed at the host: whoever stores them, and one day breaks the "
+    "encryption, opens them; the promise is computational in that, and delegates erase "
+    "their keys after the run",
+    "guests have no ledger: what they gave to other surveys is not counted here, but "
+    "that delegates refuse a later survey whose guests differ by few from this one's",
+    "which guests took part is known to all members, and so is when they did",
+)
+EXACT = (
+    "the totals are released exactly; what follows from them, together with what "
+    "somebody knows of others' numbers, is not hidden"
+)
+FOLLOWED = (
+    "covers members and guests that follow the protocol and are curious; an honest "
+    "member's computer, and an honest guest's, is assumed to be its own"
+)
+BEYOND = (
+    "lies beyond what the range allows for so many guests: at least one of them gave "
+    "numbers that the page refuses"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SurveyGuarantee(Guarantee):
+    """What is promised to guests; `corrupted` and `honest` name members.
+
+    Attributes:
+        told: the promise in one sentence.
+    """
+
+    told: str
+
+    @property
+    def sentence(self) -> str:
+        """Who could learn what of a guest."""
+        return self.told
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the keys that every guarantee has."""
+        plain = Guarantee.to_dict(self)
+        del plain["told"]
+        return plain
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked for once it is known who filled what.
+
+    Attributes:
+        cells: whose totals are released, in the table's order.
+        guests: of the set, by the first sum.
+    """
+
+    cells: tuple[int, ...]
+    guests: int
+
+
+@dataclass(frozen=True, eq=False)
+class SurveyRecipe(SumsOnly):
+    """Two sums: who filled what, and the totals of what enough guests filled."""
+
+    survey: SurveyTerms
+
+    # Whole numbers of a guest, not of rows.
+    wording: ClassVar[tuple[str, str, str]] = BY_PARTY
+
+    @property
+    def left_open(self) -> tuple[str, ...]:
+        """What totals may tell all the same."""
+        alone = () if self.survey.tolerate else (NOBODY_CURIOUS,)
+        return (*NOT_CHECKED, *alone)
+
+    @property
+    def counts(self) -> Counts:
+        """Numbers modulo 2^64: one for each cell, and one more."""
+        return Counts((Fraction(1),) * (self.survey.n_cells + 1), 64)
+
+    @property
+    def answer_size(self) -> int:
+        """Guests, then how many filled each cell, then each total."""
+        return 1 + 2 * self.survey.n_cells
+
+    @property
+    def most_numbers(self) -> int:
+        """All of these."""
+        return self.answer_size
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """What delegates compare beside how they sum."""
+        return {"survey": self.survey.digest, "set": self.survey.set}
+
+    def terms(self, options: Options) -> Terms:
+        """Return how delegates sum; refuse what a survey cannot have.
+
+        A guest is hidden by one honest delegate, on whatever graph: see the proof in
+        the guide. Machines count honest parties for sums of their own numbers, and two
+        are always left for them.
+        """
+        survey, n = self.survey, len(self.survey.delegates)
+        if options.get("drop"):
+            raise InvalidInputError(
+                "drop = true has no meaning for a survey: every delegate holds a share "
+                "of every guest's numbers, and without one nothing adds up; leave it "
+                "out"
+            )
+        wanted = options.get("minimum_honest", 1)
+        if n - survey.tolerate < wanted:
+            raise InvalidInputError(
+                f"with {survey.tolerate} of {n} members colluding {n - survey.tolerate}"
+                f" are honest, and [policy] minimum_honest = {wanted}: leave that out, "
+                "for guests are counted by [survey] minimum_honest; or have more "
+                "members"
+            )
+        among = {"tolerate": min(survey.tolerate, n - 2), "minimum_honest": 2}
+        chosen: Any = {**options, **among}
+        terms = Terms.of(survey.names, counts=self.counts, options=chosen)
+        if not terms.law.sums_only:
+            raise InvalidInputError(
+                f'a survey is summed under law = "uniform", found {terms.law.name!r}: '
+                "its numbers are spread over all of 64 bits, and no other law hides "
+                "such"
+            )
+        return replace(terms, corrupted=worst_members(survey))
+
+    # What is asked, and what follows
+
+    def request(self, sums: Sums) -> str | Wanted | None:
+        """Ask who filled what, and then for what may be shown of it."""
+        if not sums:
+            return GIVEN
+        if len(sums) > 1:
+            return None
+        guests, _ = self.tally(sums)
+        cells = self.released(sums)
+        return Wanted(cells, guests) if cells else None
+
+    def tally(self, sums: Sums) -> tuple[int, tuple[int, ...]]:
+        """Return how many guests there are, and how many filled each cell.
+
+        Raises:
+            InvalidInputError: it cannot be; then somebody did not keep to the protocol.
+        """
+        *given, guests = (residue(one) for one in sums[0].tolist())
+        survey = self.survey
+        least = survey.minimum_honest + 1 + survey.tolerate_guests
+        if not least <= guests <= len(survey.guests):
+            raise InvalidInputError(
+                f"the set must have {least} to {len(survey.guests)} guests, and the "
+                f"sum says {guests}: a member has given numbers of another set"
+            )
+        for cell, number in enumerate(given):
+            if not 0 <= number <= guests:
+                raise InvalidInputError(
+                    f"{self.label(cell)} would have been filled by {number} of "
+                    f"{guests} guests: a guest did not keep to the page, or a member "
+                    "gave a wrong sum; nothing but such counts was shown"
+                )
+        return guests, tuple(given)
+
+    def released(self, sums: Sums) -> tuple[int, ...]:
+        """Return the cells that enough guests filled."""
+        _, given = self.tally(sums)
+        enough = self.survey.minimum_guests
+        return tuple(cell for cell, number in enumerate(given) if number >= enough)
+
+    def totals(self, sums: Sums) -> dict[int, int]:
+        """Return by cell the totals that were released, in units."""
+        if len(sums) < 2:
+            return {}
+        plain = sums[1].tolist()
+        return {cell: residue(plain[cell]) for cell in self.released(sums)}
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return all counts and totals; 0 for a total that nobody was asked for."""
+        guests, given = self.tally(sums)
+        found, unit = self.totals(sums), self.survey.unit
+        values = [float(found.get(k, 0) * unit) for k in range(self.survey.n_cells)]
+        return np.array([float(guests), *map(float, given), *values])
+
+    def label(self, cell: int) -> str:
+        """Return what a cell is called."""
+        row, column = divmod(cell, len(self.survey.columns))
+        return f"{self.survey.rows[row]} x {self.survey.columns[column]}"
+
+    # What becomes known
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows."""
+        name = f"a survey ({self.survey.digest[:16]})"
+        if not sums:
+            shown = {IN_THE_SET: 1, GIVEN: self.survey.n_cells}
+            return Release(f"{name}: who filled what", shown)
+        return Release(f"{name}: totals", {TOTALS: len(self.released(sums))})
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """Who filled what, and at most all totals."""
+        first = Foreseen("the first round", self.release(()).statistics)
+        return (
+            first,
+            Foreseen("the second round", {TOTALS: self.survey.n_cells}, 0, 1),
+        )
+
+    def shown(
+        self, members: tuple[str, ...], releases: Sequence[Release]
+    ) -> tuple[str, ...]:
+        """Return what everybody learns: sums over guests, not over members."""
+        del members
+        return tuple(
+            f"round {number}, summed over all guests of the set: {release.words}"
+            for number, release in enumerate(releases, start=1)
+        )
+
+    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+        """Return what is promised to guests; see the proof in the guide on surveys."""
+        bad = promise.corrupted
+        honest = promise.honest
+        known = f"summed over {SurveyResult.summed_over}"
+        shown = tuple(
+            f"round {number}, {known}: {release.words}"
+            for number, release in enumerate(releases, start=1)
+        )
+        survey = self.survey
+        worst = Worst(
+            tolerate=survey.tolerate,
+            worst_coalition=bad,
+            epsilon_lower=0.0,
+            epsilon_upper=0.0,
+            exact=True,
+            cut=None,
+            vertex_connectivity=None,
+        )
+        return SurveyGuarantee(
+            status="private",
+            law=promise.law,
+            epsilon=0.0,
+            mu2=None,
+            mu2_certificate="none",
+            corrupted=bad,
+            honest=honest,
+            components=(Component(honest, "private", 0.0, None),),
+            attacker_success=None,
+            released=shown,
+            limits=(FOLLOWED, EXACT),
+            worst=worst,
+            told=promise_to_guests(survey),
+        )
+
+    # What a delegate gives
+
+    def contribution(
+        self,
+        party: str,
+        *,
+        shares: Callable[[], Words],
+        masked: Words,
+        guests: int,
+    ) -> Contribution:
+        """Return how one delegate answers.
+
+        Args:
+            party: the delegate.
+            shares: opens and adds up its shares, when a sum of them is first needed:
+                by then its store must know the set.
+            masked: the sum of the guests' masked vectors, which all members have.
+            guests: how many are in the set.
+        """
+        first, cells = party == self.survey.names[0], self.survey.n_cells
+        opened: list[Words] = []
+
+        def own() -> Words:
+            if not opened:
+                found = np.asarray(shares(), dtype=np.uint64)
+                opened.append(found + masked if first else found)
+            return opened[0]
+
+        def answer(request: Any) -> Array[Any]:
+            found = np.zeros(cells + 1, dtype=np.uint64)
+            if request == GIVEN:
+                found[:cells] = own()[:cells]
+                found[cells] = guests if first else 0
+            else:
+                if request.guests != guests:
+                    raise NumericalError(
+                        f"the first sum speaks of {request.guests} guests, and this "
+                        f"member's set has {guests}"
+                    )
+                at = list(request.cells)
+                found[at] = own()[cells:][at]
+            return as_python_integers(found.view(np.int64))
+
+        # What a restarted run compares: nothing in it is private.
+        named = f"{self.survey.digest} {self.survey.set}".encode()
+        return Contribution(answer, (np.frombuffer(named, dtype=np.uint8),))
+
+    def run(
+        self, contributions: Mapping[str, Contribution], terms: Terms
+    ) -> SurveyResult:
+        """Return what delegates come to; a real one has its own contribution only.
+
+        No ledger is charged: of members' own data nothing is in it.
+        """
+        released = run_job(self, contributions, terms, agreed=self.agreed)
+        return SurveyResult(terms=terms, recipe=self, released=released)
+
+
+def residue(number: int) -> int:
+    """Return the whole number nearest to 0 that is the same modulo 2^64.
+
+    >>> residue(2**64 - 3), residue(5)
+    (-3, 5)
+    """
+    return (int(number) + 2**63) % 2**64 - 2**63
+
+
+def worst_members(survey: SurveyTerms) -> tuple[str, ...]:
+    """Return the members whose collusion leaves the fewest honest guests."""
+    invited = Counter(guest.invited_by for guest in survey.guests)
+    order = sorted(survey.names, key=lambda name: -invited[name])
+    return tuple(order[: survey.tolerate])
+
+
+def promise_to_guests(survey: SurveyTerms) -> str:
+    """Return what is proved, in one sentence."""
+    n, t, further = len(survey.names), survey.tolerate, survey.tolerate_guests
+    some = f"up to {counted(further, 'guest')}"
+    who = f"Whoever is no member{f', and {some} who collude,' if further else ''} can"
+    if t:
+        more = f", and {some} besides," if further else ","
+        who = (
+            f"Up to {t} of the {n} members who collude, the host among them or not, "
+            f"with the guests that they invited{more} can"
+        )
+    return (
+        f"{who} learn of an honest guest's numbers only what the released counts and "
+        "totals over all honest guests of the set say, of whom there are at least "
+        f"{survey.minimum_honest + 1}, unless they break the encryption under which "
+        "shares lie at the host."
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SurveyResult(JobResult):
+    """What many gave together, cell by cell."""
+
+    summed_over: ClassVar[str] = "all honest guests of the set"
+
+    @property
+    def survey(self) -> SurveyTerms:
+        """What was agreed on."""
+        assert isinstance(self.recipe, SurveyRecipe)
+        return self.recipe.survey
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the table."""
+        return len(self.survey.rows), len(self.survey.columns)
+
+    @property
+    def guests(self) -> int:
+        """How many are in the set."""
+        return int(self.answer[0])
+
+    @property
+    def given(self) -> Array[np.int64]:
+        """How many of them filled each cell."""
+        return (
+            self.answer[1 : self.survey.n_cells + 1]
+            .astype(np.int64)
+            .reshape(self.shape)
+        )
+
+    @cached_property
+    def counts(self) -> tuple[int | None, ...]:
+        """Each total as a whole number of the unit; None where too few filled it."""
+        assert isinstance(self.recipe, SurveyRecipe)
+        found = self.recipe.totals(self.released.sums)
+        return tuple(found.get(cell) for cell in builtins.range(self.survey.n_cells))
+
+    @property
+    def totals(self) -> FloatArray:
+        """The totals; nan where fewer than `minimum_guests` filled a cell."""
+        unit = self.survey.unit
+        plain = [np.nan if one is None else float(one * unit) for one in self.counts]
+        return np.array(plain).reshape(self.shape)
+
+    @property
+    def means(self) -> FloatArray:
+        """Each total divided by the number of guests that filled the cell."""
+        known = np.where(self.given > 0, self.given, 1)
+        return self.totals / known
+
+    @property
+    def beyond(self) -> tuple[str, ...]:
+        """Cells whose total cannot be, if every guest's number is in the range."""
+        survey, given = self.survey, self.given.ravel().tolist()
+        assert isinstance(self.recipe, SurveyRecipe)
+        return tuple(
+            self.recipe.label(cell)
+            for cell, (one, n) in enumerate(zip(self.counts, given, strict=True))
+            if one is not None and not n * survey.least <= one <= n * survey.most
+        )
+
+    def answered(self) -> Showing:
+        """Return the totals, and how many filled each cell."""
+        survey, totals = self.survey, self.totals.tolist()
+        head = ("", *survey.columns)
+        align = "<" + ">" * len(survey.columns)
+        rows = [
+            (name, *(None if isnan(one) else figure(one) for one in line))
+            for name, line in zip(survey.rows, totals, strict=True)
+        ]
+        filled = [
+            (name, *line)
+            for name, line in zip(survey.rows, self.given.tolist(), strict=True)
+        ]
+        shown = Showing(
+            f"{survey.title}: totals of {counted(self.guests, 'guest')}",
+            [Table(head, rows[:MOST_ROWS], align=align)],
+            {"Guests that filled each cell": [Table(head, filled, align=align)]},
+        )
+        if (more := len(rows) - MOST_ROWS) > 0:
+            shown = shown.also(f"{more:,} more rows are in .totals.")
+        empty = sum(one is None for one in self.counts)
+        if empty:
+            shown = shown.also(
+                f"{counted(empty, 'cell')} of {len(self.counts)} are empty: fewer than "
+                f"{survey.minimum_guests} guests filled them, and no total was asked "
+                "for."
+            )
+        if self.beyond:
+            shown = shown.also(f"The total of {listed(self.beyond)} {BEYOND}.")
+        return shown
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        survey = self.survey
+        totals = [[None if isnan(x) else x for x in row] for row in self.totals]
+        return {
+            **super().to_dict(),
+            "survey": survey.digest,
+            "set": survey.set,
+            "title": survey.title,
+            "unit": str(survey.unit),
+            "rows": list(survey.rows),
+            "columns": list(survey.columns),
+            "guests": self.guests,
+            "given": self.given.tolist(),
+            "totals": totals,
+            "beyond": list(self.beyond),
+            "promise": self.guarantee.sentence,
+        }
+
+
+# All in one process
+
+
+def survey(
+    guests: Mapping[str, Any],
+    *,
+    range: tuple[float, float],
+    unit: str | float | Fraction = 1,
+    delegates: int | Sequence[str] = 3,
+    minimum_guests: int = 5,
+    tolerate_guests: int = 0,
+    **options: Unpack[Options],
+) -> SurveyResult:
+    """Return the totals of a survey in which every guest and every delegate is here.
+
+    Guests draw shares and delegates add them up as they would; what is left out is
+    the way between them: seals, signatures, and the page. Delegates invite in turn.
+
+    Args:
+        guests: each one's table, with the rows and columns of the survey: a pandas
+            frame, or a mapping of columns; a number that is missing is an empty cell.
+        range: the least and the largest that one cell may be.
+        unit: what every number is a whole number of.
+        delegates: how many there are, or their names.
+        minimum_guests: how many must have filled a cell whose total is shown.
+        tolerate_guests: how many guests may collude, besides those that colluding
+            delegates invited.
+        options: how to sum; see `Options`. `minimum_honest` is how many other guests
+            hide one, and `tolerate` how many delegates may collude.
+
+    >>> firms = {k: {"women": [k, 2], "men": [-k, None]} for k in [1, 2, 3, 4, 5, 6]}
+    >>> found = survey(firms, range=(-10, 10), seed=1)
+    >>> found.totals.tolist(), found.given.tolist()
+    ([[21.0, -21.0], [12.0, nan]], [[6, 6], [6, 0]])
+    """
+    tables = {name: as_frame(table) for name, table in by_name(guests).items()}
+    if not tables:
+        raise InvalidInputError("a survey needs guests, found none")
+    names = (
+        tuple(f"delegate {k + 1}" for k in builtins.range(delegates))
+        if isinstance(delegates, int)
+        else tuple(map(str, delegates))
+    )
+    if len(names) < 2:
+        raise InvalidInputError(
+            "a survey needs two delegates at least: one alone would see every guest's "
+            "numbers"
+        )
+    first = next(iter(tables.values()))
+    measure = Measure.of(
+        Fraction(str(range[0])), Fraction(str(range[1])), unit_of(unit)
+    )
+    tolerate = options.get("tolerate", 1)
+    if tolerate >= len(names):
+        raise InvalidInputError(
+            f"tolerate is {tolerate} of {len(names)} delegates: one at least is honest"
+        )
+    terms = SurveyTerms(
+        digest="0" * 64,
+        title=options.get("title", "") or "A survey",
+        unit=measure.unit,
+        rows=tuple(map(str, first.index)),
+        columns=tuple(map(str, first.columns)),
+        low=range[0],
+        high=range[1],
+        minimum_honest=options.get("minimum_honest", 3),
+        minimum_guests=minimum_guests,
+        tolerate=tolerate,
+        tolerate_guests=tolerate_guests,
+        closes="",
+        guests=tuple(
+            Guest(name, b"", names[k % len(names)]) for k, name in enumerate(tables)
+        ),
+        delegates=tuple((name, b"") for name in names),
+    )
+    if (why := terms.refusal([*tables])) is not None:
+        raise InvalidInputError(why)
+    if minimum_guests <= (least := terms.minimum_honest + tolerate_guests):
+        raise InvalidInputError(
+            f"minimum_guests must be above minimum_honest + tolerate_guests = {least}, "
+            f"found {minimum_guests}"
+        )
+    if len(tables) * measure.reach >= 2**TOTAL_BITS:
+        raise InvalidInputError(
+            f"totals of {len(tables)} guests may be beyond 2^{TOTAL_BITS} units: "
+            "narrow the range, or take a larger unit"
+        )
+    recipe = SurveyRecipe(terms)
+    others: Any = {k: v for k, v in options.items() if k != "minimum_honest"}
+    summing = recipe.terms(others)
+    chance = np.random.default_rng(options.get("seed"))
+    masked = np.zeros(terms.n_words, dtype=np.uint64)
+    held = np.zeros((len(names), terms.n_words), dtype=np.uint64)
+    for name, table in tables.items():
+        shares = chance.integers(0, 2**64, held.shape, dtype=np.uint64)
+        masked += _vector(terms, name, table, measure) - shares.sum(axis=0)
+        held += shares
+
+    def holds(place: int) -> Callable[[], Words]:
+        return lambda: held[place]
+
+    works = {
+        name: recipe.contribution(
+            name, shares=holds(place), masked=masked, guests=len(tables)
+        )
+        for place, name in enumerate(names)
+    }
+    return recipe.run(works, summing)
+
+
+def _vector(terms: SurveyTerms, name: str, table: Any, measure: Measure) -> Words:
+    """Return one guest's numbers: which cells it filled, and what with."""
+    rows, columns = tuple(map(str, table.index)), tuple(map(str, table.columns))
+    if (rows, columns) != (terms.rows, terms.columns):
+        raise InvalidInputError(
+            f"the table of {name!r} must have the rows {listed(terms.rows)} and the "
+            f"columns {listed(terms.columns)}, found {listed(rows)} and "
+            f"{listed(columns)}"
+        )
+    values = table.to_numpy(dtype=np.float64, na_value=np.nan).ravel()
+    given = ~np.isnan(values)
+    units = np.zeros(terms.n_cells, dtype=np.int64)
+    try:
+        units[given] = measure.counts(values[given]).astype(np.int64)
+    except RangeError as error:
+        told = f"{name}: {error.plain}"
+        raise RangeError(f"{name}: {error}", plain=told) from None
+    if broken := measure.n_broken(values[given]):
+        raise InvalidInputError(
+            f"{name}: {counted(broken, 'value')} are no whole numbers of {terms.unit}: "
+            "round them"
+        )
+    return np.concatenate([given.astype(np.int64), units]).view(np.uint64)
