@@ -18,14 +18,18 @@ from urllib.parse import quote
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from surveys import MEMBERS, guest_row, opened, seed_of
-from veilsum.agreement.consortium import Address
-from veilsum.errors import InvalidInputError, StoreError
+from surveys import MEMBERS, guest_row, opened, seed_of, survey_table
+from veilsum.agreement.consortium import Address, consortium_from
+from veilsum.agreement.survey import survey_terms
+from veilsum.errors import InvalidInputError, StoreError, WaitingError
+from veilsum.files.consortiums import read_consortium, toml_of
 from veilsum.guests import collection as collected
 from veilsum.guests.collection import GuestCollection
 from veilsum.guests.submission import longest_line, make_submission
+from veilsum.guests.survey_set import write_submissions
 from veilsum.guests.visiting import words_of
 from veilsum.web.collecting import OWN, SurveyHost, bounds_of
+from veilsum.web.fetching import fetch_closed, page_address, read_closed
 from veilsum.web.pages import PageServer, listening
 
 HOST = "127.0.0.1"
@@ -40,8 +44,13 @@ def submission(terms, guest="Firm 1", number=1, table=TABLE, signs=None):
 
 
 @pytest.fixture(scope="module")
-def terms():
-    return opened()
+def agreed():
+    return consortium_from(survey_table())
+
+
+@pytest.fixture(scope="module")
+def terms(agreed):
+    return survey_terms(agreed)
 
 
 @pytest.fixture
@@ -77,11 +86,12 @@ class Caller:
 
 
 @contextmanager
-def served(terms, store, public=None, **fewer):
+def served(agreed, store, public=None, **fewer):
     listener = listening(Address(HOST, 0))
     address = Address(HOST, listener.getsockname()[1])
+    terms = survey_terms(agreed)
     host = SurveyHost(
-        terms,
+        agreed,
         store,
         store.path.parent,
         address=address,
@@ -100,8 +110,8 @@ def served(terms, store, public=None, **fewer):
 
 
 @pytest.fixture
-def caller(terms, store):
-    with served(terms, store) as found:
+def caller(agreed, store):
+    with served(agreed, store) as found:
         yield found
 
 
@@ -271,14 +281,16 @@ BREAK = "</script><script>alert(2)</script><!--"
 def test_names_and_titles_are_text_wherever_they_are_shown(tmp_path):
     guests = [guest_row(name, MEMBERS[k % 3]) for k, name in enumerate([EVIL, BREAK])]
     rest = [guest_row(f"Firm {k}", MEMBERS[k % 3]) for k in range(10)]
-    terms = opened(
+    evil = survey_table(
         title=f"{EVIL}{BREAK}",
         rows=[EVIL, "a"],
         columns=["b", BREAK],
         guest=guests + rest,
     )
+    agreed = consortium_from(evil)
+    terms = survey_terms(agreed)
     store = GuestCollection.open(tmp_path / "collection.sqlite", terms)
-    with served(terms, store) as caller:
+    with served(agreed, store) as caller:
         _, page = caller.ask()
         assert embedded(page)["title"] == terms.title
         assert [one["name"] for one in embedded(page)["guests"]][:2] == [EVIL, BREAK]
@@ -295,6 +307,27 @@ def test_names_and_titles_are_text_wherever_they_are_shown(tmp_path):
         assert "alert(1)" in own
         assert not Scripts(own).found
         assert "<script" not in own
+        # A result is the host's file, and text all the same.
+        shown = {
+            "title": EVIL,
+            "rows": [EVIL],
+            "columns": [BREAK],
+            "totals": [[EVIL]],
+            "given": [[BREAK]],
+            "guests": EVIL,
+            "beyond": [EVIL],
+            "promise": EVIL,
+            "minimum_guests": EVIL,
+            "submissions": [EVIL, BREAK],
+            "receipts": [{"party": EVIL}],
+        }
+        (tmp_path / "result.json").write_text(json.dumps(shown))
+        for language in ("en", "de-DE"):
+            answer, page = caller.ask(path="/result", Accept_Language=language)
+            assert answer.status == 200
+            assert not Scripts(page).found
+            assert "<script" not in page
+            assert page.count("&lt;script&gt;alert(1)") >= 8
     store.close()
 
 
@@ -464,6 +497,64 @@ def test_of_two_that_come_at_once_with_one_number_one_is_taken(terms, caller, st
     assert sorted(found) == [201] + [409] * 5
 
 
+def close(agreed, store, folder):
+    found, used = store.close_survey()
+    table = agreed.to_table()
+    table["survey"] = {**table["survey"], "set": found.digest}
+    (folder / "closed.toml").write_text(toml_of(consortium_from(table).to_table()))
+    (folder / "submissions.jsonl").write_bytes(write_submissions(used))
+    return found
+
+
+def test_members_fetch_the_closed_survey_and_check_it(agreed, terms, store, tmp_path):
+    for k in range(8):
+        store.take(submission(terms, f"Firm {k + 1}").to_json().encode())
+    with served(agreed, store) as caller:
+        page, out = f"http://{HOST}:{caller.port}", tmp_path / "mine"
+        with pytest.raises(WaitingError, match="still open"):
+            fetch_closed(agreed, page, out)
+        found = close(agreed, store, tmp_path)
+        assert fetch_closed(agreed, page, out) == found
+        closed = survey_terms(read_consortium(out / "closed.toml"))
+        assert (closed.digest, closed.set) == (terms.digest, found.digest)
+        assert read_closed(closed, out) == found
+        # Guests, and whoever else has the page, do not get them.
+        for name in ("closed.toml", "submissions.jsonl"):
+            assert caller.ask(path=f"/{name}")[0].status == 404
+            wrong = {"Authorization": f"Bearer {terms.digest}"}
+            assert caller.ask(path=f"/{name}", **wrong)[0].status == 404
+        other = consortium_from({**survey_table(), "title": "another run"})
+        with pytest.raises(InvalidInputError, match="closed another survey"):
+            fetch_closed(other, page, tmp_path / "other")
+        kept = (tmp_path / "submissions.jsonl").read_bytes()
+        for changed_, why in (
+            (b"\n".join(kept.split(b"\n")[1:]), "are not those"),
+            (kept.replace(b'"number":1', b'"number":2', 1), "signature"),
+            (kept + kept, "16 submissions of 12|in the set twice"),
+            (kept + b" " * 10_000_000, "has more than"),
+        ):
+            (tmp_path / "submissions.jsonl").write_bytes(changed_)
+            with pytest.raises(InvalidInputError, match=why):
+                fetch_closed(agreed, page, tmp_path / "odd")
+    assert not (tmp_path / "other").exists()
+    assert not (tmp_path / "odd").exists()
+    with pytest.raises(InvalidInputError, match="cannot fetch"):
+        fetch_closed(agreed, page, tmp_path / "gone")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("survey.example.org", "http://survey.example.org", "file:///etc/passwd"),
+        *("https://", "https://a/b", "https://a?b", "https://u:p@a", "ftp://a"),
+        *("https://a:99999", "https://[::1", ""),
+    ],
+)
+def test_addresses_of_pages_are_plain(text):
+    with pytest.raises(InvalidInputError, match=r"survey's page|without TLS"):
+        page_address(text)
+
+
 def admitted(caller, path=f"{OWN}/"):
     answer, _ = caller.ask(path=f"{path}?token={TOKEN}")
     assert answer.status == 303
@@ -486,9 +577,9 @@ def test_how_many_have_come_is_for_the_host_alone(terms, caller):
     assert caller.ask(path="/progress")[0].status == 404
 
 
-def test_behind_a_proxy_callers_are_told_apart(terms, store):
+def test_behind_a_proxy_callers_are_told_apart(agreed, terms, store):
     few = {"burst": 3, "per_second": 1e-9}
-    with served(terms, store, PUBLIC, **few) as caller:
+    with served(agreed, store, PUBLIC, **few) as caller:
         known = {"Host": "survey.example.org"}
         assert caller.ask(**known, X_Forwarded_For="192.0.2.1")[0].status == 200
         found = [

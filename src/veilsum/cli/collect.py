@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from veilsum.guests.collection import GuestCollection
 
 LISTEN = "127.0.0.1:8470"
-STORE = ".surveys"
 # What a host keeps in its folder.
 SENT = "collection.sqlite"
 
@@ -42,11 +41,13 @@ def command() -> None:
       veilsum collect delegate keys/alice.key --guests firms.txt    # every member
       veilsum collect new plan.toml -o wages.veil --part alice.part.json \\
           --part bob.part.json --part carol.part.json               # the organiser
-      veilsum collect invite wages.veil alice.codes.csv \\
-          --key keys/alice.key --page https://survey.example.org    # every member
+      veilsum collect invite wages.veil keys/alice.codes.csv \\
+          --page https://survey.example.org                         # every member
       veilsum collect serve wages.veil --public https://survey.example.org
       veilsum collect close wages.veil                              # the host
-      veilsum collect fetch wages.veil https://survey.example.org -o closed
+      veilsum collect fetch wages.veil https://survey.example.org -o keys
+      veilsum join keys/closed.toml --data keys --identity keys/alice.key --out out
+      veilsum collect result wages.veil out --receipt bob.json --receipt carol.json
     """
 
 
@@ -62,17 +63,30 @@ def command() -> None:
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path(),
-    help="Where the files go; by default here.",
+    help="Where this member keeps all its surveys; by default beside KEY.",
+)
+@click.option(
+    "-o",
+    "--out",
+    type=FILE,
+    help="The part to write, by default NAME.part.json in the folder.",
 )
 @json_option
-def delegate(*, key: Path, names: Path | None, folder: Path, as_json: bool) -> None:
+def delegate(
+    *,
+    key: Path,
+    names: Path | None,
+    folder: Path | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
     """Make what a member brings to one survey: its key, and its guests' codes.
 
     KEY is the member's identity. NAME.part.json is public and signed: send it to
-    whoever writes the survey's file. NAME.codes.csv has the codes, for its owner only:
-    whoever has a code can answer in the guest's name. The survey's own key, and whom
-    this member vouches for, are kept in NAME.surveys beside KEY.
+    whoever writes the survey's file. NAME.codes.csv beside it has the codes, for its
+    owner only: whoever has a code can answer in the guest's name. The survey's own key,
+    and whom this member vouches for, are in surveys.store, which is kept for all later
+    surveys: it knows what was answered before.
 
     \b
     Example:
@@ -81,40 +95,45 @@ def delegate(*, key: Path, names: Path | None, folder: Path, as_json: bool) -> N
     from veilsum.files.output import prepare_folder, write_files
     from veilsum.guests.delegate import DelegateStore
     from veilsum.net.identity import read_identity
+    from veilsum.parties.own_survey import STORE
     from veilsum.parties.surveying import codes_file, make_part, read_names
 
     identity = read_identity(key)
     guests = () if names is None else read_names(names)
-    part_file = prepare_folder(folder) / f"{identity.name}.part.json"
-    codes = folder / f"{identity.name}.codes.csv"
-    for file in (part_file, codes):
-        if file.exists():
+    place = prepare_folder(folder or key.parent)
+    file = out or place / f"{identity.name}.part.json"
+    stem = file.name.removesuffix(".json").removesuffix(".part")
+    codes = file.with_name(f"{stem}.codes.csv")
+    for one in (file, codes):
+        if one.exists():
             raise InvalidInputError(
-                f"{file} is there already, and may be in use: choose another --folder, "
-                "one for each survey"
+                f"{one} is there already, and may be of another survey: give --out "
+                "another name"
             )
-    store = DelegateStore.open(key.with_suffix(STORE))
+    store = DelegateStore.open(place / STORE)
     try:
         part, made = make_part(identity, store, guests)
     finally:
         store.close()
     if made:
-        write_files(folder, {codes.name: codes_file(made)}, private=True)
-    write_files(folder, {part_file.name: part.to_json().encode()})
+        write_files(codes.parent, {codes.name: codes_file(made)}, private=True)
+    write_files(file.parent, {file.name: part.to_json().encode()})
     if as_json:
         print_json(
             {
                 "member": part.member,
                 "key": part.key,
                 "guests": list(made),
-                "part_file": str(part_file),
+                "part_file": str(file),
                 "codes_file": str(codes) if made else None,
+                "store_file": str(place / STORE),
             }
         )
         return
-    click.echo(f"{part_file} is public: send it to whoever writes the survey's file")
+    click.echo(f"{file} is public: send it to whoever writes the survey's file")
     if made:
         click.echo(f"{codes} has the codes of {len(made)} guests: keep it to yourself")
+    click.echo(f"{place / STORE} has the survey's key: keep it, also for later surveys")
 
 
 @command.command("new")
@@ -200,7 +219,6 @@ def new(
 @command.command("invite")
 @survey_argument
 @click.argument("codes", type=FILE)
-@click.option("--key", type=FILE, required=True, help="The member's identity.")
 @click.option(
     "--page",
     "address",
@@ -226,7 +244,6 @@ def invite(
     *,
     survey: Path,
     codes: Path,
-    key: Path,
     address: str,
     language: str,
     out: Path | None,
@@ -241,23 +258,22 @@ def invite(
 
     \b
     Example:
-      veilsum collect invite wages.veil alice.codes.csv --key keys/alice.key \\
+      veilsum collect invite wages.veil keys/alice.codes.csv \\
           --page https://survey.example.org
     """
     from veilsum.files.output import write_files
     from veilsum.guests.submission import sha256_hex
-    from veilsum.net.identity import read_identity
     from veilsum.parties.surveying import letters, read_codes
     from veilsum.web.fetching import page_address
     from veilsum.web.guest_page import page_survey, single_file
 
     _, terms = _read(survey)
-    member, page = read_identity(key).name, page_address(address)
+    page = page_address(address)
     single = single_file(page_survey(terms), f"{page}/submissions")
     page_hash = sha256_hex(single.encode())
     given = read_codes(codes)
-    content = letters(
-        terms, member, given, page=page, page_hash=page_hash, language=language
+    member, content = letters(
+        terms, given, page=page, page_hash=page_hash, language=language
     )
     file = out or codes.with_name(f"{member}.letters.csv")
     write_files(file.parent, {file.name: content}, private=True)
@@ -284,7 +300,7 @@ def invite(
     default=LISTEN,
     show_default=True,
     metavar="HOST:PORT",
-    help="Where the page is; a port of 0 is any that is free.",
+    help="Where the page is.",
 )
 @click.option(
     "--public",
@@ -326,7 +342,7 @@ def serve(
     from veilsum.web.fetching import page_address
     from veilsum.web.pages import PageServer, listening
 
-    _, terms = _read(survey)
+    consortium, terms = _read(survey)
     place = Address.of(listen)
     if tls is None and not is_loopback(place.host):
         raise InvalidInputError(
@@ -340,7 +356,7 @@ def serve(
     page = known or f"{'http' if tls is None else 'https'}://{address}"
     token = secrets.token_urlsafe(24)
     host = SurveyHost(
-        terms,
+        consortium,
         collection,
         _folder(survey, folder),
         address=address,
@@ -476,7 +492,8 @@ def close(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
-    help="The folder that closed.toml and submissions.jsonl go into.",
+    help="The member's folder of surveys, which closed.toml and submissions.jsonl go "
+    "into.",
 )
 @click.option(
     "--ca", type=FILE, help="Certificates to trust in place of the system's, PEM."
@@ -492,12 +509,12 @@ def fetch(
 
     \b
     Example:
-      veilsum collect fetch wages.veil https://survey.example.org -o closed
+      veilsum collect fetch wages.veil https://survey.example.org -o keys
     """
     from veilsum.web.fetching import CLOSED, fetch_closed
 
-    _, terms = _read(survey)
-    found = fetch_closed(terms, page, out, ca=ca)
+    consortium, terms = _read(survey)
+    found = fetch_closed(consortium, page, out, ca=ca)
     if as_json:
         print_json(
             {
@@ -510,6 +527,59 @@ def fetch(
         return
     click.echo(f"closed with {len(found.entries)} of {len(terms.guests)} guests")
     click.echo(f"set  {found.digest}\nfile {out / CLOSED}")
+
+
+@command.command("result")
+@survey_argument
+@click.argument("run", type=click.Path(path_type=Path, file_okay=False))
+@folder_option
+@click.option(
+    "--receipt",
+    "receipts",
+    type=FILE,
+    multiple=True,
+    help="Another member's receipt.json. May be repeated; all are needed.",
+)
+@json_option
+def result(
+    *,
+    survey: Path,
+    run: Path,
+    folder: Path | None,
+    receipts: tuple[Path, ...],
+    as_json: bool,
+) -> None:
+    """Put the totals on the page, once all delegates have signed them.
+
+    RUN is the folder that this member's veilsum join wrote to. Signatures are checked,
+    and the totals are worked out again from the sums that were signed. With them go the
+    digests of all submissions that were added: a guest finds the one of its receipt.
+
+    \b
+    Example:
+      veilsum collect result wages.veil out --receipt bob.json --receipt carol.json
+    """
+    from veilsum.agreement.survey import survey_terms
+    from veilsum.files.consortiums import read_consortium
+    from veilsum.files.output import as_json as written
+    from veilsum.files.output import write_files
+    from veilsum.net.receipt import read_receipt
+    from veilsum.parties.surveying import published
+    from veilsum.web.fetching import CLOSED, RESULT, read_closed
+
+    _, terms = _read(survey)
+    place = _folder(survey, folder)
+    closed = read_consortium(place / CLOSED)
+    if survey_terms(closed).digest != terms.digest:
+        raise InvalidInputError(f"{place / CLOSED} is of another survey than {survey}")
+    taken = read_closed(survey_terms(closed), place)
+    found = published(closed, taken, run, [read_receipt(one) for one in receipts])
+    write_files(place, {RESULT: written(found).encode()})
+    if as_json:
+        print_json(found)
+        return
+    click.echo(f"{found['title']}: totals of {found['guests']} guests")
+    click.echo(f"{place / RESULT} is on the page")
 
 
 def _read(survey: Path) -> tuple[Consortium, SurveyTerms]:

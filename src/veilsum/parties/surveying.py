@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +32,22 @@ from veilsum.files.output import as_json
 from veilsum.files.scenarios import read_scenario_file
 from veilsum.guests.delegate import DelegateStore
 from veilsum.guests.submission import guest_key
+from veilsum.guests.survey_set import SurveySet
+from veilsum.jobs.survey import SurveyResult
 from veilsum.net.identity import Identity, InvalidSignature, public_key
-from veilsum.net.receipt import checked, read_as
+from veilsum.net.receipt import Receipt, checked, read_as, read_receipt, verify_receipts
 from veilsum.numbers.arrays import listed
+from veilsum.parties.replay import (
+    SUMS,
+    agreed_findings,
+    read_plain,
+    read_sums,
+    replay,
+    result_findings,
+)
 
 FORMAT = "veilsum survey part 1"
+RESULT_FORMAT = "veilsum survey result 1"
 MOST_BYTES = 8 << 20
 CODES = ("guest", "code")
 FIELDS = {
@@ -259,19 +272,21 @@ def read_codes(path: Path) -> dict[str, str]:
 
 def letters(
     terms: SurveyTerms,
-    member: str,
     codes: Mapping[str, str],
     *,
     page: str,
     page_hash: str,
     language: str = "en",
-) -> bytes:
-    """Return a table with a letter to every guest of a member, ready to be sent.
+) -> tuple[str, bytes]:
+    """Return whose guests these are, and a table with a letter to each of them.
 
     Raises:
         InvalidInputError: the survey's roster has other guests of this member than it
             invited, or other keys.
     """
+    known = (terms.roster[name].invited_by for name in codes if name in terms.roster)
+    if (member := next(known, None)) is None:
+        raise InvalidInputError("none of these guests is in the survey's roster")
     invited = {one.name: one.key for one in terms.guests if one.invited_by == member}
     made = {name: bytes.fromhex(_public(code)) for name, code in codes.items()}
     if odd := sorted(
@@ -297,7 +312,84 @@ def letters(
         (name, code, LETTERS[language].format(guest=name, code=code, **said))
         for name, code in codes.items()
     )
-    return _csv((*CODES, "letter"), rows)
+    return member, _csv((*CODES, "letter"), rows)
+
+
+def published(
+    closed: Consortium, taken: SurveySet, run: Path, receipts: Sequence[Receipt]
+) -> dict[str, Any]:
+    """Return what guests may read of a run, worked out again from what was signed.
+
+    Args:
+        closed: the survey as delegates joined it.
+        taken: its set.
+        run: what one of them has of the run, the folder of `veilsum join --out`.
+        receipts: of all others, too.
+
+    Raises:
+        InvalidInputError: somebody's receipt is missing, or something that was signed
+            does not hold.
+    """
+    own = read_receipt(run / "receipt.json")
+    signed = [*{one.party: one for one in (*receipts, own)}.values()]
+    names = [member.name for member in closed.members]
+    if missing := [name for name in names if name not in {one.party for one in signed}]:
+        raise InvalidInputError(
+            f"there is no receipt of {listed(missing)}: guests are shown what every "
+            "delegate has signed; give it with --receipt"
+        )
+    sums, plain = read_sums(run / SUMS), read_plain(run / "result.json")
+    verdict = verify_receipts(signed, closed)
+    findings = [
+        *verdict.findings,
+        *agreed_findings(signed, closed),
+        *result_findings(signed, closed, result=plain, sums=sums),
+    ]
+    if wrong := [one for one in findings if not one.good]:
+        raise InvalidInputError(
+            f"the result is not what was signed: {wrong[0].check}: {wrong[0].detail}"
+        )
+    found = replay(closed, sums=sums, members=tuple(names))
+    assert isinstance(found, SurveyResult)
+    survey, width = found.survey, len(found.survey.columns)
+    if taken.digest != survey.set:
+        raise InvalidInputError("the run was of another set than this host's")
+    totals = [
+        None if one is None else exact_decimal(one * survey.unit)
+        for one in found.counts
+    ]
+    return {
+        "format": RESULT_FORMAT,
+        "survey": survey.digest,
+        "set": survey.set,
+        "title": survey.title,
+        "rows": list(survey.rows),
+        "columns": list(survey.columns),
+        "minimum_guests": survey.minimum_guests,
+        "guests": found.guests,
+        "given": found.given.tolist(),
+        "totals": [totals[k : k + width] for k in range(0, len(totals), width)],
+        "beyond": list(found.beyond),
+        "promise": found.guarantee.sentence,
+        # In no order that tells whose they are: a guest knows its own.
+        "submissions": sorted(digest for _, _, digest in taken.entries),
+        "receipts": [json.loads(one.to_json()) for one in signed],
+    }
+
+
+def exact_decimal(number: Fraction) -> str:
+    """Return a number of decimal units with all its digits.
+
+    >>> exact_decimal(Fraction(-5, 4)), exact_decimal(Fraction(30))
+    ('-1.25', '30')
+    """
+    places = 0
+    while (whole := number * 10**places).denominator != 1:
+        places += 1
+    digits = str(abs(whole.numerator)).rjust(places + 1, "0")
+    point = len(digits) - places
+    text = f"{digits[:point]}.{digits[point:]}" if places else digits
+    return f"-{text}" if number < 0 else text
 
 
 def _public(code: str) -> str:

@@ -8,13 +8,16 @@ everybody the result.
 
 from __future__ import annotations
 
+import hmac
+import json
 from dataclasses import asdict
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from veilsum.agreement.addresses import Address, is_loopback
-from veilsum.agreement.survey import SurveyTerms
+from veilsum.agreement.consortium import Consortium
+from veilsum.agreement.survey import SurveyTerms, survey_terms
 from veilsum.errors import (
     InvalidInputError,
     MissingExtraError,
@@ -23,7 +26,8 @@ from veilsum.errors import (
 )
 from veilsum.guests.collection import ClosedError, GuestCollection, OutOfTurnError
 from veilsum.guests.submission import longest_line, sha256_hex
-from veilsum.report.page import Html, paragraph, table, tag
+from veilsum.report.page import Html, folded, notice, paragraph, table, tag
+from veilsum.web.fetching import CLOSED, RESULT, SENT, pass_of
 from veilsum.web.guest_page import SERVED, page_survey, served_page, single_file
 from veilsum.web.pages import (
     KINDS,
@@ -48,12 +52,33 @@ except ImportError:
         f"pages in a browser need further packages: {installing('web')}"
     ) from None
 
-CLOSED, SENT, RESULT = "closed.toml", "submissions.jsonl", "result.json"
-# What members and guests may fetch from the host's folder, once it is there.
-FETCHED = {
-    CLOSED: "application/toml",
-    SENT: "application/jsonl",
-    RESULT: "application/json",
+# What members may fetch from the host's folder, once it is there.
+FETCHED = {CLOSED: "application/toml", SENT: "application/jsonl"}
+WORDS = {
+    "en": {
+        "guests": "Totals of {} guests.",
+        "totals": "Totals",
+        "filled": "How many guests filled each cell",
+        "few": "fewer than {}",
+        "beyond": "Beyond what the range allows for so many guests: {}. At least one "
+        "of them gave numbers that the page refuses.",
+        "signed": "Signed by {}; result.json has their receipts.",
+        "find": "Your numbers are in these totals if the digest of your receipt is in "
+        "this list.",
+        "digests": "Digests of all submissions that were added",
+    },
+    "de": {
+        "guests": "Summen von {} Gästen.",
+        "totals": "Summen",
+        "filled": "Wie viele Gäste jede Zelle ausgefüllt haben",
+        "few": "weniger als {}",
+        "beyond": "Außerhalb dessen, was der Bereich für so viele Gäste erlaubt: {}. "
+        "Mindestens einer gab Zahlen an, die die Seite ablehnt.",
+        "signed": "Unterschrieben von {}; result.json enthält ihre Quittungen.",
+        "find": "Ihre Zahlen sind in diesen Summen, wenn die Prüfsumme Ihrer Quittung "
+        "in dieser Liste steht.",
+        "digests": "Prüfsummen aller Einsendungen, die addiert wurden",
+    },
 }
 # The host's own page, which takes a token.
 OWN = "/host"
@@ -67,7 +92,7 @@ class SurveyHost:
     """The application behind a survey's page; see the module.
 
     Args:
-        terms: of the open survey.
+        consortium: the open survey.
         collection: what guests have sent.
         folder: where the closed survey and its result will be.
         address: where it listens.
@@ -78,7 +103,7 @@ class SurveyHost:
 
     def __init__(
         self,
-        terms: SurveyTerms,
+        consortium: Consortium,
         collection: GuestCollection,
         folder: Path,
         *,
@@ -87,7 +112,9 @@ class SurveyHost:
         token: str,
         bounds: PageBounds | None = None,
     ) -> None:
-        self._terms, self._collection, self._folder = terms, collection, folder
+        self._terms = terms = survey_terms(consortium)
+        self._pass = pass_of(consortium).encode()
+        self._collection, self._folder = collection, folder
         survey = page_survey(terms)
         self._files = {
             "": (served_page(survey).encode(), KINDS["html"]),
@@ -133,6 +160,8 @@ class SurveyHost:
                 Route("/submissions", self._take, methods=["POST"]),
                 Route("/submissions/{key}", self._tell_newest),
                 Route("/page.html", self._give_single),
+                Route("/result.json", self._give_result),
+                Route("/result", self._show_result),
                 Route("/{path:path}", self._give),
             ]
         )
@@ -170,7 +199,9 @@ class SurveyHost:
         if name in self._files:
             content, kind = self._files[name]
             return Response(content, media_type=kind)
-        if name in FETCHED and (self._folder / name).is_file():
+        shown = request.headers.get("authorization", "").encode()
+        is_member = hmac.compare_digest(shown, self._pass)
+        if is_member and name in FETCHED and (self._folder / name).is_file():
             return FileResponse(self._folder / name, media_type=FETCHED[name])
         return JSONResponse({"error": "there is no such page"}, status_code=404)
 
@@ -184,6 +215,49 @@ class SurveyHost:
                 "X-Content-SHA256": self.page_hash,
             },
         )
+
+    async def _give_result(self, _: Request) -> Response:
+        """Give what delegates have signed, once it is here."""
+        if not (self._folder / RESULT).is_file():
+            return JSONResponse({"error": "there is no result yet"}, status_code=404)
+        return FileResponse(self._folder / RESULT, media_type="application/json")
+
+    async def _show_result(self, request: Request) -> Response:
+        """Show the totals, and the digests by which a guest finds its receipt."""
+        if not (self._folder / RESULT).is_file():
+            return JSONResponse({"error": "there is no result yet"}, status_code=404)
+        found = json.loads((self._folder / RESULT).read_bytes())
+        german = request.headers.get("accept-language", "").startswith("de")
+        language = "de" if german else "en"
+        words = WORDS[language]
+        few = words["few"].format(found["minimum_guests"])
+        rows = [
+            [name, *(few if one is None else one for one in line)]
+            for name, line in zip(found["rows"], found["totals"], strict=True)
+        ]
+        filled = [
+            [name, *map(str, line)]
+            for name, line in zip(found["rows"], found["given"], strict=True)
+        ]
+        columns = ["", *found["columns"]]
+        beyond = [words["beyond"].format(", ".join(found["beyond"]))]
+        signed = ", ".join(one["party"] for one in found["receipts"])
+        added = found["submissions"]
+        body = tag(
+            "main",
+            tag("h1", found["title"]),
+            paragraph(words["guests"].format(found["guests"])),
+            table(columns, rows, caption=words["totals"]),
+            *(notice(one, bad=True) for one in beyond if found["beyond"]),
+            table(columns, filled, caption=words["filled"]),
+            paragraph(words["signed"].format(signed)),
+            paragraph(words["find"]),
+            folded(
+                words["digests"],
+                tag("ul", *(tag("li", tag("code", one)) for one in added)),
+            ),
+        )
+        return _html(found["title"], body, language)
 
     async def _tell_progress(self, _: Request) -> Response:
         return JSONResponse(await run_in_threadpool(self._collection.progress))
@@ -209,16 +283,8 @@ class SurveyHost:
             paragraph("SHA-256 of page.html: ", tag("code", self.page_hash)),
             paragraph("Survey: ", tag("code", self._terms.digest)),
         )
-        page = (
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-            f'<meta http-equiv="refresh" content="{AGAIN}">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"{tag('title', self._terms.title)}"
-            '<link rel="icon" href="data:,">'
-            '<link rel="stylesheet" href="/static/guest.css"></head>'
-            f"<body>{body}</body></html>"
-        )
-        return Response(Html(page), media_type="text/html; charset=utf-8")
+        refresh = tag("meta", http_equiv="refresh", content=str(AGAIN))
+        return _html(self._terms.title, body, "en", refresh)
 
 
 def bounds_of(terms: SurveyTerms) -> PageBounds:
@@ -229,6 +295,21 @@ def bounds_of(terms: SurveyTerms) -> PageBounds:
         seconds=20.0 + body / SLOWEST,
         connections=max(16, min(256, MOST_MEMORY // body)),
     )
+
+
+def _html(title: str, body: Html, language: str, more: Html = Html()) -> Response:  # noqa: B008 - frozen
+    """Return a page that runs nothing."""
+    head = (
+        '<meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<link rel="icon" href="data:,">'
+        '<link rel="stylesheet" href="/static/guest.css">'
+    )
+    page = (
+        f'<!doctype html><html lang="{language}"><head>{head}{more}'
+        f"{tag('title', title)}</head><body>{body}</body></html>"
+    )
+    return Response(page, media_type=KINDS["html"])
 
 
 def _refused(status: int, error: InvalidInputError, **more: object) -> Response:

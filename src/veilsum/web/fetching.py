@@ -11,14 +11,16 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from veilsum.agreement.addresses import is_loopback
+from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.survey import SurveyTerms, survey_terms
 from veilsum.errors import InvalidInputError, WaitingError
 from veilsum.files.consortiums import MOST_BYTES, read_consortium
+from veilsum.files.contents import contents
 from veilsum.files.output import prepare_folder, write_files
 from veilsum.guests.submission import longest_line
 from veilsum.guests.survey_set import SurveySet, closed_set, read_submissions
 
-CLOSED, SENT = "closed.toml", "submissions.jsonl"
+CLOSED, SENT, RESULT = "closed.toml", "submissions.jsonl", "result.json"
 # Seconds without a byte, after which a host counts as away.
 PATIENCE = 60.0
 
@@ -61,13 +63,30 @@ def page_address(text: str) -> str:
     return f"{found.scheme}://{found.netloc.lower()}"
 
 
+def pass_of(consortium: Consortium) -> str:
+    """Return what shows a host that somebody holds the survey's file, as members do.
+
+    Guests are not shown the name of its run, of which 128 bits are random. What is
+    fetched with it is masked and sealed: this keeps strangers from storing it until
+    somebody can open seals.
+    """
+    return f"Bearer {consortium.run}"
+
+
+def read_closed(terms: SurveyTerms, folder: Path) -> SurveySet:
+    """Return the set of a closed survey, whose submissions are in a folder."""
+    most = (longest_line(terms) + 1) * len(terms.guests)
+    sent = contents(folder / SENT, most, InvalidInputError)
+    return closed_set(terms, read_submissions(sent, terms))
+
+
 def fetch_closed(
-    terms: SurveyTerms, page: str, folder: Path, *, ca: Path | None = None
+    consortium: Consortium, page: str, folder: Path, *, ca: Path | None = None
 ) -> SurveySet:
     """Fetch a closed survey and its submissions into a folder; return the set.
 
     Args:
-        terms: of the open survey, from this member's own copy of its file.
+        consortium: the open survey, this member's own copy.
         page: its address.
         folder: where both files go.
         ca: certificates to trust in place of the system's, PEM.
@@ -76,12 +95,13 @@ def fetch_closed(
         InvalidInputError: the host cannot be reached, or has something else.
         WaitingError: the survey is still open.
     """
-    address = page_address(page)
+    address, terms = page_address(page), survey_terms(consortium)
     context = ssl.create_default_context(cafile=None if ca is None else str(ca))
     opener = build_opener(_Stay, HTTPSHandler(context=context))
 
     def get(name: str, most: int) -> bytes:
-        asked = Request(f"{address}/{name}", headers={"User-Agent": "veilsum"})  # noqa: S310 - http or https, see page_address
+        headers = {"User-Agent": "veilsum", "Authorization": pass_of(consortium)}
+        asked = Request(f"{address}/{name}", headers=headers)  # noqa: S310 - http or https, see page_address
         try:
             with opener.open(asked, timeout=PATIENCE) as answer:
                 found = bytes(answer.read(most + 1))
