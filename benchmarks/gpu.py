@@ -3,12 +3,14 @@
     python benchmarks/gpu.py                     # 1,000,000 agents, 64 coordinates
     python benchmarks/gpu.py --agents 100000
 
-Needs the extra `jax` with support for the accelerator, numpy and scipy. Six neighbours
-each: a random graph, and a circle on which neighbours are near in memory. An iteration
-of DGD must touch x, theta~ and the next x. On a random graph every agent's row is also
-fetched by six others, at times too far apart for any cache: both counts are printed,
-as multiples of the time that copying so many bytes takes. Gradient tracking mixes
-twice: it reads x, y and writes x, then reads x, y, the new x and writes y.
+Needs the extra `jax` with support for the accelerator, numpy and scipy; where PyTorch
+is there, too, the same steps are written with its sparse matrices and timed beside.
+
+Six neighbours each: a random graph, and a circle whose neighbours are near in memory.
+An iteration of DGD must touch x, theta~ and the next x. On a random graph every agent's
+row is also fetched by six others, at times too far apart for any cache: both counts are
+printed, as multiples of the time that copying so many bytes takes. Gradient tracking
+mixes twice: it reads x, y and writes x, then reads x, y, the new x and writes y.
 """
 
 from __future__ import annotations
@@ -104,6 +106,37 @@ def bandwidth(n_bytes: int = 1 << 31) -> float:
     return 2 * n_bytes / statistics.median(times)
 
 
+def by_torch(name: str, matrix: sparse.csr_array, dim: int) -> float | None:
+    """Return the seconds of an iteration with PyTorch's sparse matrices, if there."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    whole = [torch.tensor(one).cuda() for one in (matrix.indptr, matrix.indices)]
+    weights = torch.sparse_csr_tensor(*whole, torch.tensor(matrix.data).cuda())
+    shape = (matrix.shape[0], dim)
+    theta = torch.randn(shape, dtype=torch.float64, device="cuda")
+    x, y = torch.zeros_like(theta), theta.clone()
+
+    def dgd(x: Any, y: Any) -> tuple[Any, Any]:
+        mixed = weights @ x
+        return torch.clamp(mixed - 0.01 * (2.0 * mixed + theta), -100.0, 100.0), y
+
+    def tracking(x: Any, y: Any) -> tuple[Any, Any]:
+        new = weights @ (x - 0.01 * y)
+        return new, weights @ (y + 2.0 * (new - x))
+
+    step, times = dgd if name == "dgd" else tracking, []
+    for _ in range(REPEATS):
+        torch.cuda.synchronize()
+        begun = time.perf_counter()
+        for _ in range(10):
+            x, y = step(x, y)
+        torch.cuda.synchronize()
+        times.append((time.perf_counter() - begun) / 10)
+    return statistics.median(times)
+
+
 # By method: arrays that an iteration must touch, and rows that it fetches of others.
 METHODS: dict[str, tuple[Callable[[int], Any], int, int]] = {
     "dgd": (lambda dim: Dgd(Box(-100.0, 100.0, dim=dim)), 3, 1),
@@ -138,6 +171,9 @@ def main() -> None:
                         spent * rate / ((arrays + NEIGHBOURS * fetched) * one)
                     ),
                 }
+                if precision == "float64":
+                    other = by_torch(name, matrix, given.dim)
+                    line["torch, by this"] = other and other / spent
                 print(json.dumps(line), flush=True)
 
 

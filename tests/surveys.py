@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.pem import pem_of
 from veilsum.agreement.survey import SurveyTerms, survey_terms
+from veilsum.guests.delegate import DelegateStore, masked_sums, share_sums
+from veilsum.guests.submission import Submission, Words, guest_key
+from veilsum.guests.survey_set import set_of
+from veilsum.guests.visiting import visit
 
 RUN = "a-survey-" + "0123456789abcdef" * 2
 MEMBERS = ("ann", "bob", "cem")
@@ -79,3 +86,72 @@ def survey_table(**survey: Any) -> dict[str, Any]:
 def opened(**survey: Any) -> SurveyTerms:
     """What the survey says."""
     return survey_terms(consortium_from(survey_table(**survey)))
+
+
+class World:
+    """Members with real stores, guests with invitations, and a survey between them.
+
+    `kind` is what the delegates are; an attack's twin leaves out one of their duties.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        kind: type[DelegateStore] = DelegateStore,
+        n_guests: int = N_GUESTS,
+        **survey: Any,
+    ) -> None:
+        self.folder, self.kind, self.asked = folder, kind, survey
+        self.stores = {name: kind.open(folder / f"{name}.surveys") for name in MEMBERS}
+        self.codes: dict[str, str] = {}
+        self.guest: list[dict[str, str]] = []
+        for k in range(n_guests):
+            self.invite(f"Firm {k + 1}", MEMBERS[k % len(MEMBERS)])
+        self.open_survey()
+
+    def invite(self, name: str, member: str, claimed: str | None = None) -> None:
+        """Have a member invite a guest; the host may claim that another did."""
+        self.codes[name] = self.stores[member].invite(name)
+        key = guest_key(self.codes[name]).public_key().public_bytes_raw()
+        row = {"name": name, "key": key.hex(), "invited_by": claimed or member}
+        self.guest.append(row)
+
+    def open_survey(self, **survey: Any) -> SurveyTerms:
+        """Make new keys, and the file with all who are invited."""
+        made = {name: one.new_key().hex() for name, one in self.stores.items()}
+        keys = {"guest": self.guest, "delegates": made}
+        self.said = {**self.asked, **keys, **survey}
+        self.terms = opened(**self.said)
+        return self.terms
+
+    def visit(self, name: str, value: float, number: int = 1) -> Submission:
+        """A guest comes with the same number in every cell."""
+        row = [value] * len(self.terms.columns)
+        cells = [row for _ in self.terms.rows]
+        return visit(self.terms, self.codes[name], cells, number)
+
+    def all_visit(self, values: Mapping[str, float]) -> list[Submission]:
+        return [self.visit(name, value) for name, value in values.items()]
+
+    def closed(self, submissions: Sequence[Submission]) -> SurveyTerms:
+        """The host closes the survey with these."""
+        chosen = set_of(self.terms, submissions)
+        return opened(**self.said, set=chosen.digest)
+
+    def contribution(
+        self, name: str, terms: SurveyTerms, submissions: Sequence[Submission]
+    ) -> Words:
+        """What one delegate puts into the sum, if it takes part."""
+        key = self.stores[name].commit(terms, name, submissions)
+        return share_sums(terms, submissions, key)
+
+    def total(self, terms: SurveyTerms, submissions: Sequence[Submission]) -> list[int]:
+        """What everybody learns: the sum of all, and nothing else of delegates."""
+        found = masked_sums(terms, submissions)
+        for name in self.stores:
+            found = found + self.contribution(name, terms, submissions)
+        return [int(one) for one in found.astype(np.int64)]
+
+    def close(self) -> None:
+        for one in self.stores.values():
+            one.close()

@@ -1,5 +1,7 @@
 """The jax engine against the methods' own sources. JAX traces: shapes are unchecked."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -41,6 +43,39 @@ def test_products_by_every_road(family, road):
     task = make_task("tracking", family)
     assert road in mixing_table(task.weights["symmetric"])
     assert_same(JaxEngine(task), PlainEngine(task))
+
+
+@pytest.mark.parametrize(
+    ("method", "precision", "wide"),
+    [
+        ("dgd in sides that differ", "float64", 12),
+        ("dgd in a ball", "float64", 12),
+        ("tracking in a box, five rounds", "float64", 12),
+        ("dgd", "float32", 16),
+    ],
+)
+def test_rows_on_a_gpu_fill_whole_pieces_and_nothing_else_changes(
+    method, precision, wide, monkeypatch
+):
+    make = partial(make_task, method, "regular:120:6:seed=3", dim=10)
+    plain, task = make(precision=precision), make(precision=precision)
+    narrow = JaxEngine(plain)
+    expected = arrived(narrow, 5)
+    monkeypatch.setattr("veilsum.engines.jax.on_gpu", lambda: True)
+    engine = JaxEngine(task)
+    assert engine._widths == (10, wide)
+    assert narrow._widths == (10, 10)
+    for found, wanted in zip(arrived(engine, 5), expected, strict=True):
+        few_roundings = 32 * np.finfo(precision).eps
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=few_roundings)
+
+
+def test_a_matrix_each_fills_whole_pieces(monkeypatch):
+    monkeypatch.setattr("veilsum.engines.jax.on_gpu", lambda: True)
+    task = make_task("tracking", "regular:120:6:seed=3", dim=5, cost="quadratics")
+    engine = JaxEngine(task)
+    assert engine._widths == (5, 8)
+    assert_same(engine, PlainEngine(task))
 
 
 def test_links_may_be_one_way():

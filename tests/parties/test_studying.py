@@ -391,7 +391,7 @@ def test_the_whole_study_is_reserved_before_anybody_is_met(four, tmp_path):
         assert ledger.history() == again, "once"
 
 
-def test_members_of_a_study_call_sooner_than_others(four, tmp_path):
+def test_members_of_a_study_call_again_sooner_than_others(four, tmp_path):
     identity = read_identity(four.folder("a") / "a.key")
     plain = {**four.study.first.to_table(), "study": ""}
     codec, policy = SimpleNamespace(max_frame=1), SimpleNamespace(deadline=300.0)
@@ -400,7 +400,7 @@ def test_members_of_a_study_call_sooner_than_others(four, tmp_path):
     for agreed in (four.study.first, consortium_from(plain)):
         driver = Networked(identity=identity, consortium=agreed, state=tmp_path / "s")
         made = driver._links(plan, None)
-        found[agreed.study != ""] = made.keywords["limits"].fallback
+        found[agreed.study != ""] = made.keywords["limits"].longest_retry
     assert found[True] < found[False]
 
 

@@ -2,14 +2,18 @@
 
 import io
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
+import networkx as nx
 import numpy as np
 import pytest
 
 import veilsum as vs
 from veilsum import watching
 from veilsum.errors import InvalidInputError
+from veilsum.graphs import augmentation
+from veilsum.privacy import allocation, diagnosis
 from veilsum.watching import silent, staged, watched
 
 
@@ -155,7 +159,19 @@ def worst(progress):
     vs.worst_case(graph, sigma=1.0, tolerate=3, progress=progress)
 
 
-@pytest.mark.parametrize("work", [sums, runs, executions, plans, worst])
+def diagnoses(progress):
+    for t in (1, 2):
+        vs.examine(vs.Topology.family("path:9"), tolerate=t, progress=progress)
+
+
+def allocations(progress):
+    vs.allocate_noise(vs.Topology.family("grid:3x3"), tolerate=1, progress=progress)
+
+
+LONG = (sums, runs, executions, plans, worst, diagnoses, allocations)
+
+
+@pytest.mark.parametrize("work", LONG)
 def test_a_program_is_told_of_everything_that_can_take_long(work):
     told = []
     work(lambda done, total: told.append((done, total)))
@@ -163,3 +179,33 @@ def test_a_program_is_told_of_everything_that_can_take_long(work):
     assert all(0 <= done <= total for done, total in told)
     work(False)
     work(None)
+
+
+def test_every_stage_of_a_diagnosis_is_told(monkeypatch):
+    """In a network where links are looked for in several ways, and fewer in vain."""
+    stages = {}
+
+    def opening(label, total):
+        stages[label] = [total]
+        return stages[label].append
+
+    monkeypatch.setattr(diagnosis, "watched", lambda _: nullcontext(opening))
+    loose = nx.gnp_random_graph(9, 0.25, seed=41)
+    network = vs.Topology.from_edges(loose.edges, parties=loose.nodes)
+    monkeypatch.setattr(augmentation, "MOST_BRANCHES", 90)
+    assert vs.examine(network, tolerate=3).gap
+    some = ["links to add", "ways with fewer links", "coalitions", "further links"]
+    assert list(stages) == some
+    for total, *done in stages.values():
+        assert done == sorted(done)
+        assert done[-1] == total
+
+
+def test_an_allocation_counts_its_rounds():
+    told = []
+    network = vs.Topology.family("wheel:12")
+    vs.allocate_noise(network, tolerate=1, progress=lambda *one: told.append(one))
+    *rounds, last = told
+    assert len(rounds) > 1
+    assert [done for done, _ in rounds] == list(range(len(rounds)))
+    assert last == (allocation.MOST_ROUNDS, allocation.MOST_ROUNDS)

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from math import inf
 
 from veilsum.engines.engine import Engine, Task, closed_form
-from veilsum.engines.jax import JaxEngine
+from veilsum.engines.jax import JaxEngine, on_gpu
 from veilsum.engines.numba import FusedEngine, compiled_run
 from veilsum.engines.numpy import DENSE_PARTIES, PlainEngine
 from veilsum.errors import InvalidInputError, MissingExtraError, installing
@@ -92,9 +92,7 @@ def plain_seconds(task: Task, iterations: float) -> float:
 def _has_gpu() -> bool:
     if not _is_there("jax"):
         return False
-    from veilsum.costs.differentiated import load_jax
-
-    return bool(load_jax().default_backend() == "gpu")
+    return on_gpu()
 
 
 def _is_there(name: str) -> bool:

@@ -32,6 +32,9 @@ Tables: TypeAlias = dict[str, Any]
 SWITCHES = frozenset({"moved", "round"})
 # Up to so many neighbours a product is written out neighbour by neighbour.
 MOST_SLOTS = 32
+# A GPU reads its memory by so many bytes. Rows that do not fill whole pieces are
+# gathered more than twice as slowly as longer ones that do.
+PIECE = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,18 +82,34 @@ class JaxEngine:
         """Costs and weights in the task's precision, on JAX's device."""
         weights, precision = self.task.weights, self.task.precision
         tables: Tables = {name: mixing_table(w) for name, w in weights.items()}
-        tables["costs"] = parts_of(closed_form(self.task.cost))
+        parts = parts_of(closed_form(self.task.cost))
+        tables["costs"] = {
+            name: widened(one, self._widths) for name, one in parts.items()
+        }
         tables["one"] = np.int32(1)
         put = partial(on_device, precision=precision)
         return load_jax().tree_util.tree_map(put, tables)
 
     @cached_property
+    def _widths(self) -> tuple[int, int]:
+        """How long a party's row is, and how long it is in the loop."""
+        dim = self.task.start.shape[-1]
+        piece = PIECE // np.dtype(self.task.precision).itemsize
+        gathered = any(not is_dense(one) for one in self.task.weights.values())
+        if dim <= piece or not gathered or not on_gpu():
+            return dim, dim
+        return dim, -(-dim // piece) * piece
+
+    @cached_property
     def _loop(self) -> Callable[[Any, int, Tables], Any]:
         """The compiled loop, from a state and a count to a state."""
         jax, method = load_jax(), traced_method(self.task.method)
+        dim, wide = self._widths
 
         def loop(state: Any, count: int, tables: Tables) -> Any:
             cost = TracedCost(tables["costs"])
+            widen = partial(widened, widths=(dim, wide), pad=jax.numpy.pad)
+            state = jax.tree_util.tree_map(widen, state)
 
             def once(_: Any, state: Any) -> Any:
                 for _ in range(method.rounds_per_iteration):
@@ -99,9 +118,35 @@ class JaxEngine:
                     state = method.advance(state, product(tables[part], told), cost)
                 return state
 
-            return jax.lax.fori_loop(0, count, once, state)
+            found = jax.lax.fori_loop(0, count, once, state)
+            return jax.tree_util.tree_map(partial(narrowed, widths=(dim, wide)), found)
 
         return jax.jit(loop)
+
+
+def on_gpu() -> bool:
+    """Say whether JAX computes on a GPU."""
+    return bool(load_jax().default_backend() == "gpu")
+
+
+def widened(
+    part: Any, widths: tuple[int, int], pad: Callable[..., Any] = np.pad
+) -> Any:
+    """Return an array whose axes beyond the first are as long as rows in the loop.
+
+    What is added is zero, stays zero, and is told to nobody who would notice.
+    """
+    dim, wide = widths
+    if wide == dim:
+        return part
+    more = [(0, wide - dim if size == dim else 0) for size in np.shape(part)[1:]]
+    return pad(part, [(0, 0), *more]) if more else part
+
+
+def narrowed(part: Any, widths: tuple[int, int]) -> Any:
+    """Return an array with rows as long as they were."""
+    dim, wide = widths
+    return part[:, :dim] if np.shape(part)[1:] == (wide,) else part
 
 
 def written_down(told: Any, x: Any, one: Any) -> Any:
@@ -178,16 +223,23 @@ class TracedDomain:
         """Return the nearest point of the set to each row."""
         if isinstance(self.domain, Box):
             low, high = (
-                np.asarray(b, x.dtype) for b in (self.domain.lower, self.domain.upper)
+                reaching(edge, self.dim, x)
+                for edge in (self.domain.lower, self.domain.upper)
             )
             return load_jax().numpy.clip(x, low, high)
         return into_ball(self.domain, x) if isinstance(self.domain, Ball) else x
 
 
+def reaching(point: Any, dim: int, x: Any) -> Any:
+    """Return a point of so many coordinates with zeros to the length of x's rows."""
+    whole = np.broadcast_to(np.asarray(point, x.dtype), (dim,))
+    return np.pad(whole, (0, x.shape[-1] - dim))
+
+
 def into_ball(ball: Ball, x: Any) -> Any:
     """Pull every outside point straight to the sphere."""
     jnp = load_jax().numpy
-    centre = np.asarray(ball.centre, x.dtype)
+    centre = reaching(ball.centre, ball.dim, x)
     away = x - centre
     # Scaled first: the square of a far point would overflow.
     size = jnp.maximum(jnp.abs(away).max(axis=-1, keepdims=True), ball.radius)
@@ -230,10 +282,15 @@ def on_device(part: Any, precision: str) -> Any:
     return load_jax().numpy.asarray(array.astype(kind, copy=False))
 
 
+def is_dense(weights: Sparse) -> bool:
+    """Say whether there are so few parties that all weights are kept."""
+    return weights.shape[0] <= DENSE_PARTIES
+
+
 def mixing_table(weights: Sparse) -> Tables:
     """Return n x n weights for `product`: dense, by slots, or link by link."""
     table = sparse.csr_array(weights)
-    if table.shape[0] <= DENSE_PARTIES:
+    if is_dense(table):
         return {"dense": table.toarray()}
     slots = int(np.diff(table.indptr).max())
     if slots <= MOST_SLOTS:

@@ -41,6 +41,7 @@ from veilsum.graphs.connectivity import (
 )
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import frozen
+from veilsum.watching import Advance, Opening, silent
 
 Link = tuple[int, int]
 
@@ -62,7 +63,9 @@ class Augmentation:
     gap: int
 
 
-def augment(topology: Topology, *, connectivity: int) -> Augmentation:
+def augment(
+    topology: Topology, *, connectivity: int, progress: Opening = silent
+) -> Augmentation:
     """Return links that raise kappa to `connectivity`, few of them, and the gap.
 
     >>> augment(Topology.family("star:5"), connectivity=2)
@@ -74,7 +77,7 @@ def augment(topology: Topology, *, connectivity: int) -> Augmentation:
             f"{n} parties can be at most {n - 1}-connected, by linking all with all; "
             f"found a wish for {connectivity}: add parties or ask for less"
         )
-    found = _augmented(topology, connectivity)
+    found = _augmented(topology, connectivity, progress)
     after = with_links(topology, found.links)
     if vertex_connectivity(after, at_most=connectivity) < connectivity:
         raise NumericalError("the repaired graph is not as connected as it should be")
@@ -106,7 +109,9 @@ def missing_links_bound(topology: Topology, connectivity: int) -> int:
     return max(joins, (_disjoint_lack(topology, parts, connectivity) + 1) // 2)
 
 
-def _augmented(topology: Topology, connectivity: int) -> Augmentation:
+def _augmented(
+    topology: Topology, connectivity: int, progress: Opening
+) -> Augmentation:
     if vertex_connectivity(topology, at_most=connectivity) >= connectivity:
         return Augmentation((), 0)
     if connectivity == 1:
@@ -115,11 +120,11 @@ def _augmented(topology: Topology, connectivity: int) -> Augmentation:
             tuple(pairwise(part[0] for part in components(topology))), 0
         )
     if connectivity == 2:
-        return Augmentation(links_to_two_connected(topology), 0)
+        return Augmentation(links_to_two_connected(topology, progress), 0)
     bound = missing_links_bound(topology, connectivity)
-    links = _best_attempt(topology, connectivity, bound)
+    links = _best_attempt(topology, connectivity, bound, progress)
     if len(links) > bound:
-        return _Search(topology, connectivity).close(links, bound)
+        return _Search(topology, connectivity, progress).close(links, bound)
     return Augmentation(links, 0)
 
 
@@ -148,20 +153,36 @@ def _disjoint_lack(
 
 
 def _best_attempt(
-    topology: Topology, connectivity: int, bound: int
+    topology: Topology, connectivity: int, bound: int, progress: Opening
 ) -> tuple[Link, ...]:
     """Close cuts in several orders and keep the fewest links."""
     stream = np.random.default_rng(0)
-    best = _attempt(topology, connectivity, None)
-    for _ in range(ATTEMPTS if topology.n_parties <= MANY_PARTIES else 0):
+    further = ATTEMPTS if topology.n_parties <= MANY_PARTIES else 0
+    # An attempt adds `bound` links or more, and then tries to do without each.
+    one = 2 * bound
+    advance = progress("links to add", one * (1 + further))
+    best = _attempt(topology, connectivity, None, bound, advance)
+    for before in range(one, one * (1 + further), one):
         if len(best) == bound:
             break
-        best = min(best, _attempt(topology, connectivity, stream), key=len)
+        found = _attempt(
+            topology,
+            connectivity,
+            stream,
+            bound,
+            lambda done, before=before: advance(before + done),
+        )
+        best = min(best, found, key=len)
+    advance(one * (1 + further))
     return best
 
 
 def _attempt(
-    topology: Topology, connectivity: int, stream: np.random.Generator | None
+    topology: Topology,
+    connectivity: int,
+    stream: np.random.Generator | None,
+    bound: int,
+    advance: Advance,
 ) -> tuple[Link, ...]:
     """Add links across smallest cuts, then take back what turned out superfluous."""
     links: list[Link] = []
@@ -169,10 +190,13 @@ def _attempt(
     while (cut := _small_cut(now, connectivity)) is not None:
         links.append(_link_across(now, cut, connectivity, stream))
         now = with_links(topology, links)
-    for link in links.copy():
+        advance(min(len(links), bound))
+    added = links.copy()
+    for k, link in enumerate(added, start=1):
         fewer = [other for other in links if other != link]
         if _small_cut(with_links(topology, fewer), connectivity) is None:
             links = fewer
+        advance(bound + k * bound // len(added))
     return tuple(links)
 
 
@@ -213,10 +237,12 @@ class _Search:
 
     topology: Topology
     connectivity: int
+    progress: Opening = silent
     left: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.left = MOST_BRANCHES // self.topology.n_parties
+        self.advance = self.progress("ways with fewer links", self.left)
 
     def close(self, links: tuple[Link, ...], bound: int) -> Augmentation:
         """Return the links or fewer, with the gap that is left."""
@@ -236,6 +262,7 @@ class _Search:
         self.left -= 1
         if self.left < 0:
             raise _OutOfBranchesError
+        self.advance(MOST_BRANCHES // self.topology.n_parties - self.left)
         now = with_links(self.topology, links)
         cut = _small_cut(now, self.connectivity)
         if cut is None:
@@ -286,7 +313,9 @@ class Blocks:
         return max(most - 1, leaves)
 
 
-def links_to_two_connected(topology: Topology) -> tuple[Link, ...]:
+def links_to_two_connected(
+    topology: Topology, progress: Opening = silent
+) -> tuple[Link, ...]:
     """Return the fewest links that leave no cut party; at least three parties.
 
     >>> links_to_two_connected(Topology.family("path:4"))
@@ -295,10 +324,12 @@ def links_to_two_connected(topology: Topology) -> tuple[Link, ...]:
     graph = topology.to_networkx()
     links: list[Link] = []
     found = blocks(graph)
+    advance = progress("links to add", found.missing_links)
     while found.missing_links > 0:
         link = _best_link(graph, found)
         graph.add_edge(*link)
         links.append(link)
+        advance(len(links))
         found = blocks(graph)
     return tuple(links)
 

@@ -29,6 +29,7 @@ from veilsum.numbers.shapes import Float
 from veilsum.privacy.remaining import BATCH_ENTRIES, mu2_without
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
 from veilsum.showing import Showing, Shown, Table
+from veilsum.watching import Advance, Progress, silent, watched
 
 Coalition = tuple[int, ...]
 Columns = Float[FloatArray, "n r"]
@@ -115,10 +116,18 @@ class Allocation(Shown):
         }
 
 
-def allocate_noise(topology: GraphLike, *, tolerate: int = 0) -> Allocation:
+def allocate_noise(
+    topology: GraphLike, *, tolerate: int = 0, progress: Progress = None
+) -> Allocation:
     """Return the allocation that makes the worst mu2 largest.
 
     The graph's own weights do not matter: only their number, the budget, does.
+
+    Args:
+        topology: the network.
+        tolerate: t, how many parties may collude.
+        progress: None for a bar, False for none, or a function of done and total; most
+            searches end before the last of their rounds.
 
     Raises:
         InvalidGraphError: t parties can cut the graph; no allocation helps.
@@ -136,9 +145,11 @@ def allocate_noise(topology: GraphLike, *, tolerate: int = 0) -> Allocation:
             "no allocation of noise helps; add the links that `examine` proposes"
         )
     problem = _Problem(topology, tolerate)
-    uniform = problem.weakest(np.ones(topology.n_edges))
-    best, bound = _optimum(problem, uniform)
-    best = _without_negligible(problem, best)
+    with watched(progress) as opening:
+        uniform = problem.weakest(np.ones(topology.n_edges))
+        advance = (opening or silent)("rounds", MOST_ROUNDS)
+        best, bound = _optimum(problem, uniform, advance)
+        best = _without_negligible(problem, best)
     if best.value <= uniform.value * (1.0 + 2.0 * CLOSE_ENOUGH):
         best = uniform
     return _allocation(problem, uniform, best, max(bound, best.value))
@@ -152,12 +163,15 @@ class _Point(NamedTuple):
     worst: tuple[tuple[Coalition, float], ...]
 
 
-def _optimum(problem: _Problem, start: _Point) -> tuple[_Point, float]:
+def _optimum(
+    problem: _Problem, start: _Point, advance: Advance
+) -> tuple[_Point, float]:
     """Return the best point found and a bound on all points."""
     programme = _Programme(problem)
     best, points = start, [start]
     bound = np.inf
-    for _ in range(MOST_ROUNDS):
+    for done in range(MOST_ROUNDS):
+        advance(done)
         news = [programme.cut_off(point, bound) for point in points]
         if not any(news):
             break
@@ -169,6 +183,7 @@ def _optimum(problem: _Problem, start: _Point) -> tuple[_Point, float]:
         best = max(best, *points, key=lambda point: point.value)
         if bound - best.value <= CLOSE_ENOUGH * bound:
             break
+    advance(MOST_ROUNDS)
     return best, bound
 
 

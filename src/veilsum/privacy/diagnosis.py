@@ -26,6 +26,7 @@ from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import listed
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
 from veilsum.showing import Block, Items, Showing, Shown
+from veilsum.watching import Opening, Progress, silent, staged, watched
 
 NamedLink = tuple[str, str]
 
@@ -156,8 +157,16 @@ class Diagnosis(Shown):
         }
 
 
-def examine(topology: GraphLike, *, tolerate: int) -> Diagnosis:
+def examine(
+    topology: GraphLike, *, tolerate: int, progress: Progress = None
+) -> Diagnosis:
     """Return whether t colluders can cut the network, and what to do about it.
+
+    Args:
+        topology: the network.
+        tolerate: t, how many parties may collude.
+        progress: None for a bar, False for none, or a function of done and total, which
+            begins again with every stage.
 
     >>> found = examine(Topology.family("star:4"), tolerate=1)
     >>> found.safe, found.cuts[0].parties, found.links_to_add
@@ -165,9 +174,14 @@ def examine(topology: GraphLike, *, tolerate: int) -> Diagnosis:
     """
     topology = Topology.of(topology)
     check_tolerate(topology, tolerate)
+    with watched(progress) as opening:
+        return _examined(topology, tolerate, opening or silent)
+
+
+def _examined(topology: Topology, tolerate: int, opening: Opening) -> Diagnosis:
     kappa = vertex_connectivity(topology)
     safe = kappa > tolerate
-    mended = _mended(topology, kappa, tolerate)
+    mended = _mended(topology, kappa, tolerate, opening)
     repaired = with_links(topology, mended.links)
     return Diagnosis(
         safe=safe,
@@ -176,15 +190,17 @@ def examine(topology: GraphLike, *, tolerate: int) -> Diagnosis:
         cuts=() if safe else _cuts(topology, tolerate),
         links_to_add=tuple(_named(topology, link) for link in mended.links),
         gap=mended.gap,
-        helpful_links=_helpful_links(repaired, tolerate),
+        helpful_links=_helpful_links(repaired, tolerate, opening),
         repaired=repaired,
     )
 
 
-def _mended(topology: Topology, kappa: int, tolerate: int) -> Augmentation:
+def _mended(
+    topology: Topology, kappa: int, tolerate: int, opening: Opening
+) -> Augmentation:
     if kappa > tolerate:
         return Augmentation((), 0)
-    return augment(topology, connectivity=tolerate + 1)
+    return augment(topology, connectivity=tolerate + 1, progress=opening)
 
 
 def _named(topology: Topology, link: Link) -> NamedLink:
@@ -205,17 +221,27 @@ def _cut(topology: Topology, cut: Sequence[int]) -> Cut:
     return Cut(topology.names(cut), tuple(sorted(pieces, key=len)))
 
 
-def _helpful_links(topology: Topology, tolerate: int) -> tuple[HelpfulLink, ...]:
+def _helpful_links(
+    topology: Topology, tolerate: int, opening: Opening
+) -> tuple[HelpfulLink, ...]:
     """Try the links that promise most; return those that lower epsilon, best first."""
     if topology.n_parties > MOST_PARTIES:
         return ()
-    before = worst_mu2(topology, tolerate=tolerate, most_work=MOST_WORK)
+    before = worst_mu2(
+        topology,
+        tolerate=tolerate,
+        most_work=MOST_WORK,
+        progress=staged(opening, "coalitions"),
+    )
     if before.lower is None:
         return ()
-    tried = [
-        _tried(topology, tolerate, link, before.lower)
-        for link in _promising_links(topology, before.coalition)
-    ]
+    links = _promising_links(topology, before.coalition)
+    advance = opening("further links", len(links))
+    tried = []
+    for link in links:
+        advance(len(tried))
+        tried.append(_tried(topology, tolerate, link, before.lower))
+    advance(len(tried))
     helpful = [link for link in tried if link.epsilon_ratio < NO_HELP]
     return tuple(sorted(helpful, key=lambda link: link.epsilon_ratio)[:MOST_HELPFUL])
 

@@ -26,7 +26,7 @@ from veilsum.report.sentences import (
     said,
     values,
 )
-from veilsum.report.sum_words import sums_told
+from veilsum.report.sum_words import LIMITS, sums_told
 
 if TYPE_CHECKING:
     from docx.document import Document
@@ -68,8 +68,8 @@ WORDS: Mapping[str, Mapping[Language, str]] = {
     },
     "own": {
         "en": "Of this kind of question the page that the members approve adds: ",
-        "de": "Für diese Art von Frage ergänzt die Seite, die die Mitglieder freigeben "
-        "(englisch): ",
+        "de": "Für diese Art von Frage sagt die Seite, die die Mitglieder freigeben, "
+        "außerdem (dort englisch): ",
     },
     "words": {"en": "Words", "de": "Begriffe"},
     "word": {"en": "Word", "de": "Begriff"},
@@ -156,10 +156,16 @@ class Lines:
 
 @dataclass(frozen=True)
 class SentenceTable:
-    """A table whose cells hold one text or several."""
+    """A table whose cells hold one text or several.
+
+    Attributes:
+        widths: of each column, in percent; none for words and what they mean, which
+            need no columns where there are no tables.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[tuple[str, ...], ...], ...]
+    widths: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -203,6 +209,18 @@ def texts(facts: PlanFacts, part: str, language: Language) -> tuple[str, ...]:
     return tuple(one.text(facts, language) for one in said(facts, part))
 
 
+def left_open(facts: PlanFacts, language: Language) -> tuple[str, ...]:
+    """Return what is not protected, with what each kind of question adds."""
+    own = dict.fromkeys(line for one in facts.questions for line in one.own_limits)
+    return (
+        *texts(facts, "open", language),
+        *(
+            word("own", language) + (LIMITS[one] if language == "de" else one) + "."
+            for one in own
+        ),
+    )
+
+
 def who_learns_what(
     facts: PlanFacts, language: Language
 ) -> dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]]:
@@ -223,18 +241,12 @@ def annex(facts: PlanFacts, language: Language, now: datetime | None = None) -> 
     def plain(part: str, look: str = "items") -> Lines:
         return Lines(texts(facts, part, language), look)
 
-    own = tuple(
-        word("own", language) + line
-        for line in dict.fromkeys(
-            line for one in facts.questions for line in one.own_limits
-        )
-    )
     blocks: dict[str, tuple[Block, ...]] = {
         "purpose": (plain("purpose"),),
         "who": (who_table(facts, language),),
         "number": (plain("number", "plain"), *chances(facts, language)),
         "check": (plain("check"),),
-        "open": (Lines((*texts(facts, "open", language), *own), "items"),),
+        "open": (Lines(left_open(facts, language), "items"),),
         "risks": (risk_table(facts, language),),
         "keep": (plain("keep"),),
         "verify": (plain("verify"),),
@@ -275,7 +287,8 @@ def who_table(facts: PlanFacts, language: Language) -> SentenceTable:
     """Return the table of who learns what."""
     columns = tuple(word(key, language) for key in ("person", "learns", "not"))
     found = who_learns_what(facts, language).values()
-    return SentenceTable(columns, tuple(((name,), *cells) for name, *cells in found))
+    rows = tuple(((name,), *cells) for name, *cells in found)
+    return SentenceTable(columns, rows, (14, 49, 37))
 
 
 def risk_table(facts: PlanFacts, language: Language) -> SentenceTable:
@@ -292,6 +305,7 @@ def risk_table(facts: PlanFacts, language: Language) -> SentenceTable:
             )
             for one in risks(facts)
         ),
+        (15, 57, 15, 13),
     )
 
 
@@ -318,6 +332,7 @@ def sums_table(facts: PlanFacts, language: Language) -> SentenceTable:
             for question in facts.questions
             for one in question.sums
         ),
+        (14, 8, 78),
     )
 
 
@@ -355,7 +370,7 @@ def as_html(paper: Paper) -> bytes:
     return pages.page(
         paper.title,
         *(
-            pages.section(part.heading, *(_html(one) for one in part.blocks))
+            pages.section(part.heading, *_shown(part.blocks))
             for part in _folded(paper.parts)
         ),
         lead=[_html(one) for one in paper.lead],
@@ -378,12 +393,22 @@ def _folded(parts: Sequence[PaperPart]) -> Iterator[PaperPart]:
     yield from held
 
 
+def _shown(blocks: Sequence[Block]) -> list[pages.Html]:
+    """Return blocks as HTML; a picture stands beside what is said before it."""
+    made: list[pages.Html] = []
+    for block in blocks:
+        one = _html(block)
+        made.append(pages.beside(made.pop(), one) if isinstance(block, Bars) else one)
+    return made
+
+
 def _html(block: Block) -> pages.Html:
     if isinstance(block, Lines):
         if block.look == "items":
             return pages.listing(block.texts) if block.texts else pages.Html()
         if block.look == "alarm":
-            return pages.together(*(pages.notice(one, bad=True) for one in block.texts))
+            texts = (pages.paragraph(one) for one in block.texts)
+            return pages.notice(*texts, bad=True) if block.texts else pages.Html()
         kind = "h3" if block.look == "heading" else "p"
         return pages.together(*(pages.tag(kind, one) for one in block.texts))
     if isinstance(block, Bars):
@@ -392,9 +417,10 @@ def _html(block: Block) -> pages.Html:
             for name, chance in block.bars
         )
         return pages.figure(drawn(block), alt=told, caption=block.caption)
-    return pages.prose(
-        block.columns, [[_cell(cell) for cell in row] for row in block.rows]
-    )
+    rows = [[_cell(cell) for cell in row] for row in block.rows]
+    if not block.widths:
+        return pages.words((name, meaning) for name, meaning in rows)
+    return pages.prose(block.columns, rows, widths=block.widths)
 
 
 def _cell(cell: tuple[str, ...]) -> pages.Part:

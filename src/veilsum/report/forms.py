@@ -37,6 +37,7 @@ from veilsum.report.annex import (
     annex,
     as_html,
     chances,
+    left_open,
     risk_table,
     sums_table,
     texts,
@@ -194,7 +195,7 @@ def edpb(facts: PlanFacts, language: Language) -> Paper:
         "4": (some("judge.levels"),),
         "4.measures": (every("check", "verify"),),
         "4.residual": (risk_table(facts, language), blank),
-        "4.limits": (every("open"),),
+        "4.limits": (Lines(left_open(facts, language), "items"),),
         "5": (blank,),
         "6": (blank,),
     }
@@ -428,7 +429,7 @@ def acro(facts: PlanFacts, language: Language, now: datetime) -> bytes:
             "command": f"veilsum {question.heading}",
             "summary": told,
             "timestamp": facts.ended.finished if facts.ended else now.isoformat(),
-            "comments": list(texts(facts, "open", language)),
+            "comments": list(left_open(facts, language)),
             "exception": "",
             "fair": {},
         }

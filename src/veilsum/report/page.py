@@ -148,15 +148,33 @@ def table(
     )
 
 
-def prose(columns: Sequence[Part], rows: Sequence[Sequence[Part]]) -> Html:
+def words(pairs: Iterable[tuple[Part, Part]]) -> Html:
+    """Return words and what they mean, side by side where there is room."""
+    told = (together(tag("b", name), ": ", meaning) for name, meaning in pairs)
+    return tag("ul", *(tag("li", one) for one in told), class_="words")
+
+
+def beside(*parts: Part) -> Html:
+    """Return parts beside each other, and below each other on a narrow screen."""
+    return tag("div", *(tag("div", one) for one in parts), class_="beside")
+
+
+def prose(
+    columns: Sequence[Part],
+    rows: Sequence[Sequence[Part]],
+    *,
+    widths: Sequence[int] = (),
+) -> Html:
     """Return a table of sentences; on a narrow screen its cells stand below each other.
 
     Args:
         columns: their names.
         rows: as many cells each.
+        widths: of each column, in percent; as their texts are long by default.
     """
     return tag(
         "table",
+        *(Html(f'<col style="width: {width}%">') for width in widths),
         tag("thead", tag("tr", *(tag("th", one, scope="col") for one in columns))),
         tag(
             "tbody",
@@ -348,27 +366,35 @@ summary { cursor: pointer; padding: 0.6rem 0; }
 details > :last-child { margin-bottom: 1rem; }
 .prose { margin: 1rem 0; width: 100%; }
 .prose ul { margin: 0; padding-left: 1.1rem; }
-.prose td:first-child { width: 16%; }
+.words { columns: 20rem; column-gap: 2rem; padding-left: 1.1rem; }
+.words li { break-inside: avoid; }
+.beside { display: flex; flex-wrap: wrap; gap: 0 2rem; }
+.beside > :first-child { flex: 1 1 18rem; }
+.beside > :last-child { flex: 0 1 22.5rem; }
 @media (max-width: 34rem) { .prose thead { display: none; }
   .prose tr { display: block; border-bottom: 2px solid var(--line); padding: 0.4rem 0; }
   .prose td { display: block; border: 0; max-width: none; padding: 0.2rem 0; }
-  .prose td:first-child { font-weight: 600; width: auto; }
+  .prose td:first-child { font-weight: 600; }
   .prose td:not(:first-child)::before { content: attr(data-label); display: block;
     color: var(--soft); font-size: 0.85rem; font-weight: 400; }
   dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: 0.6rem; } h1 { font-size: 1.45rem; } }
 @media print { :root { --ink: #000; --paper: #fff; --soft: #444; --line: #bbb;
   --box: #f4f4f4; --accent: #003f66; --bad: #7a1f00; }
-  body { font-size: 9pt; line-height: 1.3; } h1 { font-size: 15pt; }
-  h2 { font-size: 12pt; margin: 0.8rem 0 0.3rem; padding-top: 0.3rem; }
-  ul { margin: 0.3rem 0; } main { max-width: none; padding: 0; }
+  body { font: 9pt/1.25 Arial, "Helvetica Neue", "Liberation Sans", sans-serif; }
+  h1 { font-size: 14pt; margin: 0 0 0.4rem; }
+  h2 { font-size: 11pt; margin: 0.5rem 0 0.2rem; padding-top: 0.2rem; }
+  ul { margin: 0.2rem 0; padding-left: 1.1rem; } p { margin: 0.2rem 0; }
+  main { max-width: none; padding: 0; }
   nav { display: none; } figure img { filter: none; }
   td:first-child { white-space: normal; }
   .prose { font-size: 8pt; margin: 0.3rem 0; } .prose tr { break-inside: auto; }
   .prose td { padding: 0.12rem 0.6rem 0.12rem 0; max-width: none; }
-  .prose ul { padding-left: 0.8rem; }
-  .notice { margin: 0.35rem 0; padding: 0.2rem 0.7rem; } figure { margin: 0.5rem 0; }
+  .prose ul { padding-left: 0.8rem; } .words { columns: 2; font-size: 8pt; }
+  .beside > :last-child { flex: 0 0 64mm; } figcaption { font-size: 8pt; }
+  .notice { margin: 0.3rem 0; padding: 0.1rem 0.7rem; } figure { margin: 0.3rem 0; }
+  .notice > p { margin: 0.1rem 0; }
   pre { white-space: pre-wrap; } .wide { overflow: visible; }
   h2, h3 { break-after: avoid; } figure, tr, .notice { break-inside: avoid; } }
-@page { size: A4; margin: 14mm 16mm; }
+@page { size: A4; margin: 12mm 15mm; }
 """

@@ -11,6 +11,7 @@ the people in it is not in a plan.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -39,6 +40,68 @@ KINDS: Mapping[str, Mapping[Language, str]] = {
     "values": {"en": "values of {}", "de": "Werte von {}"},
     "bins": {"en": "bins of {}", "de": "Intervalle von {}"},
     "cells": {"en": "cells of {}", "de": "Zellen von {}"},
+}
+# The same where one kind of question gives it a name of its own: patterns of names.
+NAMED_GROUPS: Mapping[str, Mapping[Language, str]] = {
+    "bins of the prediction": {
+        "en": "bins of the prediction",
+        "de": "Intervalle der Vorhersage",
+    },
+    "cells of time x risk": {
+        "en": "cells of time and risk",
+        "de": "Zellen aus Zeit und Risiko",
+    },
+    "intervals of (.+)": {"en": "intervals of {}", "de": "Zeiträume von {}"},
+    "ends of (.+) by (.+)": {
+        "en": "ends of {} by {}",
+        "de": "Enden von {}, getrennt nach {}",
+    },
+    "groups of (.+) in which (.+) is missing": {
+        "en": "groups of {} in which {} is missing",
+        "de": "Gruppen von {}, in denen {} fehlt",
+    },
+    "folds": {"en": "parts of the rows (folds)", "de": "Teile der Zeilen"},
+    **{f"{kind} of (.+)": told for kind, told in KINDS.items()},
+}
+IN_FOLD: Mapping[Language, str] = {"en": "{} in fold {}", "de": "{} in Teil {}"}
+# What is wrong with a receipt, by the check that fails.
+FAILED: Mapping[str, Mapping[Language, str]] = {
+    "signatures are good": {
+        "en": "its signature is wrong",
+        "de": "ihre Unterschrift ist falsch",
+    },
+    "certificates name their party": {
+        "en": "its certificate is another member's",
+        "de": "ihr Zertifikat ist das eines anderen Mitglieds",
+    },
+    "certificates are the members'": {
+        "en": "its certificate is not the one in the file",
+        "de": "ihr Zertifikat ist nicht das aus der Datei",
+    },
+    "run and consortium are the file's": {
+        "en": "it is of another run or another file",
+        "de": "sie gehört zu einem anderen Lauf oder einer anderen Datei",
+    },
+    "an epoch was committed": {
+        "en": "by it the run never began",
+        "de": "nach ihr hat der Lauf nie begonnen",
+    },
+    "runs started before they finished": {
+        "en": "by it the run ended before it began",
+        "de": "nach ihr endete der Lauf, bevor er begann",
+    },
+    "parties and lost ones add up": {
+        "en": "those who took part and those who were lost are not all members",
+        "de": "Teilnehmer und Ausgefallene ergeben nicht alle Mitglieder",
+    },
+    "those who are left may go on": {
+        "en": "those who were left may not go on by the plan",
+        "de": "die Übrigen dürfen nach dem Plan nicht weitermachen",
+    },
+    "guarantees are about those who took part": {
+        "en": "what it promises is not about those who took part",
+        "de": "ihre Zusicherung betrifft nicht die, die teilnahmen",
+    },
 }
 # What a rule that is switched off would have looked at.
 OFF: Mapping[str, Mapping[Language, str]] = {
@@ -184,7 +247,7 @@ def _place(place: str, language: Language) -> str:
 def _group(group: CountedGroup, language: Language) -> str:
     """Return what members are counted by, with its places where these are few."""
     if group.kind not in KINDS:
-        return quoted(group.columns[0])
+        return named_group(group.columns[0], language)
     columns = " x ".join(map(quoted, group.columns))
     told = KINDS[group.kind][language].format(columns)
     if group.kind == "cells":
@@ -195,6 +258,22 @@ def _group(group: CountedGroup, language: Language) -> str:
         else [_place(one, language) for one in group.places]
     )
     return f"{told} ({_names(places, language)})"
+
+
+def named_group(name: str, language: Language) -> str:
+    """Return what members are counted by, of which the question has made a name.
+
+    >>> named_group("levels of sex in fold 2", "de")
+    'Ausprägungen von "sex" in Teil 2'
+    """
+    whole, _, fold = name.rpartition(" in fold ")
+    if whole:
+        return IN_FOLD[language].format(named_group(whole, language), fold)
+    for pattern, told in NAMED_GROUPS.items():
+        found = re.fullmatch(pattern, name)
+        if found is not None:
+            return told[language].format(*map(quoted, found.groups()))
+    return quoted(name)
 
 
 @lru_cache(8)  # every sentence about a plan asks for them
@@ -255,7 +334,9 @@ def values(facts: PlanFacts, language: Language) -> Mapping[str, str]:
         "lost": _names(() if ended is None else ended.lost, language),
         "party": "" if ended is None else ended.party,
         "finished": "" if ended is None else ended.finished[:19].replace("T", " "),
-        "failed": "; ".join(() if ended is None else ended.failed),
+        "failed": "; ".join(
+            FAILED[one][language] for one in (() if ended is None else ended.failed)
+        ),
         **dict(_rules(facts, language)),
     }
     return {name: str(value) for name, value in found.items()}
@@ -613,7 +694,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "Weaker than usual: drop = {weak_drop} (usual: {usual_drop}): the others may "
         "go on without a member that is absent; the sums are then over fewer.",
         "Schwächer als üblich: drop = {weak_drop} (üblich: {usual_drop}): die anderen "
-        "dürfen ohne ein Mitglied weitermachen, das ausfällt; die Summen gehen dann "
+        "dürfen ohne ein ausgefallenes Mitglied weitermachen; die Summen gehen dann "
         "über weniger.",
         (
             CONSENT + "test_what_is_weaker_than_usual_is_said_first",
@@ -803,8 +884,8 @@ CATALOGUE: tuple[Sentence, ...] = (
         lambda facts: bool(facts.relaxed) and not facts.organiser,
         "Whoever wrote the plan chose these weaker rules, and the plan does not say "
         "who that is: ask whoever sent you the plan why.",
-        "Diese schwächeren Regeln hat der Verfasser des Plans gewählt, und der Plan "
-        "nennt ihn nicht: fragen Sie den Absender des Plans nach dem Grund.",
+        "Diese schwächeren Regeln hat der Verfasser des Plans gewählt, den der Plan "
+        "nicht nennt: fragen Sie den Absender des Plans nach dem Grund.",
         (
             CONSENT + "test_what_is_weaker_than_usual_is_said_first",
             OFFICER + "test_facts_are_the_file_s",
@@ -1306,13 +1387,12 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "check.refuse",
         lambda facts: facts.on_tables,
-        "Every member's program checks its own table before anything about it is "
-        "sent. A table that does not pass takes no part: the others see that this "
-        "member is absent, or are told that it refuses, and not why.",
-        "Das Programm jedes Mitglieds prüft dessen eigene Tabelle, bevor etwas von "
-        "ihr gesendet wird. Eine Tabelle, die nicht besteht, nimmt nicht teil: die "
-        "anderen sehen, dass dieses Mitglied fehlt, oder erfahren, dass es ablehnt, "
-        "und nicht warum.",
+        "Every member's program checks its own table before anything about it is sent. "
+        "A table that does not pass takes no part; the others learn that this member "
+        "is absent or refuses, and not why.",
+        "Das Programm jedes Mitglieds prüft dessen Tabelle, bevor etwas von ihr "
+        "gesendet wird. Besteht sie nicht, nimmt sie nicht teil; die anderen erfahren, "
+        "dass dieses Mitglied fehlt oder ablehnt, und nicht warum.",
         (
             "tests/net/test_bad_input.py::test_a_table_that_does_not_fit_is_refused_before_anything",
             "tests/net/test_bad_input.py::test_a_ledger_that_refused_is_not_a_ledger_that_is_gone",
@@ -1369,16 +1449,15 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "check.maximum_leverage",
         _kept("maximum_leverage"),
-        "Of any combination of the columns one row makes up "
-        "{percent_maximum_leverage} % at most within its table, of one column "
-        "{percent_alone} % (maximum_leverage; usual: {usual_maximum_leverage}). This "
-        "refuses questions aimed at one person; a row just below the limit weighs "
-        "much, and may be guessed.",
+        "Of any combination of the columns one row makes up {percent_maximum_leverage} "
+        "% at most within its table, of one column {percent_alone} % "
+        "(maximum_leverage; usual: {usual_maximum_leverage}). This refuses questions "
+        "aimed at one person; a row just below the limit may be guessed.",
         "Von jeder Verbindung der Spalten macht eine Zeile in ihrer Tabelle höchstens "
         "{percent_maximum_leverage} % aus, von einer Spalte {percent_alone} % "
         "(maximum_leverage; üblich: {usual_maximum_leverage}). Das lehnt Fragen ab, "
-        "die auf eine Person zielen; eine Zeile knapp unter der Grenze wiegt schwer "
-        "und lässt sich womöglich erraten.",
+        "die auf eine Person zielen; eine Zeile knapp unter der Grenze lässt sich "
+        "womöglich erraten.",
         (
             RULES + "test_no_combination_of_columns_is_the_indicator_of_a_row",
             RULES + "test_one_column_alone_keeps_further_from_one_row",
@@ -1456,15 +1535,14 @@ CATALOGUE: tuple[Sentence, ...] = (
         "check.losing",
         lambda facts: facts.may_lose,
         "The others go on without a member that is absent, refuses or is gone only "
-        "while no sum is known, and then start again. If one is gone once a sum is "
-        "known, the run ends without an answer, and the sums until then stay known. "
-        "So no run shows sums both with and without a member, whose difference would "
-        "be its own.",
+        "while no sum is known, and then start again; later the run ends without an "
+        "answer, and the sums until then stay known. So no run shows sums both with "
+        "and without a member, whose difference would be its own.",
         "Ohne ein Mitglied, das fehlt, ablehnt oder ausfällt, machen die anderen nur "
-        "weiter, solange keine Summe bekannt ist; sie beginnen dann neu. Fällt eines "
-        "aus, nachdem eine Summe bekannt ist, endet der Lauf ohne Antwort, und die "
-        "Summen bis dahin bleiben bekannt. Kein Lauf zeigt also Summen sowohl mit als "
-        "auch ohne ein Mitglied, deren Unterschied dessen eigene wären.",
+        "weiter, solange keine Summe bekannt ist, und beginnen dann neu; später endet "
+        "der Lauf ohne Antwort, und die Summen bis dahin bleiben bekannt. Kein Lauf "
+        "zeigt also Summen mit und ohne ein Mitglied, deren Unterschied dessen eigene "
+        "wären.",
         (
             "tests/protocol/test_dropout.py::test_nobody_is_dropped_once_a_sum_is_known",
             "tests/protocol/test_dropout.py::test_under_our_policy_nobody_shows_two_vectors",
@@ -1491,11 +1569,11 @@ CATALOGUE: tuple[Sentence, ...] = (
         "check.ledger",
         always,
         "Every member keeps a ledger of what its data were used for; it is asked "
-        "before anything masked leaves. It is that member's own file: a member that "
-        "deletes it starts afresh, and nobody notices.",
+        "before anything masked leaves. A member that deletes this file of its own "
+        "starts afresh, and nobody notices.",
         "Jedes Mitglied führt ein Nutzungsverzeichnis darüber, wofür seine Daten "
-        "benutzt wurden; es wird befragt, bevor etwas Maskiertes hinausgeht. Es ist "
-        "dessen eigene Datei: wer sie löscht, fängt neu an, und niemand merkt es.",
+        "benutzt wurden; es wird befragt, bevor etwas Maskiertes hinausgeht. Wer diese "
+        "eigene Datei löscht, fängt neu an, und niemand merkt es.",
         (
             "tests/drivers/test_masked_sums.py::test_the_books_are_kept_before_anything_is_shown",
             "tests/net/test_runs.py::test_a_budget_that_forbids_stops_before_anything_masked_leaves",
@@ -1645,13 +1723,12 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "open.next",
         lambda facts: facts.on_tables,
-        "The next run: each adds to what is known about the same data. A member's "
-        "ledger knows that member's own runs and no others, and nothing notices a "
-        "person who is in the tables of two members.",
-        "Der nächste Lauf: jeder fügt dem etwas hinzu, was über dieselben Daten "
-        "bekannt ist. Das Nutzungsverzeichnis eines Mitglieds kennt dessen eigene "
-        "Läufe und keine anderen, und nichts bemerkt eine Person, die in den Tabellen "
-        "zweier Mitglieder steht.",
+        "The next run: each makes more known about the same data. A ledger knows the "
+        "runs of its own member and no others, and nothing notices a person who is in "
+        "the tables of two members.",
+        "Der nächste Lauf: mit jedem wird mehr über dieselben Daten bekannt. Ein "
+        "Nutzungsverzeichnis kennt die Läufe des eigenen Mitglieds und keine anderen, "
+        "und nichts bemerkt eine Person, die in den Tabellen zweier Mitglieder steht.",
         (
             "tests/jobs/test_budgets.py::test_three_sets_are_looked_at_together",
             LEDGER + "test_the_differencing_pair_is_refused",
@@ -1661,20 +1738,19 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "open.next_cost",
         lambda facts: not facts.on_tables,
-        "The next run: each adds to what is known about the same data. A member's "
-        "ledger knows that member's own runs and no others.",
-        "Der nächste Lauf: jeder fügt dem etwas hinzu, was über dieselben Daten "
-        "bekannt ist. Das Nutzungsverzeichnis eines Mitglieds kennt dessen eigene "
-        "Läufe und keine anderen.",
+        "The next run: each makes more known about the same data. A ledger knows the "
+        "runs of its own member and no others.",
+        "Der nächste Lauf: mit jedem wird mehr über dieselben Daten bekannt. Ein "
+        "Nutzungsverzeichnis kennt die Läufe des eigenen Mitglieds und keine anderen.",
         ("tests/jobs/test_budgets.py::test_three_sets_are_looked_at_together",),
     ),
     Sentence(
         "open.liars",
         always,
-        "Against members who do not keep to the protocol or give false numbers: what "
-        "is said here is about those who do keep to it.",
+        "Against members who do not keep to the protocol or give false numbers: all "
+        "that is said here takes it that they do keep to it.",
         "Gegen Mitglieder, die sich nicht an das Protokoll halten oder falsche Zahlen "
-        "geben: was hier steht, gilt für solche, die sich daran halten.",
+        "geben: alles hier setzt voraus, dass sie sich daran halten.",
         (
             "tests/drivers/test_liars.py::"
             "test_other_numbers_in_a_round_end_without_blaming_anybody",
@@ -1696,12 +1772,12 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "keep.shares",
         always,
-        "Masks: overwritten in the file that held them when the run is over or given "
-        "up; after a crash when the run is taken up again and ends. Backups of that "
-        "disk are not reached.",
-        "Masken: in der Datei, die sie enthielt, überschrieben, sobald der Lauf "
-        "beendet oder aufgegeben ist; nach einem Absturz, wenn der Lauf fortgesetzt "
-        "ist und endet. Sicherungskopien des Datenträgers erreicht das nicht.",
+        "Masks: overwritten in their file when the run is over or given up; after a "
+        "crash when the run is taken up again and ends. Backups of that disk are not "
+        "reached.",
+        "Masken: in ihrer Datei überschrieben, sobald der Lauf beendet oder aufgegeben "
+        "ist; nach einem Absturz, wenn der Lauf fortgesetzt ist und endet. "
+        "Sicherungskopien des Datenträgers erreicht das nicht.",
         (
             SECRETS + "test_nothing_secret_is_left_in_the_state",
             "tests/net/test_store.py::test_no_byte_of_what_was_wiped_is_left",
@@ -1715,9 +1791,8 @@ CATALOGUE: tuple[Sentence, ...] = (
         "approved, result, sums, receipt, ledger. The plan sets no period after which "
         "they are deleted; the controllers do.",
         "Von jedem Mitglied aufbewahrt, in Dateien, die nur ihr Besitzer lesen darf: "
-        "die Seite, die es freigegeben hat, Ergebnis, Summen, Quittung, "
-        "Nutzungsverzeichnis. Der Plan setzt keine Löschfrist; das tun die "
-        "Verantwortlichen.",
+        "die freigegebene Seite, Ergebnis, Summen, Quittung, Nutzungsverzeichnis. Der "
+        "Plan setzt keine Löschfrist; das tun die Verantwortlichen.",
         (
             SECRETS + "test_results_and_receipts_hold_no_secret_and_files_are_ones_own",
             "tests/cli/test_join.py::test_what_was_agreed_to_is_kept_before_anything_is_sent",
@@ -1731,10 +1806,9 @@ CATALOGUE: tuple[Sentence, ...] = (
         "that was used, also of people deleted since, and the key in the same file: "
         "its owner can test whether a row was there. Treat it as pseudonymised data.",
         "Das Nutzungsverzeichnis enthält keinen Wert einer Tabelle, aber einen mit "
-        "Schlüssel gebildeten Prüfwert jeder benutzten Zeile, auch von seither "
-        "gelöschten Personen, und den Schlüssel in derselben Datei: sein Besitzer "
-        "kann prüfen, ob eine Zeile dabei war. Behandeln Sie es wie pseudonymisierte "
-        "Daten.",
+        "Schlüssel gebildeten Prüfwert jeder benutzten Zeile, auch seither gelöschter "
+        "Personen, und den Schlüssel in derselben Datei: sein Besitzer kann prüfen, ob "
+        "eine Zeile dabei war. Behandeln Sie es wie pseudonymisierte Daten.",
         (
             LEDGER + "test_a_fingerprint_is_not_a_plain_hash_of_the_value",
             LEDGER + "test_a_refusal_is_recorded_without_the_value_that_it_is_about",
@@ -1744,16 +1818,15 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "keep.transcript",
         always,
-        "A transcript (all that a member stored, sent and received in the run, its "
-        "own numbers and masks too) is kept only by a member that asks for one "
-        "(--transcript), encrypted with its key; the others do not know of it. "
-        "Members who pool transcripts know what members who pool know, no more.",
-        "Ein Mitschnitt (alles, was ein Mitglied im Lauf speicherte, sendete und "
-        "empfing, auch eigene Zahlen und Masken) wird nur von einem Mitglied "
-        "aufbewahrt, das ihn verlangt (--transcript), verschlüsselt mit dessen "
-        "Schlüssel; die anderen wissen nichts davon. Wer Mitschnitte zusammenlegt, "
-        "weiß, was Mitglieder wissen, die zusammenlegen, was sie sahen, und nicht "
-        "mehr.",
+        "A transcript (all that a member stored, sent and received in the run, its own "
+        "numbers and masks too) is kept only by a member that asks for one "
+        "(--transcript), encrypted with its key; the others do not know of it. Members "
+        "who pool transcripts know what members who pool know, no more.",
+        "Einen Mitschnitt (alles, was ein Mitglied im Lauf speicherte, sendete und "
+        "empfing, auch eigene Zahlen und Masken) bewahrt nur ein Mitglied auf, das ihn "
+        "verlangt (--transcript), verschlüsselt mit seinem Schlüssel; die anderen "
+        "wissen nichts davon. Wer Mitschnitte zusammenlegt, weiß nicht mehr als "
+        "Mitglieder, die zusammenlegen, was sie sahen.",
         (
             "tests/cli/test_join.py::test_a_transcript_is_kept_for_its_owner",
             "tests/attacks/test_transcript_file.py::test_nothing_of_it_is_in_the_file",
@@ -1781,13 +1854,12 @@ CATALOGUE: tuple[Sentence, ...] = (
         "keep.later",
         lambda facts: facts.rules.get("minimum_rows", 0) > 1,
         "After a few people are deleted from a table, a ledger refuses it until "
-        "{rule_minimum_rows} rows or more differ from the table that was used; "
-        "deleted, new and changed rows all count. Until then this member cannot take "
-        "part with it.",
+        "{rule_minimum_rows} rows or more differ from the table that was used "
+        "(deleted, new or changed); until then this member cannot take part with it.",
         "Werden aus einer Tabelle wenige Personen gelöscht, lehnt ein "
-        "Nutzungsverzeichnis sie ab, bis sie sich von der benutzten in mindestens "
-        "{rule_minimum_rows} Zeilen unterscheidet; gelöschte, neue und geänderte "
-        "Zeilen zählen. Bis dahin kann dieses Mitglied nicht mit ihr teilnehmen.",
+        "Nutzungsverzeichnis sie ab, bis mindestens {rule_minimum_rows} Zeilen anders "
+        "sind als in der benutzten (gelöscht, neu oder geändert); bis dahin kann "
+        "dieses Mitglied nicht mit ihr teilnehmen.",
         (
             LEDGER + "test_a_table_that_differs_in_few_rows_from_a_used_one_is_refused",
             LEDGER + "test_a_table_with_enough_new_rows_or_never_used_is_taken",
@@ -1801,12 +1873,11 @@ CATALOGUE: tuple[Sentence, ...] = (
         "key can take part and sign as that member, and open its transcripts, until "
         "every member has signed an amended plan; connections recorded before stay "
         "unreadable.",
-        "Schlüssel: der private Schlüssel jedes Mitglieds liegt in einer Datei, die "
+        "Schlüssel: der private Schlüssel eines Mitglieds liegt in einer Datei, die "
         "nur ihr Besitzer lesen darf, auf Wunsch mit Kennwort; die anderen haben sein "
-        "Zertifikat. Wer einen Schlüssel stiehlt, kann als dieses Mitglied teilnehmen "
-        "und unterschreiben und dessen Mitschnitte öffnen, bis alle einen geänderten "
-        "Plan unterschrieben haben; früher aufgezeichnete Verbindungen bleiben "
-        "unlesbar.",
+        "Zertifikat. Wer ihn stiehlt, kann als dieses Mitglied teilnehmen und "
+        "unterschreiben und dessen Mitschnitte öffnen, bis alle einen geänderten Plan "
+        "unterschrieben haben; früher aufgezeichnete Verbindungen bleiben unlesbar.",
         (
             "tests/net/test_identity.py::test_only_its_owner_may_read_a_key",
             "tests/net/test_passphrase.py::test_the_file_is_encrypted_and_nothing_of_it_opens_without",
@@ -1864,11 +1935,10 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "verify.audit",
         always,
-        "veilsum audit FILE attacks the plan with made-up data; as a control it also "
-        "runs attacks that are known to be possible, and shows that these are found.",
+        "veilsum audit FILE attacks the plan with made-up data; as a control it shows "
+        "that attacks that are known to be possible are found.",
         "veilsum audit DATEI greift den Plan mit erfundenen Daten an; zur Kontrolle "
-        "laufen auch Angriffe, von denen bekannt ist, dass sie gelingen, und es wird "
-        "gezeigt, dass sie gefunden werden.",
+        "zeigt es, dass Angriffe, die bekanntlich gelingen, gefunden werden.",
         (
             "tests/audit/test_every_file.py::*",
             "tests/audit/test_planted.py::*",
@@ -1891,8 +1961,8 @@ CATALOGUE: tuple[Sentence, ...] = (
         "judge.personal",
         always,
         "Whether these data, or sums of them, are personal data is for you to judge. "
-        "The program does not know what columns mean, and this annex does not call "
-        "the results anonymous.",
+        "The program does not know what columns mean, and this annex does not call the "
+        "results anonymous.",
         "Ob diese Daten oder Summen davon personenbezogen sind, haben Sie zu "
         "beurteilen. Das Programm weiß nicht, was Spalten bedeuten, und dieser Anhang "
         "nennt die Ergebnisse nicht anonym.",
@@ -1917,15 +1987,14 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "judge.levels",
         always,
-        "Risks have one of the four grades of the French authority's method (CNIL, "
-        "PIA). Which one, this program proposes by fixed rules from the plan (its "
-        "guide for officers lists them); severity depends on what the columns mean. "
-        "Both are yours to decide.",
-        "Risiken haben eine der vier Stufen aus dem Verfahren der französischen "
-        "Aufsicht (CNIL, PIA). Welche, schlägt dieses Programm nach festen Regeln aus "
-        "dem Plan vor (seine Anleitung für Datenschutzbeauftragte nennt sie); die "
-        "Schwere hängt davon ab, was die Spalten bedeuten. Über beides entscheiden "
-        "Sie.",
+        "The four grades of risk are those of the French authority's method (CNIL, "
+        "PIA), proposed by fixed rules from the plan (the program's guide for officers "
+        "lists them); severity depends on what the columns mean. Both are yours to "
+        "decide.",
+        "Die vier Stufen der Risiken sind die des Verfahrens der französischen "
+        "Aufsicht (CNIL, PIA), vorgeschlagen nach festen Regeln aus dem Plan (die "
+        "Anleitung des Programms für Datenschutzbeauftragte nennt sie); die Schwere "
+        "hängt davon ab, was die Spalten bedeuten. Über beides entscheiden Sie.",
         (OFFICER + "test_levels_follow_from_the_plan",),
     ),
     Sentence(
@@ -2202,14 +2271,13 @@ RISKS: tuple[PlanRisk, ...] = (
             "risk.difference",
             always,
             "The sums of two runs over nearly the same rows or members differ by one "
-            "person's or one member's. Each member's ledger refuses such a run if "
-            "that member took part in both; what it did not see, or has deleted, it "
-            "cannot refuse.",
+            "person's or one member's. A ledger refuses such a run if its member took "
+            "part in both; what it did not see, or has deleted, it cannot refuse.",
             "Die Summen zweier Läufe über fast dieselben Zeilen oder Mitglieder "
-            "unterscheiden sich um die einer Person oder eines Mitglieds. Das "
-            "Nutzungsverzeichnis eines Mitglieds lehnt einen solchen Lauf ab, wenn "
-            "dieses an beiden teilnimmt; was es nicht sah oder was gelöscht ist, kann "
-            "es nicht ablehnen.",
+            "unterscheiden sich um die einer Person oder eines Mitglieds. Ein "
+            "Nutzungsverzeichnis lehnt einen solchen Lauf ab, wenn sein Mitglied an "
+            "beiden teilnimmt; was es nicht sah oder was gelöscht ist, kann es nicht "
+            "ablehnen.",
             (
                 LEDGER + "test_the_differencing_pair_is_refused",
                 "tests/jobs/test_budgets.py::"

@@ -1,12 +1,18 @@
-"""What each kind of sum is, in German; in English the page that members read says it.
+"""What each kind of sum is, and what it leaves open, in German.
 
-By the names that recipes give their sums. A test holds the names of both together.
+In English the page that members read says it. By the names that recipes give their
+sums, and by their own sentences on what is open. A test holds both together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from veilsum.jobs.dispatch_periods import FLEETS
+from veilsum.jobs.fitting import FRACTIONS
+from veilsum.jobs.meta import FEW_STUDIES
+from veilsum.jobs.mixed import PARTIES_EACH, POLES
+from veilsum.parties.consent import GENERATORS
 from veilsum.report.plan_facts import SumFacts
 from veilsum.report.sentences import Language
 
@@ -187,6 +193,34 @@ GERMAN: Mapping[str, str] = {
     "totals of the cells that enough guests filled": "für jedes Feld, das genügend "
     "Gäste ausfüllten, die Summe ihrer Angaben; nach anderen Feldern wird nicht "
     "gefragt",
+}
+# What one kind of question leaves open.
+LIMITS: Mapping[str, str] = {
+    GENERATORS: "Kosten und Grenzen von Erzeugern zeigen sich darin, wie sich die "
+    "Summen mit dem Preis ändern: die aller anderen zusammen, und die eines Mitglieds, "
+    "wo in einem Preisbereich nur dessen Menge sich ändert; wer die Preise wählte, "
+    "kann den ersten, der versucht wird (ihre Mitte), auf den Preis einer Stufe gelegt "
+    "haben und erfährt dann deren Menge",
+    FLEETS: "Kosten, Grenzen und Rampen von Erzeugern, und Speicher, zeigen sich "
+    "darin, wie sich die Summen mit den Preisen ändern: die aller anderen zusammen, "
+    "und die eines Mitglieds, wo in einem Preisbereich nur dessen Menge sich ändert; "
+    "verborgen ist, wie sich die Nachfrage verteilt",
+    POLES: "Summen bei mehreren Werten von theta hängen davon ab, wie viele Zeilen "
+    "jedes Mitglied hat: von wenigen ehrlichen Mitgliedern mit verschieden vielen "
+    "Zeilen lassen sich die Größe jedes Mitglieds und die Summen seiner Spalten "
+    "ausrechnen, ohne Namen; von mehr lassen sie sich eingrenzen, am meisten die des "
+    f"kleinsten und des größten. Weniger als {2 * PARTIES_EACH} ehrliche Mitglieder "
+    f"werden abgelehnt, und {PARTIES_EACH} mehr sind es für jede zufällige Steigung, "
+    "außer site_terms ist erlaubt",
+    FEW_STUDIES: "jede Studie besteht aus zwei Zahlen, und sechs Summen davon werden "
+    "gezeigt: wer alle Studien bis auf drei kennt, kann diese drei ausrechnen, und "
+    "zwei davon schon mit der ersten Runde; bei vier oder mehr gäben auch andere "
+    "Studien dieselben Summen",
+    FRACTIONS: "was ein Mitglied abzieht, ist ein Bruch seiner Zeilenzahl: bei einer "
+    "Spalte mit wenigen Werten, etwa 0 und 1, kann das Durchprobieren aller Zahlen "
+    "verraten, wie viele Zeilen ein Mitglied hat, und mit welchem Wert. Verlangt sind "
+    "daher so viele ehrliche Mitglieder, dass sie mehr solche Zahlen haben als die "
+    "Summen Stellen, außer bei site_terms = true; das ist gezählt und nicht bewiesen",
 }
 # Where a table with a missing value takes no part.
 ZERO_HERE: Mapping[str, str] = {

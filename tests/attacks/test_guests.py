@@ -1,0 +1,490 @@
+"""Attacks on guests of a survey: each works on delegates without one of their duties.
+
+In every attack the host and at most one delegate work together; they see all that
+guests sent, what that delegate opens, and the totals. The twin is a delegate that keeps
+every duty but one, and the attackers read one guest's number off what they have. With
+the duty kept, the run does not come about.
+"""
+
+import random
+import secrets
+import sqlite3
+
+import numpy as np
+import pytest
+
+from surveys import MEMBERS, World, opened
+from veilsum.errors import BudgetError, InvalidInputError
+from veilsum.guests import submission, survey_set
+from veilsum.guests.delegate import DelegateStore, masked_sums
+from veilsum.guests.submission import (
+    SUITE,
+    Submission,
+    X25519PrivateKey,
+    guest_key,
+    masked_bytes,
+    open_share,
+)
+from veilsum.guests.survey_set import SurveySet
+from veilsum.guests.visiting import words_of
+
+VICTIM = "Firm 5"  # invited by bob, who is honest; ann is with the host
+ANN, BOB, CEM = MEMBERS
+CELLS = {"rows": ["wage"], "columns": ["all"], "unit": 1, "range": [0, 1000]}
+
+
+def values(n_guests=12):
+    chance = random.Random(1)
+    return {f"Firm {k + 1}": chance.randrange(1000) for k in range(n_guests)}
+
+
+@pytest.fixture
+def make_world(tmp_path):
+    made = []
+
+    def make(kind=DelegateStore, **options):
+        folder = tmp_path / str(len(made))
+        folder.mkdir()
+        made.append(World(folder, kind, **{**CELLS, **options}))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+# 1. One set for a survey, ever
+
+
+class ForgetsSets(DelegateStore):
+    """Adds up whatever the closed file of the day names."""
+
+    def _check_one_set(self, terms, found, earlier):
+        pass
+
+
+def difference_of_two_sets(world):
+    """Close a survey with everybody, and again without one."""
+    sent = world.all_visit(values())
+    fewer = [one for one in sent if one.guest != VICTIM]
+    whole = world.total(world.closed(sent), sent)
+    part = world.total(world.closed(fewer), fewer)
+    return whole[1] - part[1]
+
+
+def test_two_sets_that_differ_by_one_guest_show_it(make_world):
+    assert difference_of_two_sets(make_world(ForgetsSets)) == values()[VICTIM]
+
+
+def test_a_second_set_is_refused(make_world):
+    with pytest.raises(BudgetError, match="one set of a survey, ever"):
+        difference_of_two_sets(make_world())
+
+
+@pytest.mark.parametrize("after", ["a restart", "the end"])
+def test_a_second_set_is_refused_after(after, make_world):
+    world = make_world()
+    sent = world.all_visit(values())
+    terms = world.closed(sent)
+    world.total(terms, sent)
+    store = world.stores[BOB]
+    if after == "the end":
+        store.finish(terms)
+    else:
+        store.close()
+        store = DelegateStore.open(store.path)
+    with pytest.raises(BudgetError, match="one set of a survey, ever"):
+        store.commit(world.closed(sent[1:]), BOB, sent[1:])
+    store.close()
+
+
+def test_two_processes_do_not_write_down_two_sets(make_world):
+    """Both have looked before either writes: the second sees what the first wrote."""
+    world = make_world()
+    sent = world.all_visit(values())
+
+    class Slow(DelegateStore):
+        def examine(self, terms, me, submissions):
+            found = super().examine(terms, me, submissions)
+            world.stores[BOB].commit(world.closed(sent), BOB, sent)
+            return found
+
+    slow = Slow.open(world.stores[BOB].path)
+    with pytest.raises(BudgetError, match="one set of a survey, ever"):
+        slow.commit(world.closed(sent[1:]), BOB, sent[1:])
+    slow.close()
+
+
+def test_nothing_leaves_a_delegate_that_could_not_write_the_set_down(make_world):
+    world = make_world()
+    sent = world.all_visit(values())
+    other = sqlite3.connect(world.stores[BOB].path)
+    other.execute(
+        "CREATE TRIGGER no BEFORE INSERT ON closed BEGIN "
+        "SELECT RAISE(ABORT, 'the disk is full'); END"
+    )
+    other.commit()
+    other.close()
+    with pytest.raises(Exception, match="the disk is full"):
+        world.contribution(BOB, world.closed(sent), sent)
+
+
+# 4. Nothing replayed
+
+COPIES = 40
+SMALL = {name: value % 5 for name, value in values(9).items()}
+
+
+def crowded(make_world):
+    """Nine guests with small numbers, and many that ann has made up."""
+    world = make_world(n_guests=9)
+    for k in range(COPIES):
+        world.invite(f"Copy {k + 1}", ANN)
+    world.open_survey()
+    return world
+
+
+def replayed(world):
+    """What the victim sent, once more under the name of each made-up guest.
+
+    Their keys are the attackers', and so are the signatures. A masked vector may be
+    moved by a known number; a seal to an honest delegate is what it is.
+    """
+    sent = world.all_visit(SMALL)
+    (found,) = (one for one in sent if one.guest == VICTIM)
+    for k in range(COPIES):
+        name = f"Copy {k + 1}"
+        moved = found.words
+        moved[1] += np.uint64(k)
+        bare = Submission(found.survey, name, 1, moved.tobytes(), found.sealed, b"")
+        signature = guest_key(world.codes[name]).sign(bare.statement(MEMBERS))
+        sent.append(Submission(*(list(vars(bare).values())[:-1]), signature))
+    return sent
+
+
+def whole_part(world, sent):
+    """The victim's number: the others' sum is less than one of so many copies."""
+    terms = world.closed(sent)
+    known = sum(range(COPIES))
+    return (world.total(terms, sent)[1] - known) // (COPIES + 1)
+
+
+def lenient_set(terms, submissions):
+    """`set_of` without looking for what is there twice."""
+    by_guest = {one.guest: one for one in submissions}
+    entries = (
+        (name, by_guest[name].number, by_guest[name].digest(terms.names))
+        for name in terms.roster
+        if name in by_guest
+    )
+    return SurveySet(terms.digest, tuple(entries))
+
+
+def without_search_for_doubles(monkeypatch):
+    monkeypatch.setattr(survey_set, "set_of", lenient_set)
+    monkeypatch.setattr("surveys.set_of", lenient_set)
+
+
+def test_one_guest_replayed_many_times_is_the_total(make_world, monkeypatch):
+    monkeypatch.setattr(submission, "seal_info", lambda *_: b"")
+    without_search_for_doubles(monkeypatch)
+    world = crowded(make_world)
+    assert whole_part(world, replayed(world)) == SMALL[VICTIM]
+
+
+def test_what_is_bound_to_a_guest_does_not_open_under_another_name(
+    make_world, monkeypatch
+):
+    without_search_for_doubles(monkeypatch)
+    world = crowded(make_world)
+    with pytest.raises(InvalidInputError, match="'Copy 1', number 1, does not open"):
+        whole_part(world, replayed(world))
+
+
+def test_what_is_there_twice_is_seen_even_if_it_opens(make_world, monkeypatch):
+    monkeypatch.setattr(submission, "seal_info", lambda *_: b"")
+    world = crowded(make_world)
+    with pytest.raises(InvalidInputError, match="under another name, too"):
+        whole_part(world, replayed(world))
+
+
+# 5. A correction shares nothing with what it corrects
+
+
+def thrifty_correction(survey, guest, key, old_shares, words, number):
+    """A guest's program that draws a new share for the first delegate only."""
+    shares = [secrets.token_bytes(words.nbytes), *old_shares[1:]]
+    masked = masked_bytes(words, shares)
+    sealed = tuple(
+        SUITE.encrypt(
+            share,
+            submission.X25519PublicKey.from_public_bytes(public),
+            submission.seal_info(survey.digest, name, guest, number, masked),
+        )
+        for share, (name, public) in zip(shares, survey.delegates, strict=True)
+    )
+    bare = Submission(survey.digest, guest, number, masked, sealed, b"")
+    signature = key.sign(bare.statement(survey.names))
+    return Submission(*(list(vars(bare).values())[:-1]), signature)
+
+
+def private_key(store, public):
+    """A delegate's key, taken out of its own file: ann is with the host."""
+    with store.transaction("BEGIN"):
+        return X25519PrivateKey.from_private_bytes(
+            store._one("SELECT private FROM key WHERE public = ?", public)[0]
+        )
+
+
+def change_seen(world, first, second):
+    """What host and ann make of a correction: their guess of what was corrected."""
+    key = private_key(world.stores[ANN], dict(world.terms.delegates)[ANN])
+    without = [
+        one.words + open_share(world.terms, one, ANN, key) for one in (first, second)
+    ]
+    return int((without[1] - without[0]).astype(np.int64)[1])
+
+
+def test_a_correction_that_reuses_shares_shows_what_was_corrected(make_world):
+    world = make_world()
+    key = guest_key(world.codes[VICTIM])
+    first = world.visit(VICTIM, 300)
+    others = {
+        name: private_key(world.stores[name], public)
+        for name, public in world.terms.delegates
+    }
+    shares = [
+        open_share(world.terms, first, name, others[name]).astype("<u8").tobytes()
+        for name in world.terms.names  # the guest's own program remembers them
+    ]
+    words = words_of(world.terms, [[317]])
+    second = thrifty_correction(world.terms, VICTIM, key, shares, words, 2)
+    assert change_seen(world, first, second) == 17
+    # It can be read and opened: nobody but its guest could have noticed.
+    submission.check_submission(second, world.terms)
+
+
+def test_a_correction_draws_every_share_anew(make_world):
+    world = make_world()
+    first, second = world.visit(VICTIM, 300), world.visit(VICTIM, 317, number=2)
+    # What is left has bob's and cem's shares of both: anything, of 2^64.
+    assert abs(change_seen(world, first, second)) > 2**40
+
+
+def test_only_one_number_of_a_guest_is_added(make_world):
+    world = make_world()
+    sent = [*world.all_visit(values()), world.visit(VICTIM, 1, number=2)]
+    with pytest.raises(InvalidInputError, match="in the set twice"):
+        world.closed(sent)
+
+
+# 6. Invented guests, and the host's own roster
+
+
+class CountsHeads(DelegateStore):
+    """Believes that guests who sign are honest."""
+
+    def _check_count(self, terms, found):
+        assert len(found.guests) > terms.minimum_honest
+
+    def _check_span(self, terms, found, earlier):
+        pass
+
+
+def alone_among_invented(world):
+    """Close with the victim and guests that ann made up, whose numbers are known."""
+    for k in range(8):
+        world.invite(f"Invented {k + 1}", ANN)
+    world.open_survey()
+    invented = {f"Invented {k + 1}": 100 + k for k in range(8)}
+    sent = world.all_visit({VICTIM: values()[VICTIM], **invented})
+    return world.total(world.closed(sent), sent)[1] - sum(invented.values())
+
+
+def test_among_invented_guests_one_is_alone(make_world):
+    assert alone_among_invented(make_world(CountsHeads)) == values()[VICTIM]
+
+
+def test_guests_count_as_those_of_the_member_that_invited_them(make_world):
+    with pytest.raises(BudgetError, match="of these 9 guests 1 are surely honest"):
+        alone_among_invented(make_world())
+
+
+class TrustsTheRoster(DelegateStore):
+    """Does not look whether it invited those that it is said to have invited."""
+
+    def _check_invited(self, terms, me):
+        pass
+
+
+def under_others_names(world):
+    """The same, but the host writes that bob and cem invited them."""
+    for k in range(9):
+        world.invite(f"Invented {k + 1}", ANN, claimed=MEMBERS[k % 3])
+    world.open_survey()
+    invented = {f"Invented {k + 1}": 100 + k for k in range(9)}
+    sent = world.all_visit({VICTIM: values()[VICTIM], **invented})
+    return world.total(world.closed(sent), sent)[1] - sum(invented.values())
+
+
+def test_a_roster_of_the_hosts_own_passes_for_everybodys(make_world):
+    assert under_others_names(make_world(TrustsTheRoster)) == values()[VICTIM]
+
+
+def test_a_member_knows_whom_it_invited(make_world):
+    with pytest.raises(BudgetError, match="that 'bob' invited 'Invented 2'"):
+        under_others_names(make_world())
+
+
+def test_a_guest_is_not_invited_under_two_names(make_world):
+    """Or the victim were two guests, and a later survey another one's."""
+    world = make_world()
+    row = next(one for one in world.guest if one["name"] == VICTIM)
+    with pytest.raises(InvalidInputError, match="is that of 'Firm 5'"):
+        world.stores[BOB].vouch("Company 5", bytes.fromhex(row["key"]))
+    row["name"] = "Company 5"
+    world.open_survey()
+    world.codes["Company 5"] = world.codes[VICTIM]
+    numbers = {**values(), "Company 5": 1}
+    del numbers[VICTIM]
+    sent = world.all_visit(numbers)
+    with pytest.raises(BudgetError, match="that 'bob' invited 'Company 5'"):
+        world.total(world.closed(sent), sent)
+
+
+class LooksAtOneSurvey(DelegateStore):
+    """Does not ask what earlier surveys and this one say together."""
+
+    def _check_span(self, terms, found, earlier):
+        pass
+
+
+def asked_again(world):
+    """The same question a week later; numbers have not changed, one guest is out."""
+    first = world.all_visit(values())
+    whole = world.total(world.closed(first), first)
+    world.open_survey(title="The same once more")
+    numbers = values()
+    del numbers[VICTIM]
+    second = world.all_visit(numbers)
+    return whole[1] - world.total(world.closed(second), second)[1]
+
+
+def test_two_surveys_that_differ_by_one_guest_show_it(make_world):
+    assert asked_again(make_world(LooksAtOneSurvey)) == values()[VICTIM]
+
+
+def test_a_survey_that_differs_by_few_from_an_earlier_one_is_refused(make_world):
+    with pytest.raises(BudgetError, match="would tell of Firm 5 alone"):
+        asked_again(make_world())
+
+
+def asked_in_parts(world, n_guests=16):
+    """Two halves, and then all but one: no two sets are near each other."""
+    names = [f"Firm {k + 1}" for k in range(n_guests)]
+    numbers = values(n_guests)
+    parts = [names[:8], names[8:], [name for name in names if name != VICTIM]]
+    found = []
+    for k, part in enumerate(parts):
+        world.open_survey(title=f"Part {k + 1}")
+        sent = world.all_visit({name: numbers[name] for name in part})
+        found.append(world.total(world.closed(sent), sent)[1])
+    return found[0] + found[1] - found[2]
+
+
+def test_three_surveys_show_one_guest(make_world):
+    world = make_world(LooksAtOneSurvey, n_guests=16)
+    assert asked_in_parts(world) == values(16)[VICTIM]
+
+
+def test_what_follows_from_all_surveys_together_is_refused(make_world):
+    with pytest.raises(BudgetError, match=r"would tell of .*Firm 5"):
+        asked_in_parts(make_world(n_guests=16))
+
+
+def test_a_member_and_its_guests_may_come_later(make_world):
+    """What differs is one member's and many: a coalition knows all of them, or none."""
+    world = make_world(n_guests=12)
+    first = world.all_visit(values())
+    world.total(world.closed(first), first)
+    for k in range(4):
+        world.invite(f"Branch {k + 1}", CEM)
+    world.open_survey(title="Next year")
+    numbers = values() | {f"Branch {k + 1}": 1 for k in range(4)}
+    second = world.all_visit(numbers)
+    assert world.total(world.closed(second), second)[1] == sum(numbers.values())
+
+
+# 3. Nothing carried over
+
+
+class CarriesOver:
+    """Delegates that keep keys, and take last year's shares of who does not come."""
+
+    def __init__(self, world):
+        self.keys = {
+            name: private_key(world.stores[name], public)
+            for name, public in world.terms.delegates
+        }
+        self.terms = world.terms
+
+    def total(self, terms, keys, old, new):
+        came = {one.guest for one in new}
+        kept = [one for one in old if one.guest not in came]
+        found = masked_sums(self.terms, kept) + masked_sums(terms, new)
+        for name in terms.names:
+            for one in kept:
+                found = found + open_share(self.terms, one, name, self.keys[name])
+            for one in new:
+                found = found + open_share(terms, one, name, keys[name])
+        return int(found.astype(np.int64)[1])
+
+
+def test_shares_that_are_carried_over_show_who_came_again(make_world):
+    """All guests are in both years' totals; their difference is one guest's change."""
+    world = make_world()
+    old = world.all_visit(values())
+    office = CarriesOver(world)
+    before = office.total(world.terms, office.keys, old, [])
+    terms = world.open_survey(title="Next year")
+    keys = {name: private_key(world.stores[name], key) for name, key in terms.delegates}
+    new = [world.visit(VICTIM, values()[VICTIM] + 21)]
+    assert office.total(terms, keys, old, new) - before == 21
+
+
+def test_nothing_is_carried_over_to_another_survey(make_world):
+    world = make_world()
+    old = world.all_visit(values())
+    terms = world.closed(old)
+    world.total(terms, old)
+    world.open_survey(title="Next year")
+    new = [world.visit(VICTIM, 1), *(one for one in old if one.guest != VICTIM)]
+    with pytest.raises(InvalidInputError, match="to another survey"):
+        world.closed(new)
+    # Nor with the file that names last year's keys.
+    world.said["delegates"] = {name: key.hex() for name, key in terms.delegates}
+    world.terms = opened(**world.said)
+    again = world.all_visit(values())
+    with pytest.raises(BudgetError, match="made for another survey"):
+        world.total(world.closed(again), again)
+
+
+def test_a_key_is_gone_from_the_disk_after_the_answer(make_world):
+    world = make_world()
+    sent = world.all_visit(values())
+    terms = world.closed(sent)
+    world.total(terms, sent)
+    store = world.stores[BOB]
+    secret = private_key(store, dict(terms.delegates)[BOB]).private_bytes_raw()
+
+    def on_disk():
+        found = [store.path, *store.path.parent.glob(f"{store.path.name}-*")]
+        return any(secret in one.read_bytes() for one in found)
+
+    assert on_disk()
+    store.finish(terms)
+    assert not on_disk()
+    with pytest.raises(InvalidInputError, match="its key was erased"):
+        store.commit(terms, BOB, sent)
+    (kept,) = store.answered()
+    assert (kept.survey, kept.set) == (terms.digest, terms.set)
