@@ -224,10 +224,11 @@ class DelegateStore(OpenFile):
         """Return the key after every check against what is kept."""
         earlier = self._answered()
         self._check_one_set(terms, found, earlier)
+        key = self._key(terms, me)
         self._check_invited(terms, me)
         self._check_count(terms, found)
         self._check_span(terms, found, earlier)
-        return self._key(terms, me)
+        return key
 
     def _check_submissions(
         self, terms: SurveyTerms, submissions: Sequence[Submission]
