@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from net.runs import WAITS, Company
 from net.village import HOST, QUICK, free_port
-from veilsum.agreement.consortium import Address, consortium_from
+from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.survey import survey_terms
 from veilsum.guests.delegate import DelegateStore
 from veilsum.guests.survey_set import set_of, write_submissions
@@ -30,10 +29,10 @@ def cells(place):
     """What a guest gives: cents, some below 0, and the last row by few."""
     stream = np.random.default_rng(place)
     counts = stream.integers(-50_000, 900_000_000, (3, 2)).tolist()
+    counts[1][0] %= -99_999  # somebody has to pay
     found = [[one / CENTS for one in row] for row in counts]
     if place % 3 == 0:
         found[1][1] = None
-    found[1][0] = -abs(found[1][0]) % -1000  # somebody has to pay
     found[2] = [None, found[2][1] if place < 4 else None]
     return found
 
@@ -102,7 +101,8 @@ class Surveyors(Company):
         self.limits, self.records, self.budgets, self.options = QUICK, {}, {}, {}
         self.drivers, self.proxies, self._doors = {}, {}, {}
         self.over, self.ahead, self._moved = None, {}, asyncio.Event()
-        self.open_terms = survey_terms(consortium_from(self.table))
+        self.opened = consortium_from(self.table)
+        self.open_terms = survey_terms(self.opened)
         self.submissions = [
             visit(self.open_terms, self.codes[name], table)
             for name, table in self.guests.items()
@@ -121,10 +121,3 @@ class Surveyors(Company):
                 self.options[name] = {"consortium": closed}
         if not names:
             self.consortium = closed
-
-    def addressed(self, **addresses):
-        members = [
-            replace(one, address=Address.of(addresses.get(one.name, one.address)))
-            for one in self.consortium.members
-        ]
-        return replace(self.consortium, members=tuple(members))

@@ -72,7 +72,12 @@ class OwnSurvey(Secret):
     @property
     def lines(self) -> Iterator[str]:
         """Who is in the set, for the reader's own half of the page."""
-        survey, guests = self.survey, self.set.guests
+        survey = self.survey
+        try:
+            guests = self.set.guests
+        except InvalidInputError:
+            yield f"{self.folder.name}: cannot be used; your checks say why"
+            return
         yield f"{self.folder.name}: the set {self.set.digest}"
         yield f"in it are {names_of(guests)}, of {len(survey.guests)} invited"
         yield f"who vouches for how many of them: {by_member(survey, guests)}"

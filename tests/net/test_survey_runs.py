@@ -1,0 +1,236 @@
+"""Surveys over the real network: exact, one set for ever, and no key left behind."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import veilsum as vs
+from net.runs import DiedError, answers, reasons
+from surveyors import MEMBERS, N_GUESTS, ROWS, Surveyors, cells, in_cents
+from veilsum.cli.app import app
+from veilsum.errors import BudgetError, InvalidInputError
+from veilsum.files.consortiums import write_consortium
+from veilsum.guests.delegate import DelegateStore
+from veilsum.net.identity import read_identity
+from veilsum.parties.at_home import tried
+from veilsum.parties.joining import own_part
+from veilsum.parties.own_survey import STORE, SUBMISSIONS
+from veilsum.parties.taking_part import take_part
+
+
+def check(company, found):
+    """Everybody has the exact totals, and receipts prove them."""
+    answers(found)
+    given, totals = in_cents(company.guests)
+    for one in found.values():
+        assert one.guests == len(company.guests)
+        assert one.given.tolist() == given
+        flat = [cell for row in totals for cell in row]
+        enough = [number >= 5 for row in given for number in row]
+        known = zip(flat, enough, strict=True)
+        assert list(one.counts) == [cell if shown else None for cell, shown in known]
+    company.verdict(found)
+
+
+def kept(company, name):
+    """The private halves of a member's keys, as its store has them."""
+    with closing(sqlite3.connect(company.folder(name) / STORE)) as file:
+        return [row[0] for row in file.execute("SELECT private FROM key")]
+
+
+def test_totals_are_exact_proved_and_leave_no_key(tmp_path):
+    company = Surveyors(tmp_path)
+    assert all(kept(company, name) != [None] for name in MEMBERS)
+    found = company.run()
+    check(company, found)
+    first = found["ann"]
+    assert first.given[2].tolist() == [0, 4]
+    assert np.isnan(first.totals[2]).all()
+    assert first.totals[1, 0] < 0
+    assert all(kept(company, name) == [None] for name in MEMBERS)
+    # A simulation of the same tables finds the same, by another road.
+    tables = {
+        name: {"women": [row[0] for row in one], "men": [row[1] for row in one]}
+        for name, one in company.guests.items()
+    }
+    alone = vs.survey(tables, range=(-1000, 10_000_000), unit=0.01, seed=1)
+    assert alone.answer.tolist() == first.answer.tolist()
+    # Who joins again is told what was found then, without any key.
+    again = company.run()
+    check(company, again)
+    assert all(company.drivers[name].was_over for name in MEMBERS)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "commit/",
+        pytest.param("input/", marks=pytest.mark.slow),
+        pytest.param("masked/", marks=pytest.mark.slow),
+    ],
+)
+def test_a_delegate_that_was_killed_comes_back(tmp_path, key):
+    company = Surveyors(tmp_path)
+
+    def dying(what, detail, peer):
+        if what == "persist" and detail.key.startswith(key):
+            raise DiedError
+
+    async def come_and_go(company):
+        company.records["bob"] = dying
+        died = await company.start("bob")
+        assert isinstance(died["bob"], DiedError), died
+        assert kept(company, "bob") != [None]
+        with closing(DelegateStore.open(company.folder("bob") / STORE)) as store:
+            (noted,) = store.answered()
+        assert noted.set == company.consortium.questions[0].set
+        company.records["bob"] = None
+        return await company.start("bob")
+
+    check(company, company.run("ann", "cem", meanwhile=come_and_go))
+    assert kept(company, "bob") == [None]
+
+
+def test_the_set_is_written_down_before_any_number_is_masked(tmp_path):
+    company, seen = Surveyors(tmp_path), {}
+
+    def record(what, detail, peer):
+        path = company.folder("ann") / STORE
+        if "first" not in seen and what == "persist":
+            with closing(DelegateStore.open(path)) as store:
+                known = [one.set for one in store.answered()]
+            if detail.key.startswith(("input/", "masked/")):
+                seen["first"] = known
+
+    company.records["ann"] = record
+    check(company, company.run())
+    assert seen["first"] == [company.consortium.questions[0].set]
+
+
+def test_a_delegate_with_another_set_ends_it_in_words(tmp_path):
+    company = Surveyors(tmp_path, policy={"tolerate": 1, "resend": 0.2,
+                        "meeting": 1.0, "deadline": 1.0, "patience": 2})  # fmt: skip
+    company.close(company.submissions[1:], "cem")
+    found = reasons(company.run())
+    for told in found.values():
+        assert "consortium file" in told
+    assert "survey" in found["cem"]
+    # Nobody was bound to a set by that.
+    for name in MEMBERS:
+        assert kept(company, name) != [None]
+
+
+def test_a_second_set_is_refused_at_home_for_ever(tmp_path):
+    company = Surveyors(tmp_path)
+    check(company, company.run())
+    company.close(company.submissions[1:])
+    for path in company.folder("ann").glob("state.run*"):
+        path.unlink()
+    found = company.run("ann")["ann"]
+    assert isinstance(found, BudgetError)
+    assert "one set of a survey, ever" in str(found)
+
+
+def test_a_set_too_small_is_refused_at_home(tmp_path):
+    company = Surveyors(tmp_path, survey={"minimum_guests": 4})
+    company.close(company.submissions[:5])
+    found = tried(company.part("ann"), "ann", None)
+    assert not found.good
+    told = found.refusals["store"]
+    assert "are surely honest if any 1 of the members collude" in told
+    assert isinstance(company.run("ann")["ann"], BudgetError)
+    assert not (company.folder("ann") / "state.run").exists()
+
+
+def test_folders_without_what_is_needed_are_refused_in_words(tmp_path):
+    company = Surveyors(tmp_path)
+    folder = company.folder("ann")
+    (folder / SUBMISSIONS).write_bytes((folder / SUBMISSIONS).read_bytes()[:-9])
+    told = tried(company.part("ann"), "ann", None).refusals["submissions"]
+    assert "no submission" in told
+    company.close(company.submissions[1:], "bob")  # the file names all of them
+    company.options.clear()
+    told = tried(company.part("bob"), "bob", None).refusals["submissions"]
+    assert "not those that the closed file names" in told
+    (company.folder("cem") / STORE).unlink()
+    told = tried(company.part("cem"), "cem", None).refusals["submissions"]
+    assert f"has no {STORE}" in told
+    opened = Surveyors(tmp_path / "open")
+    opened.consortium = opened.opened
+    told = tried(opened.part("ann"), "ann", None).refusals["submissions"]
+    assert "this survey is open" in told
+    with pytest.raises(InvalidInputError, match="is no folder"):
+        own_part(company.consortium, data=folder / SUBMISSIONS)
+    with pytest.raises(InvalidInputError, match="with --data FOLDER"):
+        own_part(company.consortium)
+
+
+def test_the_page_says_who_is_in_the_set_and_that_guests_have_no_ledger(tmp_path):
+    company, pages = Surveyors(tmp_path), {}
+
+    def join(name):
+        identity = read_identity(company.folder(name) / f"{name}.key")
+
+        def consent(page):
+            pages[name] = " ".join(page.text().split())
+            return True
+
+        return take_part(
+            company.consortium,
+            identity,
+            consent=consent,
+            data=company.folder(name),
+            out=tmp_path / f"out-{name}",
+        )
+
+    with ThreadPoolExecutor(3) as pool:
+        found = dict(zip(MEMBERS, pool.map(join, MEMBERS), strict=True))
+    given, _ = in_cents(company.guests)
+    assert found["bob"].result.given.tolist() == given
+    page = pages["ann"]
+    assert f'in it are {N_GUESTS} guests: "Firm 1", "Firm 2"' in page
+    assert "none of your own data is in this" in page
+    assert "Guests have no ledger at all" in page
+    assert "ann 7, bob 7, cem 6" in page
+    assert "13 guests of the set are honest at least, and 4 are needed" in page
+    assert "- if 2 collude, it may be 6, and nobody checks that" in page
+    assert "- submissions: passed" in page
+    assert "- store: passed" in page
+    assert "all 3 members together open every share" in page
+    assert "is not checked, for nobody sees its number" in page
+    result = json.loads((tmp_path / "out-cem" / "result.json").read_text())
+    assert result["rows"] == ROWS
+    assert result["given"] == given
+    # The command that anybody verifies with.
+    write_consortium(tmp_path / "closed.toml", company.consortium)
+    receipts = [tmp_path / f"out-{one}" / "receipt.json" for one in MEMBERS]
+    words = ["verify", *map(str, receipts)]
+    words += ["--consortium", str(tmp_path / "closed.toml")]
+    words += ["--result", str(tmp_path / "out-ann" / "result.json")]
+    told = CliRunner().invoke(app, words)
+    assert told.exit_code == 0, told.output
+
+
+def test_many_guests_are_counted_and_not_named(tmp_path):
+    guests = {f"Firm {k + 1}": cells(k) for k in range(21)}
+    company = Surveyors(tmp_path, guests=guests)
+    write_consortium(tmp_path / "closed.toml", company.consortium)
+    words = ["check", str(tmp_path / "closed.toml"), "--party", "ann"]
+    told = CliRunner().invoke(app, [*words, "--data", str(company.folder("ann"))])
+    assert told.exit_code == 0, told.output
+    page = " ".join(told.output.split())
+    assert "in it are 21 guests, of 21 invited" in page
+    assert "Firm 3" not in page
+    assert "you may take part" in page
+    told = CliRunner().invoke(app, words)
+    assert "add --data FOLDER" in told.output
+    told = CliRunner().invoke(app, [*words, "--json", "--data", str(tmp_path)])
+    assert told.exit_code == 1
+    assert json.loads(told.output)["good"] is False
