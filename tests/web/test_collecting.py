@@ -176,7 +176,7 @@ def test_a_submission_is_taken_once_and_answered_alike(terms, caller, store):
     assert json.loads(text) == receipt
     assert store.came() == ("Firm 1",)
     nobody = caller.ask(path=f"/submissions/{terms.guests[1].key.hex()}")[0]
-    assert nobody.status == 404
+    assert nobody.status == 204
     assert caller.ask(path=f"/submissions/{'0' * 64}")[0].status == 404
 
 

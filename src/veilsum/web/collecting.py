@@ -186,11 +186,11 @@ class SurveyHost:
     async def _tell_newest(self, request: Request) -> Response:
         """Tell number and digest of what is here from a guest."""
         name = self._keys.get(request.path_params["key"])
-        found = None
-        if name is not None:
-            found = await run_in_threadpool(self._collection.newest, name)
-        if found is None or found.number == 0:
-            return JSONResponse({"error": "nothing has come"}, status_code=404)
+        if name is None:
+            return JSONResponse({"error": "nobody has this key"}, status_code=404)
+        found = await run_in_threadpool(self._collection.newest, name)
+        if found.number == 0:
+            return Response(status_code=204)
         return JSONResponse(asdict(found))
 
     async def _give(self, request: Request) -> Response:
