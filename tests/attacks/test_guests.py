@@ -26,7 +26,7 @@ from veilsum.guests.submission import (
     open_share,
 )
 from veilsum.guests.survey_set import SurveySet
-from veilsum.guests.visiting import words_of
+from veilsum.guests.visiting import visit, words_of
 
 VICTIM = "Firm 5"  # invited by bob, who is honest; ann is with the host
 ANN, BOB, CEM = MEMBERS
@@ -350,6 +350,53 @@ def test_a_guest_is_not_invited_under_two_names(make_world):
     sent = world.all_visit(numbers)
     with pytest.raises(BudgetError, match="that 'bob' invited 'Company 5'"):
         world.total(world.closed(sent), sent)
+
+
+def test_a_key_of_the_hosts_in_a_delegates_place_opens_every_share(make_world):
+    """And a delegate that looks at the file before guests are invited finds it."""
+    world = make_world()
+    host = {name: X25519PrivateKey.generate() for name in (BOB, CEM)}
+    host[ANN] = private_key(world.stores[ANN], dict(world.terms.delegates)[ANN])
+    world.said["delegates"] = {
+        name: host[name].public_key().public_bytes_raw().hex() for name in MEMBERS
+    }
+    world.terms = opened(**world.said)
+    found = world.visit(VICTIM, 123)
+    total = found.words
+    for name in MEMBERS:
+        total = total + open_share(world.terms, found, name, host[name])
+    assert total.tolist() == [1, 123]
+    world.stores[ANN].check_file(world.terms, ANN)
+    with pytest.raises(InvalidInputError, match="not one that this store has made"):
+        world.stores[BOB].check_file(world.terms, BOB)
+
+
+def filled_by_the_coalition(world, enough):
+    """One honest guest has a number in a cell, and all that ann invited say so, too."""
+    with_ann = [one["name"] for one in world.guest if one["invited_by"] == ANN]
+    sent = []
+    for name, code in world.codes.items():
+        own = values(15)[name]
+        first = 100 if name in with_ann else own if name == VICTIM else None
+        sent.append(visit(world.terms, code, [[first, own]]))
+    terms = world.closed(sent)
+    given, _, value, _ = world.total(terms, sent)
+    if given < enough(terms):
+        return None
+    return value - 100 * len(with_ann)
+
+
+def test_heads_in_a_cell_may_be_the_coalitions(make_world):
+    """Of 15 guests, ann invited five; the usual rule asks for five in a cell."""
+    two = {"columns": ["some", "all"], "n_guests": 15}
+    world = make_world(**two)
+    numbers = values(15)
+    assert world.terms.minimum_guests == 5
+    found = filled_by_the_coalition(world, lambda terms: terms.minimum_guests)
+    assert found == numbers[VICTIM]
+    world = make_world(**two)
+    assert filled_by_the_coalition(world, lambda terms: terms.enough()) is None
+    assert world.terms.enough() == 9
 
 
 class LooksAtOneSurvey(DelegateStore):

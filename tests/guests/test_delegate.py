@@ -206,6 +206,22 @@ def test_the_worst_coalition_is_found_without_trying_all(inviters, tolerate, fur
     assert terms.honest([*terms.roster]) == max(0, min(tried))
 
 
+@given(rosters, st.integers(0, 3), st.integers(0, 3), st.integers(0, 14))
+def test_so_many_in_a_cell_leave_enough_honest_ones(inviters, tolerate, further, n):
+    """Whoever filled it: the worst case is that all of the coalition did."""
+    terms = terms_with(inviters, tolerate, further)
+    n = min(n, len(inviters))
+    worst = min(
+        n - min(n, sum(member in coalition for member in inviters) + further)
+        for coalition in combinations(["ann", "bob", "cem", "dan"], tolerate)
+    )
+    if n >= terms.enough():
+        assert n >= terms.minimum_guests
+        assert worst > terms.minimum_honest
+    elif n >= terms.minimum_guests:
+        assert worst <= terms.minimum_honest
+
+
 class Bare(DelegateStore):
     """Counts without a file."""
 

@@ -148,6 +148,20 @@ class SurveyTerms:
         lost = sum(count for _, count in invited.most_common(self.tolerate))
         return max(0, invited.total() - lost - self.tolerate_guests)
 
+    def enough(self, guests: Iterable[str] | None = None) -> int:
+        """Return how many must fill a cell so that, surely, enough honest ones did.
+
+        Guests of a coalition may all fill a cell that one other filled: who counts
+        heads there shows that one. So as many are needed as the worst coalition has,
+        and `minimum_honest` + 1 more.
+
+        Args:
+            guests: those of the set; None for all that are invited, which is stricter.
+        """
+        names = [*self.roster] if guests is None else [*guests]
+        lost = len(names) - self.honest(names)
+        return max(self.minimum_guests, lost + self.minimum_honest + 1)
+
     def refusal(self, guests: Collection[str]) -> str | None:
         """Say why the numbers of exactly these guests may not be added, if so."""
         needed, found = self.minimum_honest + 1, self.honest(guests)
@@ -174,8 +188,8 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
             f"the consortium file has no [survey], but a [{said.heading}]"
         )
     members = [member.name for member in consortium.members]
-    for key in ("rows", "columns"):
-        _check_labels(getattr(said, key), f"[survey] {key}")
+    _check_labels(said.rows, "[survey] rows")
+    _check_labels(said.columns, "[survey] columns")
     cells = len(said.rows) * len(said.columns)
     if 2 * cells > MOST_WORDS:
         raise InvalidScenarioError(
@@ -315,9 +329,7 @@ def _delegates(
 
 def _count(said: SurveySection, key: str) -> int:
     least, usual, most = _COUNTS[key]
-    found = getattr(said, key)
-    if found is None:
-        return usual
+    found = said.given().get(key, usual)
     if not least <= found <= most:
         raise InvalidScenarioError(
             f"[survey] {key} must be from {least} to {most:,}, found {found}"

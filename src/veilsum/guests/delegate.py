@@ -19,7 +19,8 @@ surveys). Each of them stands here as a check of its own, made before any number
    guests must be left, in this survey and in what follows from this and all earlier
    ones together.
 
-The store is one SQLite file of one member, readable by its owner only.
+The store is one SQLite file of one member, for all surveys that it ever answers: a new
+one for each would know of no earlier survey. It is readable by its owner only.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ SURVEYS = Kind(
     ),
     error=StoreError,
     undone="written",
-    if_damaged="put a sound copy in its place; with a new one this member would not "
-    "know which surveys it has answered",
+    if_damaged="put its newest sound copy in its place, and answer no survey that was "
+    "closed since that was made: nothing there knows which set it was",
     patience=30.0,  # transactions take milliseconds
 )
 # Coalitions that are tried, at most; more members than that do not run a survey.
@@ -144,6 +145,22 @@ class DelegateStore(OpenFile):
 
     # A survey
 
+    def check_file(self, terms: SurveyTerms, me: str) -> None:
+        """Refuse a survey's file that is not true about this member.
+
+        Before any guest is invited with it: whoever wrote the file could have put a key
+        of its own in a delegate's place, and would open what guests seal to it long
+        before that delegate is asked to add anything.
+
+        Raises:
+            InvalidInputError: the key in the file was not made here, or serves another
+                survey; or the roster has guests that this member did not invite.
+        """
+        self._check_delegate(terms, me)
+        with self.transaction("BEGIN"):
+            self._key(terms, me)
+            self._check_invited(terms, me)
+
     def examine(
         self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
     ) -> SurveySet:
@@ -157,8 +174,7 @@ class DelegateStore(OpenFile):
             BudgetError: a second set, an invented guest, a key of another survey; or
                 too few would hide a guest, in this survey or across all.
         """
-        if me not in terms.names:
-            raise InvalidInputError(f"{me!r} is no delegate of this survey")
+        self._check_delegate(terms, me)
         found = self._check_submissions(terms, submissions)
         with self.transaction("BEGIN"):
             key = self._check_history(terms, me, found)
@@ -229,6 +245,10 @@ class DelegateStore(OpenFile):
         self._check_count(terms, found)
         self._check_span(terms, found, earlier)
         return key
+
+    def _check_delegate(self, terms: SurveyTerms, me: str) -> None:
+        if me not in terms.names:
+            raise InvalidInputError(f"{me!r} is no delegate of this survey")
 
     def _check_submissions(
         self, terms: SurveyTerms, submissions: Sequence[Submission]
