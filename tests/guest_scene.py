@@ -178,8 +178,7 @@ def visited(browser: Any, address: str, host: str = "", **options: Any) -> Seen:
     """Open a page in a context of its own, which may speak to one host alone."""
     options = {"locale": "en-GB", "viewport": {"width": 1280, "height": 900}, **options}
     context = browser.new_context(**options)
-    seen = tab(context, address, host or address)
-    return seen
+    return tab(context, address, host or address)
 
 
 def tab(context: Any, address: str, host: str) -> Seen:

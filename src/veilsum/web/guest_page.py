@@ -1,8 +1,8 @@
 """The page of one visit: as files that a host serves, or as one file to save and open.
 
-Whoever serves a page can change it for one guest. The one file cannot be changed after
-its hash is in the invitation: it holds the survey with the delegates' keys, every script
-and every style, and its policy lets the browser run these alone and speak to one address.
+Whoever serves a page can change it for one guest. The one file cannot be changed once
+its hash is in the invitation: it holds the survey with the delegates' keys, all scripts
+and styles, and its policy lets the browser run these alone and speak to one address.
 """
 
 from __future__ import annotations
@@ -169,9 +169,8 @@ def _one_script() -> str:
         if re.search(r"</script|<!--", text, re.IGNORECASE):
             raise AssertionError(f"{name} would end the script that it is put into")
         given = ", ".join(names)
-        whole.append(
-            f"const {_variable(name)} = (() => {{\n{text}\nreturn {{ {given} }};\n}})();"
-        )
+        inside = f"{text}\nreturn {{ {given} }};"
+        whole.append(f"const {_variable(name)} = (() => {{\n{inside}\n}})();")
     return "\n" + "\n".join(whole) + "\n"
 
 

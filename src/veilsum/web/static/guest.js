@@ -98,7 +98,8 @@ function render() {
 
 function dateText(closes) {
   if (!/^\d{4}-\d{2}-\d{2}$/.test(closes ?? "")) return closes ?? "";
-  const format = new Intl.DateTimeFormat(state.language, { dateStyle: "long", timeZone: "UTC" });
+  const locale = state.language === "en" ? "en-GB" : state.language;
+  const format = new Intl.DateTimeFormat(locale, { dateStyle: "long", timeZone: "UTC" });
   return format.format(new Date(closes));
 }
 
@@ -579,6 +580,7 @@ $("again").addEventListener("click", async () => {
 });
 
 $("correct").addEventListener("click", () => {
+  state.outcome = null;
   $("numbers-step").hidden = !state.guest;
   $("code-again").hidden = false;
   render();

@@ -145,53 +145,55 @@ const someNames = (found, wanted) => {
   return found.some((name) => known.has(plainName(name)));
 };
 
+// Rows (or columns) without the empty ones around the table. Within it, empty ones are
+// cells left empty; where both are possible, all are left, and the shape is refused.
+function cut(lines, wanted) {
+  const empty = lines.map((line) => line.every((text) => text.trim() === ""));
+  const first = empty.indexOf(false);
+  if (first < 0) return lines;
+  const behind = lines.length - 1 - empty.lastIndexOf(false);
+  if (someNames(lines[first], wanted.across)) {
+    const most = Math.max(0, lines.length - first - 1 - wanted.along.length);
+    return lines.slice(first, lines.length - Math.min(behind, most));
+  }
+  const excess = Math.max(0, lines.length - wanted.along.length);
+  if (first > excess || (first > 0 && first + behind > excess)) return lines;
+  return lines.slice(first, lines.length - Math.min(behind, excess));
+}
+
+const turned = (grid) => grid[0].map((_, at) => grid.map((line) => line[at]));
+
 // A grid cut to the table: texts in its rows and columns, whatever order the names have.
 export function fitted(grid, survey) {
   const { rows, columns } = survey;
   let width = grid.reduce((most, row) => Math.max(most, row.length), 0);
-  const wanted = { rows: rows.length, columns: columns.length };
-  if (width > columns.length + MOST_AROUND || grid.length > rows.length + MOST_AROUND) {
-    throw new Refusal("grid_shape", {
-      ...wanted, found_rows: grid.length, found_columns: width,
+  const refused = (height) =>
+    new Refusal("grid_shape", {
+      rows: rows.length, columns: columns.length, found_rows: height, found_columns: width,
     });
+  if (width > columns.length + MOST_AROUND || grid.length > rows.length + MOST_AROUND) {
+    throw refused(grid.length);
   }
   let cells = grid.map((row) => Array.from({ length: width }, (_, at) => row[at] ?? ""));
-  const blank = (row) => row.every((text) => text.trim() === "");
-  // Empty rows and columns around what is wanted; within it they are cells left empty.
-  while (cells.length > rows.length && blank(cells[0])) cells.shift();
-  while (cells.length > rows.length && blank(cells.at(-1))) cells.pop();
-  while (width > columns.length && cells.every((row) => row[0].trim() === "")) {
-    cells.forEach((row) => row.shift());
-    width -= 1;
-  }
-  while (width > columns.length && cells.every((row) => row.at(-1).trim() === "")) {
-    cells.forEach((row) => row.pop());
-    width -= 1;
-  }
-  const headed =
-    sameNames(cells[0].slice(-columns.length), columns) && width <= columns.length + 1;
-  const stubs = cells.slice(headed ? 1 : 0).map((row) => row[0]);
+  cells = cut(cells, { along: rows, across: columns });
+  cells = turned(cut(turned(cells), { along: columns, across: rows }));
+  width = cells[0].length;
   const named = width === columns.length + 1;
-  if (named && someNames(stubs, rows) && !sameNames(stubs, rows)) {
-    throw namesRefused(stubs, rows);
-  }
   const wide = width === columns.length || named;
-  if (!headed && wide && someNames(cells[0], columns)) {
-    throw namesRefused(cells[0].slice(-columns.length), columns);
-  }
+  const top = cells[0].slice(-columns.length);
+  const headed = wide && sameNames(top, columns);
+  if (wide && !headed && someNames(top, columns)) throw namesRefused(top, columns);
+  const stubs = cells.slice(headed ? 1 : 0).map((row) => row[0]);
+  if (named && someNames(stubs, rows) && !sameNames(stubs, rows)) throw namesRefused(stubs, rows);
   if (stubs.length !== rows.length || !wide || (named && !sameNames(stubs, rows))) {
-    throw new Refusal("grid_shape", {
-      ...wanted, found_rows: stubs.length, found_columns: width,
-    });
+    throw refused(stubs.length);
   }
-  const header = headed ? cells.shift() : null;
-  if (named) header?.shift();
   const place = (names, wanted) =>
     wanted.map((name) => names.findIndex((each) => plainName(each) === plainName(name)));
-  const across = header ? place(header, columns) : columns.map((_, at) => at);
+  const across = headed ? place(top, columns) : columns.map((_, at) => at);
   const down = named ? place(stubs, rows) : rows.map((_, at) => at);
-  if (named) cells = cells.map((row) => row.slice(1));
-  return down.map((row) => across.map((column) => cells[row][column].trim()));
+  const numbers = cells.slice(headed ? 1 : 0).map((row) => row.slice(-columns.length));
+  return down.map((row) => across.map((column) => numbers[row][column].trim()));
 }
 
 function namesRefused(found, wanted) {
@@ -205,29 +207,20 @@ function namesRefused(found, wanted) {
   });
 }
 
-// A text as a table: with tabs it is what spreadsheets copy; otherwise every separator
-// is tried that the text has, and one alone has to fit.
+// A text as a table. Tabs are what spreadsheets copy; where there are semicolons, commas
+// are decimal signs more often than not; so the first separator that fits is the one.
 export function readText(text, survey) {
-  const separators = text.includes("\t")
-    ? ["\t"]
-    : [";", ","].filter((sign) => text.includes(sign));
-  if (separators[0] !== "\t" && (separators.length === 0 || survey.columns.length === 1)) {
-    separators.push("");
-  }
-  const tables = new Map();
+  const separators = ["\t", ";", ",", ""].filter((sign) => text.includes(sign));
   let refusal = null;
   for (const separator of separators) {
     try {
-      const table = fitted(splitText(text, separator), survey);
-      tables.set(JSON.stringify(table), table);
+      return fitted(splitText(text, separator), survey);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       refusal ??= error;
     }
   }
-  if (tables.size > 1) throw new Refusal("grid_two");
-  if (tables.size === 0) throw refusal;
-  return [...tables.values()][0];
+  throw refusal;
 }
 
 function textOf(bytes) {
@@ -442,6 +435,12 @@ function cellsOf(xml, strings, styles, sign) {
       value += tag.text;
     }
   }
-  if (rows.length === 0) throw new Refusal("file_broken");
-  return rows.map((cells) => Array.from(cells, (text) => text ?? ""));
+  // Where in the sheet the table begins means nothing.
+  const filled = rows.slice(rows.findIndex((cells) => cells.length > 0));
+  if (filled.length === 0) throw new Refusal("file_broken");
+  const left = filled.reduce((least, cells) => {
+    const at = cells.findIndex((text) => text !== undefined);
+    return at < 0 ? least : Math.min(least, at);
+  }, MOST_SHEET_COLUMNS);
+  return filled.map((cells) => Array.from(cells, (text) => text ?? "").slice(left));
 }

@@ -53,7 +53,6 @@ const CATALOGUE = {
     uploaded: "The table holds the numbers of {file} now. Look at them before you go on.",
     pasted: "{count} cells were pasted.",
     table_caption: "Numbers by row and column",
-    rows: "Row",
     check_button: "Check the numbers",
     clear_button: "Empty the table",
     cleared: "The table is empty.",
@@ -94,8 +93,6 @@ const CATALOGUE = {
       "Expected {rows} rows and {columns} columns of numbers, with or without their names; found {found_rows} rows and {found_columns} columns.",
     grid_names:
       "Names in the file do not match the table. Missing: {missing}. Not known: {extra}.",
-    grid_two:
-      "The file can be split at commas or at other signs, and both fit the table. Save it with tabs.",
     paste_room:
       "{rows} × {columns} cells were copied; from this cell there is room for {room_rows} × {room_columns}.",
     confirm_title: "3. Read once more, then send",
@@ -205,7 +202,6 @@ const CATALOGUE = {
       "In der Tabelle stehen nun die Zahlen aus {file}. Sehen Sie sie an, bevor Sie weitergehen.",
     pasted: "{count} Felder wurden eingefügt.",
     table_caption: "Zahlen nach Zeile und Spalte",
-    rows: "Zeile",
     check_button: "Zahlen prüfen",
     clear_button: "Tabelle leeren",
     cleared: "Die Tabelle ist leer.",
@@ -249,8 +245,6 @@ const CATALOGUE = {
       "Erwartet werden {rows} Zeilen und {columns} Spalten mit Zahlen, mit ihren Namen oder ohne; gefunden wurden {found_rows} Zeilen und {found_columns} Spalten.",
     grid_names:
       "Namen in der Datei passen nicht zur Tabelle. Es fehlen: {missing}. Unbekannt: {extra}.",
-    grid_two:
-      "Die Datei lässt sich an Kommas oder an anderen Zeichen trennen, und beides passt zur Tabelle. Speichern Sie sie mit Tabulatoren.",
     paste_room:
       "Kopiert wurden {rows} × {columns} Felder; ab diesem Feld ist Platz für {room_rows} × {room_columns}.",
     confirm_title: "3. Noch einmal lesen, dann senden",
