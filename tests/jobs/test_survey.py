@@ -135,7 +135,7 @@ def test_nothing_is_asked_where_too_few_filled_every_cell():
     found = running(recipe, dealt(x, np.random.default_rng(1)))("vectorised")
     assert len(found.released.sums) == 1
     assert found.counts == (None,) * 4
-    assert "4 cells of 4 are empty" in str(found)
+    assert "Empty: 4 of 4 cells" in str(found)
     assert found.to_dict()["totals"] == [[None, None], [None, None]]
 
 

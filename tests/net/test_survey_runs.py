@@ -20,7 +20,9 @@ from veilsum.files.consortiums import write_consortium
 from veilsum.guests.delegate import DelegateStore
 from veilsum.net.identity import read_identity
 from veilsum.parties.at_home import tried
+from veilsum.parties.consent import consent_to
 from veilsum.parties.joining import own_part
+from veilsum.parties.own_rules import OwnRules, relaxed
 from veilsum.parties.own_survey import STORE, SUBMISSIONS
 from veilsum.parties.taking_part import take_part
 
@@ -234,3 +236,17 @@ def test_many_guests_are_counted_and_not_named(tmp_path):
     told = CliRunner().invoke(app, [*words, "--json", "--data", str(tmp_path)])
     assert told.exit_code == 1
     assert json.loads(told.output)["good"] is False
+
+
+def test_a_survey_weaker_than_usual_needs_a_person_or_a_floor(tmp_path):
+    company = Surveyors(tmp_path, survey={"minimum_honest": 2, "minimum_guests": 3})
+    weaker = relaxed(company.consortium)
+    assert weaker == {"minimum_honest": (2, 3), "minimum_guests": (3, 5)}
+    told = " ".join(OwnRules().refusals(company.consortium, alone=True))
+    assert "minimum_guests is usually at least 5; this file has 3" in told
+    floors = OwnRules(source="x", floors={"minimum_guests": 3, "minimum_honest": 2})
+    assert not floors.refusals(company.consortium, alone=True)
+    page = " ".join(consent_to(company.consortium).text().split())
+    assert "WEAKER THAN USUAL: minimum_guests = 3, and usual is 5" in page
+    assert "of whom 7 may be the coalition's" in page
+    assert "THE NUMBER OF ONE GUEST MAY BE SHOWN TO A COALITION" in page

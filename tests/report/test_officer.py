@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import tomli_w
 from click.testing import CliRunner
 
 from browser import SCHEMES, WIDTHS, opened
@@ -27,6 +28,7 @@ from report.officer_plans import (
     written_plan,
     written_study,
 )
+from surveys import survey_table
 from veilsum.agreement.consortium import ConsortiumFile, consortium_from
 from veilsum.agreement.sections import COMMANDS, PolicySection
 from veilsum.audit.run_folder import OF_ALL, RunFolder
@@ -160,8 +162,16 @@ def test_every_sentence_can_be_said_in_full_of_every_plan_it_is_true_of(known):
 
 
 def test_every_kind_of_question_is_described():
-    assert {f"purpose.{name}" for name in COMMANDS} <= {one.key for one in CATALOGUE}
-    assert set(papers.QUESTIONS) == {*COMMANDS, "cost"}
+    asked = {*COMMANDS} - {"survey"}  # which has no such paper
+    assert {f"purpose.{name}" for name in asked} <= {one.key for one in CATALOGUE}
+    assert set(papers.QUESTIONS) == {*asked, "cost"}
+
+
+def test_there_is_no_paper_about_a_survey(tmp_path):
+    path = tmp_path / "open.toml"
+    path.write_text(tomli_w.dumps(survey_table()))
+    with pytest.raises(InvalidInputError, match=r"no officer's paper about a .survey."):
+        facts_of(path)
 
 
 def test_exactly_one_thing_is_said_of_what_a_member_does_not_learn(known):
@@ -458,7 +468,7 @@ def test_every_rule_that_is_weaker_is_explained_first(known):
                 assert one.startswith(("Weaker than usual", "Schwächer als üblich"))
                 seen.add(rule)
             assert ("site_terms = true" in " ".join(alarms)) == facts.site_terms
-    assert seen == set(STRICTER) - told_elsewhere
+    assert seen == set(STRICTER) - told_elsewhere - {"minimum_guests"}  # of surveys
 
 
 def test_sums_are_in_words_in_both_languages(asked):

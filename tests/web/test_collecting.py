@@ -5,11 +5,12 @@ import base64
 import http.client
 import json
 import re
+import socket
 import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import product
@@ -328,6 +329,8 @@ def test_names_and_titles_are_text_wherever_they_are_shown(tmp_path):
             assert not Scripts(page).found
             assert "<script" not in page
             assert page.count("&lt;script&gt;alert(1)") >= 8
+        answer, _ = caller.ask()
+        assert (answer.status, answer.headers["Location"]) == (303, "/result")
     store.close()
 
 
@@ -341,6 +344,23 @@ def test_large_bodies_are_refused_unread_and_large_tables_have_time(terms, calle
     assert large.connections < small.connections
     for one in (small, large):
         assert one.connections * one.body <= 256 << 20
+
+
+def test_a_guest_that_stops_half_way_keeps_nobody_out(agreed, terms, store):
+    line = submission(terms).to_json()
+    with served(agreed, store, seconds=0.3) as caller:
+        name = f"{HOST}:{caller.port}"
+        head = (
+            f"POST /submissions HTTP/1.1\r\nHost: {name}\r\nOrigin: http://{name}\r\n"
+            "Content-Type: application/json\r\n"
+            f"Content-Length: {len(line)}\r\n\r\n{line[:-1]}"
+        )
+        with socket.create_connection((HOST, caller.port)) as slow:
+            slow.sendall(head.encode())
+            assert caller.post(submission(terms, "Firm 2").to_json())[0] == 201
+            with slow.makefile("rb") as answer, suppress(ConnectionResetError):
+                assert answer.readline() in (b"", b"HTTP/1.1 408 Request Timeout\r\n")
+    assert store.came() == ("Firm 2",)
 
 
 def test_other_sites_cannot_send_and_the_saved_page_can(terms, caller, store):

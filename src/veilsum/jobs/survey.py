@@ -53,8 +53,9 @@ NOT_CHECKED = (
     "that one guest dominates a cell is not checked, for nobody sees its number: where "
     "none is below 0 no guest's number is beyond the total, and whoever gave the "
     "second largest knows the largest to within what all others come to",
-    "guests of a coalition count among those who filled a cell: they can say that they "
-    "have, and of those who are hidden there fewer are left",
+    "guests of a coalition count among those who filled a cell: honest ones there may "
+    "be fewer than minimum_guests, and where it is one, the coalition has its number, "
+    "though perhaps not whose it is",
     "whoever serves the page to a guest can change it, and a changed page can send "
     "the numbers anywhere: a guest that saves the page as one file and compares its "
     "digest with the one in its invitation finds that out",
@@ -102,7 +103,7 @@ class SurveyGuarantee(Guarantee):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedTotals:
     """What is asked for once it is known who filled what.
 
     Attributes:
@@ -184,7 +185,7 @@ class SurveyRecipe(SumsOnly):
 
     # What is asked, and what follows
 
-    def request(self, sums: Sums) -> str | Wanted | None:
+    def request(self, sums: Sums) -> str | WantedTotals | None:
         """Ask who filled what, and then for what may be shown of it."""
         if not sums:
             return GIVEN
@@ -192,7 +193,7 @@ class SurveyRecipe(SumsOnly):
             return None
         guests, _ = self.tally(sums)
         cells = self.released(sums)
-        return Wanted(cells, guests) if cells else None
+        return WantedTotals(cells, guests) if cells else None
 
     def tally(self, sums: Sums) -> tuple[int, tuple[int, ...]]:
         """Return how many guests there are, and how many filled each cell.
@@ -484,9 +485,8 @@ class SurveyResult(JobResult):
         empty = sum(one is None for one in self.counts)
         if empty:
             shown = shown.also(
-                f"{counted(empty, 'cell')} of {len(self.counts)} are empty: fewer than "
-                f"{survey.minimum_guests} guests filled them, and no total was asked "
-                "for."
+                f"Empty: {empty} of {len(self.counts)} cells, which fewer than "
+                f"{survey.minimum_guests} guests filled; no total was asked for."
             )
         if self.beyond:
             shown = shown.also(f"The total of {listed(self.beyond)} {BEYOND}.")

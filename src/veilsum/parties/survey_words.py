@@ -55,8 +55,8 @@ def asked(survey: SurveyTerms, room: Any) -> Iterator[str]:
         "question: the totals of a table that guests fill, each in one visit (a "
         f"survey): {_quoted(survey.title)}"
     )
-    for what in ("rows", "columns"):
-        labels = [_quoted(one) for one in getattr(survey, what)]
+    for what, names in (("rows", survey.rows), ("columns", survey.columns)):
+        labels = [_quoted(one) for one in names]
         yield f"{what} of the table: {len(labels)}: {room.names(what, labels)}"
     yield (
         f"each number is a whole number of {survey.unit}, from {survey.low} to "
@@ -82,6 +82,14 @@ def checks(survey: SurveyTerms) -> Iterator[str]:
     yield (
         f"tolerate_guests = {survey.tolerate_guests}: so many guests may collude "
         "besides those whom colluding members invited"
+    )
+    invited = Counter(guest.invited_by for guest in survey.guests).most_common()
+    bad = sum(many for _, many in invited[: survey.tolerate]) + survey.tolerate_guests
+    few = max(0, survey.minimum_guests - bad)
+    yield (
+        f"minimum_guests counts all who filled a cell, of whom {bad} may be the "
+        f"coalition's: honest ones in a released cell are {few} at least"
+        + ("" if few > 1 else ". THE NUMBER OF ONE GUEST MAY BE SHOWN TO A COALITION")
     )
     yield (
         "every submission is signed by a key of the roster, is sealed for this survey "

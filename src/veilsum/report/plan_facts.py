@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from veilsum.agreement.consortium import Consortium
+from veilsum.agreement.sections import SurveySection
 from veilsum.agreement.study import AgreedStudy, is_study, runs_of
 from veilsum.audit.run_folder import OF_ALL, SUFFIXES, RunFolder
 from veilsum.errors import InvalidInputError, VeilsumError, printable
@@ -408,6 +409,12 @@ def _facts(
     agreed: Consortium | AgreedStudy, kind: Kind, ended: RunEnd | None = None
 ) -> PlanFacts:
     runs = runs_of(agreed)
+    if isinstance(runs[0].questions[0], SurveySection):
+        # Every sentence here is about members' own data, and guests are no members.
+        raise InvalidInputError(
+            "there is no officer's paper about a [survey] yet: veilsum check has the "
+            "page that its members agree to, and the guide on surveys the proof"
+        )
     first, asked = runs[0], [agreed_on(one) for one in runs]
     names = (
         list(agreed.questions)

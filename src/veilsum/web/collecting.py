@@ -45,7 +45,12 @@ try:
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.requests import Request
-    from starlette.responses import FileResponse, JSONResponse, Response
+    from starlette.responses import (
+        FileResponse,
+        JSONResponse,
+        RedirectResponse,
+        Response,
+    )
     from starlette.routing import Route
 except ImportError:
     raise MissingExtraError(
@@ -196,6 +201,8 @@ class SurveyHost:
     async def _give(self, request: Request) -> Response:
         """Give one of the page's files, or of those that members fetch; no other."""
         name = request.path_params["path"]
+        if name == "" and (self._folder / RESULT).is_file():
+            return RedirectResponse("/result", status_code=303)
         if name in self._files:
             content, kind = self._files[name]
             return Response(content, media_type=kind)
