@@ -161,6 +161,8 @@ def test_letters_have_code_address_and_hash_and_only_for_ones_own(scene, tmp_pat
         for row in rows:
             for text in (word, row["code"], PAGE, said["page_sha256"], "2026-12-01"):
                 assert text in row["letter"]
+            assert "1 " in row["letter"].partition("ann, bob, cem")[0][-60:]
+            assert "{" not in row["letter"]
     # Somebody has put another guest under this member's name, or left one out.
     fewer = tmp_path / "fewer.csv"
     fewer.write_text("\n".join(codes.read_text().splitlines()[:-1]))

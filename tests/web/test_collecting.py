@@ -14,11 +14,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import product
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from browser import SCHEMES, WIDTHS
+from guest_scene import chromium, visited
 from surveys import MEMBERS, guest_row, opened, seed_of, survey_table
 from veilsum.agreement.consortium import Address, consortium_from
 from veilsum.agreement.survey import survey_terms
@@ -614,3 +617,40 @@ def test_behind_a_proxy_callers_are_told_apart(agreed, terms, store):
         line = submission(terms).to_json()
         own |= {"Origin": PUBLIC}
         assert caller.post(line, **own)[0] == 201
+
+
+AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text()
+SHOWN = {
+    "title": "Wages",
+    "rows": ["managers", "clerks"],
+    "columns": ["women", "men"],
+    "totals": [["1234567.25", "-12.5"], ["0", None]],
+    "given": [[7, 6], [5, 2]],
+    "guests": 7,
+    "beyond": ["managers x men"],
+    "promise": "Nobody learns more.",
+    "minimum_guests": 5,
+    "submissions": ["ab" * 32] * 7,
+    "receipts": [{"party": name} for name in MEMBERS],
+}
+
+
+@pytest.mark.slow
+def test_the_hosts_pages_open_at_every_width_and_scheme(agreed, store, tmp_path):
+    (tmp_path / "result.json").write_text(json.dumps(SHOWN))
+    with served(agreed, store) as caller, chromium() as browser:
+        address = f"http://{HOST}:{caller.port}"
+        for width, scheme in product(WIDTHS, SCHEMES):
+            looks = {"viewport": {"width": width, "height": 700}, "locale": "de-DE"}
+            for path in ("/", f"{OWN}/?token={TOKEN}"):
+                seen = visited(
+                    browser, address + path, address, color_scheme=scheme, **looks
+                )
+                if path == "/":
+                    assert "1.234.567,25" in seen.page.text_content("table")
+                seen.page.evaluate(AXE)
+                found = seen.page.evaluate("() => axe.run()")["violations"]
+                bad = [one for one in found if one["impact"] in ("serious", "critical")]
+                assert (bad, seen.errors, seen.outside) == ([], [], [])
+                assert seen.too_wide == 0
+                seen.page.context.close()

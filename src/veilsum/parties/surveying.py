@@ -34,7 +34,7 @@ from veilsum.guests.delegate import DelegateStore
 from veilsum.guests.submission import guest_key
 from veilsum.guests.survey_set import SurveySet
 from veilsum.jobs.survey import SurveyResult
-from veilsum.net.identity import Identity, InvalidSignature, public_key
+from veilsum.net.identity import Identity, is_signature, public_key
 from veilsum.net.receipt import Receipt, checked, read_as, read_receipt, verify_receipts
 from veilsum.numbers.arrays import listed
 from veilsum.parties.replay import (
@@ -74,9 +74,9 @@ you are invited to take part in a survey: {title}.
 Page    {page}
 Code    {code}
 {closes}
-Your numbers are masked in your browser before anything is sent. Nobody but you sees
-them: not the host of the page, and not {delegates}, as long as these do not all work
-together. What becomes known are the totals over all who take part.
+Your numbers are masked in your browser before anything is sent. What becomes known
+are totals over all who take part. {who} learn no more of your numbers than totals over
+all honest guests say, of whom there are at least {least}.
 
 Whoever serves a page can change it. If you would rather not rely on that, save
 {page}/page.html, compare the SHA-256 of the file with the one below, and open the file
@@ -95,9 +95,9 @@ Sie sind zu einer Umfrage eingeladen: {title}.
 Seite   {page}
 Code    {code}
 {closes}
-Ihre Zahlen werden in Ihrem Browser maskiert, bevor etwas gesendet wird. Niemand sieht
-sie außer Ihnen: nicht, wer die Seite anbietet, und nicht {delegates}, solange diese
-nicht alle zusammenarbeiten. Bekannt werden die Summen über alle, die teilnehmen.
+Ihre Zahlen werden in Ihrem Browser maskiert, bevor etwas gesendet wird. Bekannt werden
+Summen über alle, die teilnehmen. {who} erfahren nicht mehr über Ihre Zahlen, als
+Summen über alle ehrlichen Gäste sagen, und das sind mindestens {least}.
 
 Wer eine Seite anbietet, kann sie ändern. Wenn Sie sich darauf nicht verlassen möchten,
 speichern Sie {page}/page.html, vergleichen Sie die SHA-256 der Datei mit der hier
@@ -108,6 +108,21 @@ Umfrage {digest}
 
 Der Code ist nur für Sie: Wer ihn hat, kann in Ihrem Namen antworten.
 """,
+}
+# Against whom a guest is promised something: if no member may collude, or some.
+WHO = {
+    "en": (
+        "Those who are none of the members ({members})",
+        "Up to {tolerate} of the members ({members}) who work together, the host among "
+        "them or not, with the guests that they invited",
+        " and {guests} guests besides,",
+    ),
+    "de": (
+        "Alle, die keines der Mitglieder sind ({members}),",
+        "Bis zu {tolerate} der Mitglieder ({members}), die zusammenarbeiten, auch mit "
+        "dem Anbieter der Seite, mit den von ihnen eingeladenen Gästen",
+        " und {guests} weiteren Gästen,",
+    ),
 }
 CLOSES = {"en": "Until   {day}\n", "de": "Bis     {day}\n"}
 
@@ -151,12 +166,13 @@ class SurveyPart:
         """Refuse a part that its member has not signed."""
         try:
             signature = bytes.fromhex(self.signature)
-            public_key(certificate).verify(signature, self.signed)
-        except (InvalidSignature, ValueError):
+        except ValueError:
+            signature = b""
+        if not is_signature(public_key(certificate), self.signed, signature):
             raise InvalidInputError(
                 f"the part of {self.member!r} is not signed with the key of its "
                 "certificate: have it sent again"
-            ) from None
+            )
 
 
 def read_part(path: Path) -> SurveyPart:
@@ -304,7 +320,8 @@ def letters(
         "title": terms.title,
         "page": page,
         "closes": closes,
-        "delegates": listed(terms.names),
+        "who": _against(terms, language),
+        "least": terms.minimum_honest + 1,
         "hash": page_hash,
         "digest": terms.digest,
     }
@@ -390,6 +407,16 @@ def exact_decimal(number: Fraction) -> str:
     point = len(digits) - places
     text = f"{digits[:point]}.{digits[point:]}" if places else digits
     return f"-{text}" if number < 0 else text
+
+
+def _against(terms: SurveyTerms, language: str) -> str:
+    """Return whom the promise of a letter is against, as the proof has it."""
+    alone, some, further = WHO[language]
+    known = {"members": ", ".join(terms.names), "tolerate": terms.tolerate}
+    text = (some if terms.tolerate else alone).format(**known)
+    if terms.tolerate_guests:
+        text += further.format(guests=terms.tolerate_guests)
+    return text
 
 
 def _public(code: str) -> str:

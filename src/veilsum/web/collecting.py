@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 from dataclasses import asdict
 from ipaddress import ip_address
 from pathlib import Path
@@ -85,12 +86,11 @@ WORDS = {
         "digests": "Prüfsummen aller Einsendungen, die addiert wurden",
     },
 }
+TOTALS = "static/totals.css"
 # The host's own page, which takes a token.
 OWN = "/host"
 # Bytes a second that a guest's line carries at least, and that bodies may fill at once.
 SLOWEST, MOST_MEMORY = 20_000, 256 << 20
-# Seconds until the host's own page looks again.
-AGAIN = 10
 
 
 class SurveyHost:
@@ -124,7 +124,11 @@ class SurveyHost:
         self._files = {
             "": (served_page(survey).encode(), KINDS["html"]),
             "survey.json": (survey.encode(), "application/json"),
-            **{one: found for one in SERVED for found in static(one).values()},
+            **{
+                one: found
+                for one in (*SERVED, TOTALS)
+                for found in static(one).values()
+            },
         }
         self._single = single_file(survey, f"{public}/submissions").encode()
         self._keys = {guest.key.hex(): guest.name for guest in terms.guests}
@@ -239,7 +243,7 @@ class SurveyHost:
         words = WORDS[language]
         few = words["few"].format(found["minimum_guests"])
         rows = [
-            [name, *(few if one is None else one for one in line)]
+            [name, *(few if one is None else grouped(one, language) for one in line)]
             for name, line in zip(found["rows"], found["totals"], strict=True)
         ]
         filled = [
@@ -257,6 +261,7 @@ class SurveyHost:
             table(columns, rows, caption=words["totals"]),
             *(notice(one, bad=True) for one in beyond if found["beyond"]),
             table(columns, filled, caption=words["filled"]),
+            tag("p", found["promise"], lang="en"),
             paragraph(words["signed"].format(signed)),
             paragraph(words["find"]),
             folded(
@@ -273,7 +278,9 @@ class SurveyHost:
         """Show the host how many have come."""
         found = await run_in_threadpool(self._collection.progress)
         state = "closed" if found["closed"] else "open"
-        missing = found["missing"] or "enough have come to close it"
+        missing = "Enough have come to close it."
+        if found["missing"]:
+            missing = f"It cannot be closed yet: {found['missing']}."
         body = tag(
             "main",
             tag("h1", self._terms.title),
@@ -282,6 +289,7 @@ class SurveyHost:
                 f" guests have come. The survey is {state}.",
             ),
             paragraph(missing),
+            paragraph(tag("a", "Look again", href=f"{OWN}/")),
             table(
                 ["invited by", "came", "invited"],
                 [[name, *map(str, two)] for name, two in found["by_member"].items()],
@@ -290,8 +298,18 @@ class SurveyHost:
             paragraph("SHA-256 of page.html: ", tag("code", self.page_hash)),
             paragraph("Survey: ", tag("code", self._terms.digest)),
         )
-        refresh = tag("meta", http_equiv="refresh", content=str(AGAIN))
-        return _html(self._terms.title, body, "en", refresh)
+        return _html(self._terms.title, body, "en")
+
+
+def grouped(number: str, language: str) -> str:
+    """Return a decimal as people of a language write it.
+
+    >>> grouped("-1234567.25", "en"), grouped("-1234567.25", "de")
+    ('-1,234,567.25', '-1.234.567,25')
+    """
+    whole, point, rest = number.partition(".")
+    found = re.sub(r"(?<=\d)(?=(\d{3})+$)", ",", whole) + point + rest
+    return found.translate(str.maketrans(",.", ".,")) if language == "de" else found
 
 
 def bounds_of(terms: SurveyTerms) -> PageBounds:
@@ -304,16 +322,17 @@ def bounds_of(terms: SurveyTerms) -> PageBounds:
     )
 
 
-def _html(title: str, body: Html, language: str, more: Html = Html()) -> Response:  # noqa: B008 - frozen
+def _html(title: str, body: Html, language: str) -> Response:
     """Return a page that runs nothing."""
     head = (
         '<meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<link rel="icon" href="data:,">'
         '<link rel="stylesheet" href="/static/guest.css">'
+        f'<link rel="stylesheet" href="/{TOTALS}">'
     )
     page = (
-        f'<!doctype html><html lang="{language}"><head>{head}{more}'
+        f'<!doctype html><html lang="{language}"><head>{head}'
         f"{tag('title', title)}</head><body>{body}</body></html>"
     )
     return Response(page, media_type=KINDS["html"])

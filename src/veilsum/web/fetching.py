@@ -28,7 +28,7 @@ PATIENCE = 60.0
 class _Stay(HTTPRedirectHandler):
     """Go nowhere else: a delegate asks the host that it was told."""
 
-    def redirect_request(self, *_: Any) -> None:  # type: ignore[override]
+    def redirect_request(self, *_: Any) -> None:
         return None
 
 
