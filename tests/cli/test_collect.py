@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
@@ -21,6 +22,9 @@ from veilsum.net.identity import new_identity
 
 MEMBERS = ("ann", "bob", "cem")
 PAGE = "https://survey.example.org"
+ROOT = Path(__file__).parents[2]
+DESCRIBED = (ROOT / "docs" / "reference" / "json.md").read_text()
+DESCRIBED = DESCRIBED.partition("\n## Collect\n")[2].partition("\n## ")[0]
 PLAN = """\
 title = "Wages by category"
 
@@ -51,7 +55,10 @@ def call(*words, code=0):
 
 
 def told(*words):
-    return json.loads(call(*words, "--json"))
+    """The same as JSON, of which every key is described."""
+    found = json.loads(call(*words, "--json"))
+    assert not [key for key in found if f"`{key}`" not in DESCRIBED], words
+    return found
 
 
 def guests_of(member, count=4):

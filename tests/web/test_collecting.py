@@ -21,7 +21,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from browser import SCHEMES, WIDTHS
-from guest_scene import chromium, visited
+from guest_scene import chromium, code_of, visited
 from surveys import MEMBERS, guest_row, opened, seed_of, survey_table
 from veilsum.agreement.consortium import Address, consortium_from
 from veilsum.agreement.survey import survey_terms
@@ -29,11 +29,17 @@ from veilsum.errors import InvalidInputError, StoreError, WaitingError
 from veilsum.files.consortiums import read_consortium, toml_of
 from veilsum.guests import collection as collected
 from veilsum.guests.collection import GuestCollection
-from veilsum.guests.submission import longest_line, make_submission
+from veilsum.guests.submission import (
+    guest_key,
+    longest_line,
+    make_submission,
+    sha256_hex,
+)
 from veilsum.guests.survey_set import write_submissions
 from veilsum.guests.visiting import words_of
 from veilsum.web.collecting import OWN, SurveyHost, bounds_of
 from veilsum.web.fetching import fetch_closed, page_address, read_closed
+from veilsum.web.guest_page import page_survey, single_file
 from veilsum.web.pages import PageServer, listening
 
 HOST = "127.0.0.1"
@@ -654,3 +660,46 @@ def test_the_hosts_pages_open_at_every_width_and_scheme(agreed, store, tmp_path)
                 assert (bad, seen.errors, seen.outside) == ([], [], [])
                 assert seen.too_wide == 0
                 seen.page.context.close()
+
+
+@pytest.mark.slow
+def test_the_page_that_was_saved_sends_to_the_host_and_is_what_letters_say(tmp_path):
+    names = [f"Firm {k + 1}" for k in range(12)]
+    rows = [
+        {
+            "name": name,
+            "key": guest_key(code_of(name)).public_key().public_bytes_raw().hex(),
+            "invited_by": MEMBERS[k % 3],
+        }
+        for k, name in enumerate(names)
+    ]
+    agreed = consortium_from(survey_table(guest=rows))
+    terms = survey_terms(agreed)
+    store = GuestCollection.open(tmp_path / "collection.sqlite", terms)
+    with served(agreed, store) as caller, chromium() as browser:
+        address = f"http://{HOST}:{caller.port}"
+        answer, text = caller.ask(path="/page.html")
+        single = single_file(page_survey(terms), f"{address}/submissions")
+        assert text == single, "what a member works out for its letters"
+        assert answer.headers["X-Content-SHA256"] == sha256_hex(single.encode())
+        (tmp_path / "survey.html").write_bytes(single.encode())
+        seen = visited(browser, (tmp_path / "survey.html").as_uri(), address)
+        page = seen.page
+        for number in (1, 2):
+            if number == 1:
+                page.fill("#code", code_of("Firm 5"))
+                page.press("#code", "Enter")
+            else:
+                page.click("#correct")
+            page.wait_for_selector("#numbers-step:not([hidden])")
+            for at, typed in enumerate(("1", "", str(number), "4,5")):
+                page.fill(f"#cell-{at}", typed)
+            page.click("#check")
+            page.click("#send")
+            page.wait_for_selector("#sent-step:not([hidden])")
+            said = page.text_content("#set-line").split("\t")
+            found = store.newest("Firm 5")
+            assert said == ["Firm 5", str(number), found.digest]
+        assert (seen.errors, seen.outside) == ([], [])
+    assert store.came() == ("Firm 5",)
+    store.close()
