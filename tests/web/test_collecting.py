@@ -12,17 +12,23 @@ import sys
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
+from ipaddress import ip_address
 from itertools import product
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.x509.oid import NameOID
 
 from browser import SCHEMES, WIDTHS
 from guest_scene import chromium, code_of, visited
-from surveys import MEMBERS, guest_row, opened, seed_of, survey_table
+from surveys import MEMBERS, RUN, guest_row, opened, seed_of, survey_table
 from veilsum.agreement.consortium import Address, consortium_from
 from veilsum.agreement.survey import survey_terms
 from veilsum.errors import InvalidInputError, StoreError, WaitingError
@@ -96,7 +102,7 @@ class Caller:
 
 
 @contextmanager
-def served(agreed, store, public=None, **fewer):
+def served(agreed, store, public=None, tls=None, **fewer):
     listener = listening(Address(HOST, 0))
     address = Address(HOST, listener.getsockname()[1])
     terms = survey_terms(agreed)
@@ -105,11 +111,11 @@ def served(agreed, store, public=None, **fewer):
         store,
         store.path.parent,
         address=address,
-        public=public or f"http://{address}",
+        public=public or f"http{'s' if tls else ''}://{address}",
         token=TOKEN,
         bounds=replace(bounds_of(terms), **{"burst": 1e6, "per_second": 1e6, **fewer}),
     )
-    server = PageServer(host, listener, bounds=host.bounds)
+    server = PageServer(host, listener, bounds=host.bounds, tls=tls)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
     thread.start()
     try:
@@ -138,6 +144,8 @@ def test_a_guest_has_the_page_its_files_and_the_survey(terms, caller):
     assert survey["guests"][0]["key"] == terms.guests[0].key.hex()
     assert survey == embedded(page)
     answer, single = caller.ask(path="/page.html")
+    # What members fetch with.
+    assert not [text for text in (page, written, single) if RUN in text]
     assert "attachment" in answer.headers["Content-Disposition"]
     assert f"http://{HOST}:{caller.port}/submissions" in single
 
@@ -569,6 +577,44 @@ def test_members_fetch_the_closed_survey_and_check_it(agreed, terms, store, tmp_
     assert not (tmp_path / "odd").exists()
     with pytest.raises(InvalidInputError, match="cannot fetch"):
         fetch_closed(agreed, page, tmp_path / "gone")
+
+
+def certificate(folder):
+    """One for 127.0.0.1, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "survey")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address(HOST))]), False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    files = str(folder / "page.crt"), str(folder / "page.key")
+    Path(files[0]).write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    Path(files[1]).write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return files
+
+
+def test_with_tls_of_its_own_the_host_is_known_by_its_certificate(
+    agreed, store, tmp_path
+):
+    files = certificate(tmp_path)
+    with served(agreed, store, tls=files) as caller:
+        page = f"https://{HOST}:{caller.port}"
+        with pytest.raises(WaitingError, match="still open"):
+            fetch_closed(agreed, page, tmp_path / "out", ca=Path(files[0]))
+        with pytest.raises(InvalidInputError, match="certificate"):
+            fetch_closed(agreed, page, tmp_path / "out")
 
 
 @pytest.mark.parametrize(

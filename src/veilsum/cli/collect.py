@@ -369,7 +369,7 @@ def serve(
         bounds=host.bounds,
         tls=None if tls is None else (str(tls[0]), str(tls[1])),
     )
-    own = f"{'http' if tls is None else 'https'}://{address}/host/?token={token}"
+    own = f"{'http' if tls is None else 'https'}://{host.own}/host/?token={token}"
     if as_json:
         print_json({"page": page, "page_sha256": host.page_hash, "own_page": own})
     else:

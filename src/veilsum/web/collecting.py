@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from veilsum.agreement.addresses import Address, is_loopback
+from veilsum.agreement.addresses import Address, is_anywhere, is_loopback
 from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.survey import SurveyTerms, survey_terms
 from veilsum.errors import (
@@ -104,6 +104,10 @@ class SurveyHost:
         public: the address that guests have, such as https://survey.example.org.
         token: opens the host's own page.
         bounds: what one caller may use; by default `bounds_of` the survey.
+
+    Attributes:
+        page_hash: SHA-256 of the page as one file.
+        own: where the host itself opens its own page.
     """
 
     def __init__(
@@ -134,10 +138,13 @@ class SurveyHost:
         self._keys = {guest.key.hex(): guest.name for guest in terms.guests}
         self.page_hash = sha256_hex(self._single)
         self.bounds = bounds or bounds_of(terms)
+        self.own = Address("127.0.0.1", address.port)
+        if not is_anywhere(address.host):
+            self.own = address
         paths = ["/submissions", *(f"/submissions/{key}" for key in self._keys)]
         self._guests = Guard(
             self._for_guests(),
-            known_as(address, urlsplit(public).netloc),
+            [*_names(self.own), urlsplit(public).netloc],
             bounds=self.bounds,
             open_to_files=paths,
         )
@@ -149,11 +156,11 @@ class SurveyHost:
                     Route(f"{OWN}/progress", self._tell_progress),
                 ]
             ),
-            known_as(address),
+            _names(self.own),
             bounds=self.bounds,
             token=token,
         )
-        self._is_proxied = urlsplit(public).netloc not in known_as(address)
+        self._is_proxied = urlsplit(public).netloc not in _names(address)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -336,6 +343,14 @@ def _html(title: str, body: Html, language: str) -> Response:
         f"{tag('title', title)}</head><body>{body}</body></html>"
     )
     return Response(page, media_type=KINDS["html"])
+
+
+def _names(address: Address) -> list[str]:
+    """Return the names of an address; browsers leave out the usual ports."""
+    found = known_as(address)
+    if address.port in (80, 443):
+        found += [name.rpartition(":")[0] for name in found]
+    return found
 
 
 def _refused(status: int, error: InvalidInputError, **more: object) -> Response:
