@@ -23,10 +23,10 @@ from veilsum.errors import (
     is_seen,
 )
 from veilsum.files.consortiums import (
-    toml_of,
     draft_consortium,
     new_run,
     read_consortium,
+    toml_of,
     write_consortium,
 )
 from veilsum.graphs.topology import Topology

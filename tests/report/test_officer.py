@@ -997,6 +997,11 @@ def test_the_annex_opens_in_a_browser(language, tmp_path, folder):
                     assert not seen.errors
                     assert not seen.outside
                     assert seen.too_wide == 0
+                    if width == 390:  # cells below each other, as wide as the page
+                        cells = seen.page.locator("td").evaluate_all(
+                            "all => all.map(one => one.offsetWidth)"
+                        )
+                        assert min(cells) > 300
 
 
 def test_examples_that_real_parties_could_run_have_an_annex():

@@ -125,7 +125,7 @@ def write_consortium(path: str | Path, consortium: Consortium | AgreedStudy) -> 
 
 
 def toml_of(table: Mapping[str, Any]) -> str:
-    """Return plain values as the text of a TOML file."""
+    """Return what a file of these tables says."""
     try:
         import tomli_w
     except ImportError:

@@ -287,8 +287,10 @@ class DelegateStore(OpenFile):
     ) -> None:
         """Refuse a set that tells of few guests beside all earlier surveys' sets."""
         mine = _with_inviters(terms, found)
-        sets = [mine, *(one.guests for one in earlier if one.survey != terms.digest)]
-        inviters = sorted({member for one in sets for member in one.values()})
+        others = [one.guests for one in earlier if one.survey != terms.digest]
+        inviters = sorted(
+            {member for one in (mine, *others) for member in one.values()}
+        )
         sizes = range(min(terms.tolerate, len(inviters)) + 1)
         if sum(comb(len(inviters), size) for size in sizes) > MOST_COALITIONS:
             raise BudgetError(
@@ -298,19 +300,16 @@ class DelegateStore(OpenFile):
         few = terms.minimum_honest + terms.tolerate_guests
         for size in sizes:
             for coalition in combinations(inviters, size):
-                left = [
+                new, *old = (
                     {name for name, member in one.items() if member not in coalition}
-                    for one in sets
-                ]
-                self._check_left([one for one in left if one], few)
-
-    def _check_left(self, sets: Sequence[set[str]], few: int) -> None:
-        if (shown := given_away(sets, few)) is not None:
-            raise BudgetError(
-                f"beside earlier surveys this one would tell of {listed(shown)} "
-                f"alone: sets of guests must differ by none, or by more than {few} "
-                "that colluding members did not invite"
-            )
+                    for one in (mine, *others)
+                )
+                if shown := _newly_shown(new, [one for one in old if one], few):
+                    raise BudgetError(
+                        "beside earlier surveys this one would tell of "
+                        f"{listed(shown)} alone: sets of guests must differ by none, "
+                        f"or by more than {few} that colluding members did not invite"
+                    )
 
     def _key(self, terms: SurveyTerms, me: str) -> X25519PrivateKey:
         """Return this delegate's key of this survey, and of no other."""
@@ -352,6 +351,25 @@ class DelegateStore(OpenFile):
                 f"{self.path} was deleted or exchanged while it was open, and what is "
                 "written now would be lost: put it back"
             )
+
+
+def _newly_shown(
+    new: set[str], earlier: Sequence[set[str]], few: int
+) -> tuple[str, ...]:
+    """Return a few guests of whom a sum over a new set would tell; none if of nobody.
+
+    What follows from earlier sets alone, under a weaker rule of then, is known already:
+    then the new set is held beside each of them by itself.
+    """
+    if not new:
+        return ()
+    shown = given_away([new, *earlier], few)
+    if shown is None or given_away(earlier, few) is None:
+        return shown or ()
+    for one in ({*new}, *(new ^ old for old in earlier)):
+        if 1 <= len(one) <= few:
+            return tuple(sorted(one))
+    return ()
 
 
 def _with_inviters(terms: SurveyTerms, found: SurveySet) -> dict[str, str]:

@@ -47,7 +47,7 @@ class OwnSurvey(Secret):
     consortium: Consortium
     folder: Path
 
-    @property
+    @cached_property
     def survey(self) -> SurveyTerms:
         """What was agreed on."""
         return survey_terms(self.consortium)
@@ -86,6 +86,9 @@ class OwnSurvey(Secret):
             f"if the worst {survey.tolerate} of the members collude, {few} guests of "
             f"the set are honest at least, and {survey.minimum_honest + 1} are needed"
         )
+        yield (
+            f"a cell's total is asked for if {survey.enough(guests)} of them filled it"
+        )
         for size in range(survey.tolerate + 1, len(survey.names)):
             few = left(survey, guests, size)
             yield f"- if {size} collude, it may be {few}, and nobody checks that"
@@ -111,7 +114,7 @@ class OwnSurvey(Secret):
                 party,
                 shares=opened,
                 masked=masked_sums(survey, self.submissions),
-                guests=len(self.submissions),
+                guests=self.set.guests,
             )
             terms = replace(asked.terms, driver=driver)
             try:

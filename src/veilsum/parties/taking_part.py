@@ -142,6 +142,7 @@ def take_part(
     state: Path | None = None,
     ways: Ways | None = None,
     transcript: Path | None = None,
+    file: Path | None = None,
     out: Path | None = None,
     on_event: Listener | None = None,
     looping: Looping = asyncio.run,
@@ -163,6 +164,7 @@ def take_part(
         state: the run's own file; by default beside the key.
         ways: how it meets the others.
         transcript: where to keep all that is stored, sent and received.
+        file: the consortium's file, for whoever looks at how far the run is.
         out: folder for the page, the result, the receipt, and evidence; None for none.
         on_event: told what happens.
         looping: runs the network's coroutine to its end.
@@ -193,7 +195,9 @@ def take_part(
         token=token,
         looping=looping,
     )
-    status = StatusFile(state.with_suffix(ENDING), consortium, identity.name)
+    status = StatusFile(
+        state.with_suffix(ENDING), consortium, identity.name, file=file, out=out
+    )
     listeners = (status,) if on_event is None else (status, on_event)
     telling = Telling(consortium.run, identity.name, *listeners)
     driver.watch, driver.record = telling.watch, telling.note

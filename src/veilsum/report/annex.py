@@ -72,8 +72,6 @@ WORDS: Mapping[str, Mapping[Language, str]] = {
         "außerdem (dort englisch): ",
     },
     "words": {"en": "Words", "de": "Begriffe"},
-    "word": {"en": "Word", "de": "Begriff"},
-    "meaning": {"en": "Meaning", "de": "Bedeutung"},
     "made": {"en": "Made on {} (UTC).", "de": "Erstellt am {} (UTC)."},
     "risk": {"en": "Risk", "de": "Risiko"},
     "what": {"en": "How", "de": "Wodurch"},
@@ -279,8 +277,7 @@ def glossary(told: str, language: Language) -> SentenceTable:
         name, meaning = (one.de if language == "de" else one.en).split(": ", 1)
         if re.search(rf"\b{re.escape(name)}", told, re.IGNORECASE):
             rows.append(((name,), (meaning,)))
-    columns = (word("word", language), word("meaning", language))
-    return SentenceTable(columns, tuple(rows))
+    return SentenceTable(("", ""), tuple(rows))
 
 
 def who_table(facts: PlanFacts, language: Language) -> SentenceTable:

@@ -371,7 +371,8 @@ details > :last-child { margin-bottom: 1rem; }
 .beside { display: flex; flex-wrap: wrap; gap: 0 2rem; }
 .beside > :first-child { flex: 1 1 18rem; }
 .beside > :last-child { flex: 0 1 22.5rem; }
-@media (max-width: 34rem) { .prose thead { display: none; }
+@media (max-width: 34rem) { .prose thead, .prose col { display: none; }
+  .prose, .prose tbody { display: block; }
   .prose tr { display: block; border-bottom: 2px solid var(--line); padding: 0.4rem 0; }
   .prose td { display: block; border: 0; max-width: none; padding: 0.2rem 0; }
   .prose td:first-child { font-weight: 600; }
@@ -396,5 +397,6 @@ details > :last-child { margin-bottom: 1rem; }
   .notice > p { margin: 0.1rem 0; }
   pre { white-space: pre-wrap; } .wide { overflow: visible; }
   h2, h3 { break-after: avoid; } figure, tr, .notice { break-inside: avoid; } }
-@page { size: A4; margin: 12mm 15mm; }
+@page { size: A4; margin: 12mm 15mm;
+  @bottom-right { content: counter(page) " / " counter(pages); font: 8pt sans-serif; } }
 """

@@ -1534,15 +1534,16 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "check.losing",
         lambda facts: facts.may_lose,
-        "The others go on without a member that is absent, refuses or is gone only "
-        "while no sum is known, and then start again; later the run ends without an "
-        "answer, and the sums until then stay known. So no run shows sums both with "
-        "and without a member, whose difference would be its own.",
+        "Without a member that is absent, refuses or is gone the others go on only "
+        "while no sum is known, and then start again; once one is known, losing a "
+        "member ends the run without an answer, and the sums until then stay known. So "
+        "no run shows sums both with and without a member, whose difference would be "
+        "its own.",
         "Ohne ein Mitglied, das fehlt, ablehnt oder ausfällt, machen die anderen nur "
-        "weiter, solange keine Summe bekannt ist, und beginnen dann neu; später endet "
-        "der Lauf ohne Antwort, und die Summen bis dahin bleiben bekannt. Kein Lauf "
-        "zeigt also Summen mit und ohne ein Mitglied, deren Unterschied dessen eigene "
-        "wären.",
+        "weiter, solange keine Summe bekannt ist, und beginnen dann neu; ist eine "
+        "bekannt, endet der Lauf beim Ausfall eines Mitglieds ohne Antwort, und die "
+        "Summen bis dahin bleiben bekannt. Kein Lauf zeigt also Summen mit und ohne "
+        "ein Mitglied, deren Unterschied dessen eigene wären.",
         (
             "tests/protocol/test_dropout.py::test_nobody_is_dropped_once_a_sum_is_known",
             "tests/protocol/test_dropout.py::test_under_our_policy_nobody_shows_two_vectors",
