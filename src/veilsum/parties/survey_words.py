@@ -94,7 +94,7 @@ def checks(survey: SurveyTerms) -> Iterator[str]:
     )
     yield (
         "a member gives sums for one set of this survey, ever: its store notes the set "
-        "before anything is sent, and refuses another one"
+        "before masked numbers leave, and refuses another one"
     )
     yield (
         "a set whose guests differ by few from those of an earlier survey is refused "
