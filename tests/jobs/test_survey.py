@@ -291,7 +291,15 @@ def test_a_simulation_adds_up_tables():
     assert plain["totals"] == [[38.25, -36.0], [None, 18.0]]
     assert plain["guests"] == 9
     assert plain["promise"] == found.guarantee.sentence
-    again = survey(firms(), range=(-10, 10), unit=0.25, seed=1, driver="vectorised")
+    again = survey(
+        firms(),
+        rows=["x", "y"],
+        range=(-10, 10),
+        unit=0.25,
+        seed=1,
+        driver="vectorised",
+    )
+    assert again.survey.rows == ("x", "y")
     assert again.answer.tolist() == found.answer.tolist()
 
 
@@ -317,6 +325,7 @@ def test_one_honest_delegate_is_enough(delegates):
         (firms(9), {"minimum_guests": 3}, "must be above"),
         (firms(9), {"unit": 2.0**-60}, "narrow the range"),
         ({**firms(9), "x": {"a": [1], "b": [2]}}, {}, "the table of 'x' must have"),
+        (firms(9), {"rows": ["one"]}, "must have 1 rows"),
         ({}, {}, "found none"),
     ],
 )

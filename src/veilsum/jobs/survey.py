@@ -571,6 +571,7 @@ def survey(
     guests: Mapping[str, Any],
     *,
     range: tuple[float, float],
+    rows: Sequence[str] | None = None,
     unit: str | float | Fraction = 1,
     delegates: int | Sequence[str] = 3,
     minimum_guests: int = 5,
@@ -586,6 +587,7 @@ def survey(
         guests: each one's table, with the rows and columns of the survey: a pandas
             frame, or a mapping of columns; a number that is missing is an empty cell.
         range: the least and the largest that one cell may be.
+        rows: what the rows are called, where tables have no names of their own.
         unit: what every number is a whole number of.
         delegates: how many there are, or their names.
         minimum_guests: how many must have filled a cell whose total is shown, at least;
@@ -613,6 +615,15 @@ def survey(
             "a survey needs two delegates at least: one alone would see every guest's "
             "numbers"
         )
+    if rows is not None:
+        names_of_rows = [str(one) for one in rows]
+        for name, table in tables.items():
+            if len(table) != len(names_of_rows):
+                raise InvalidInputError(
+                    f"the table of {name!r} must have {len(names_of_rows)} rows "
+                    f"({listed(names_of_rows)}), found {len(table)}"
+                )
+            tables[name] = table.set_axis(names_of_rows, axis=0)
     first = next(iter(tables.values()))
     measure = Measure.of(
         Fraction(str(range[0])), Fraction(str(range[1])), unit_of(unit)
