@@ -335,7 +335,7 @@ def test_names_and_titles_are_text_wherever_they_are_shown(tmp_path):
             "guests": EVIL,
             "beyond": [EVIL],
             "promise": EVIL,
-            "minimum_guests": EVIL,
+            "enough": EVIL,
             "submissions": [EVIL, BREAK],
             "receipts": [{"party": EVIL}],
         }
@@ -460,6 +460,15 @@ def test_a_host_that_is_killed_half_way_has_nothing_of_it(terms, store, tmp_path
     assert rows_in(again) == [0, 0]
     assert again.take(line)[1]
     again.close()
+
+
+def test_nothing_is_taken_into_a_file_that_somebody_has_removed(terms, caller, store):
+    assert caller.post(submission(terms).to_json())[0] == 201
+    store.path.rename(store.path.with_name("elsewhere"))
+    assert caller.post(submission(terms, "Firm 2").to_json())[0] == 507
+    store.path.with_name("elsewhere").rename(store.path)
+    assert caller.post(submission(terms, "Firm 2").to_json())[0] == 201
+    assert store.came() == ("Firm 1", "Firm 2")
 
 
 def test_a_host_may_start_again_at_every_step(terms, tmp_path):

@@ -121,6 +121,11 @@ class GuestCollection(OpenFile):
             survey.digest, new.guest, new.number, new.digest(survey.names)
         )
         with self.transaction():
+            if self.is_gone:
+                raise StoreError(
+                    f"{self.path} was removed or exchanged while it was open, and what "
+                    "is written now would be lost: put it back"
+                )
             kept = self._kept("WHERE guest = ?", new.guest)
             if self._is_closed() and new not in kept:
                 raise ClosedError("the survey is closed: nothing is taken any more")

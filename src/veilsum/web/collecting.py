@@ -248,7 +248,7 @@ class SurveyHost:
         german = request.headers.get("accept-language", "").startswith("de")
         language = "de" if german else "en"
         words = WORDS[language]
-        few = words["few"].format(found["minimum_guests"])
+        few = words["few"].format(found["enough"])
         rows = [
             [name, *(few if one is None else grouped(one, language) for one in line)]
             for name, line in zip(found["rows"], found["totals"], strict=True)
