@@ -18,6 +18,7 @@ from veilsum.graphs.augmentation import (
 )
 from veilsum.graphs.connectivity import cut_parties, smallest_cuts
 from veilsum.graphs.topology import Topology
+from veilsum.privacy import diagnosis
 from veilsum.privacy.diagnosis import examine
 from veilsum.privacy.worst_case import worst_mu2
 
@@ -194,6 +195,16 @@ def test_a_complete_graph_has_no_cut():
 
 
 @few
+@given(graphs(most=9), st.integers(0, 3))
+def test_links_tried_together_are_worth_what_each_is_alone(graph, t):
+    assume(t < len(graph) - 2 and nx.node_connectivity(graph) > t)
+    topology, absent = topology_of(graph), sorted(map(sorted, nx.non_edges(graph)))[:6]
+    together = diagnosis._worst_with_each(topology, t, absent)
+    alone = [diagnosis._worst_with(topology, t, link) for link in absent]
+    assert [*together] == pytest.approx(alone, rel=1e-9)
+
+
+@few
 @given(graphs(most=9), st.integers(0, 2))
 def test_helpful_links_do_what_they_promise(graph, t):
     assume(t < len(graph) - 1)
@@ -205,7 +216,7 @@ def test_helpful_links_do_what_they_promise(graph, t):
         assert helpful.epsilon_ratio < 1
         assert helpful.epsilon_ratio == pytest.approx(before.upper / after.upper)
         assert not graph.has_edge(*map(int, helpful.link))
-    ratios = [helpful.epsilon_ratio for helpful in found.helpful_links]
+    ratios = [round(helpful.epsilon_ratio, 9) for helpful in found.helpful_links]
     assert ratios == sorted(ratios)
 
 

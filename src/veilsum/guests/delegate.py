@@ -4,10 +4,11 @@ A guest is hidden as long as delegates keep six duties (DESIGN 12, and the guide
 surveys). Each of them stands here as a check of its own, made before any number leaves:
 
 1. *One set.* For one survey a delegate adds up one set of submissions, ever. It writes
-   the set down, on disk, before it lets anybody use its shares: two sets that differ by
-   one guest would show that guest.
-2. *Inside its own mask.* The key is given to whoever adds shares up only after that,
-   and what comes of it is a party's private input of an ordinary sum.
+   the set down, on disk, before anything that was made of its shares leaves: two sets
+   that differ by one guest would show that guest. And not before all members have
+   shown that they hold the same set, so that a mistake of the host can be mended.
+2. *Inside its own mask.* What shares add up to is a party's private input of an
+   ordinary sum, and goes nowhere else.
 3. *Nothing carried over.* A key is made for one survey and is bound to the first that
    uses it; afterwards it is erased, and with it every share. The set stays known.
 4. *Nothing replayed.* Every submission is checked again: survey, guest, number and
@@ -174,12 +175,27 @@ class DelegateStore(OpenFile):
             BudgetError: a second set, an invented guest, a key of another survey; or
                 too few would hide a guest, in this survey or across all.
         """
+        return self._examined(terms, me, submissions)[0]
+
+    def add_up(
+        self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
+    ) -> Words:
+        """Return this delegate's sum of shares of a set that passes `examine`.
+
+        It is this party's private input of a sum, and goes nowhere else: nothing of
+        it, not even masked, leaves before `commit`. Delegates meet in between, and who
+        finds that another one has another set is bound to none.
+        """
+        return self._examined(terms, me, submissions)[1]
+
+    def _examined(
+        self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
+    ) -> tuple[SurveySet, Words]:
         self._check_delegate(terms, me)
         found = self._check_submissions(terms, submissions)
         with self.transaction("BEGIN"):
             key = self._check_history(terms, me, found)
-        share_sums(terms, submissions, key)
-        return found
+        return found, share_sums(terms, submissions, key)
 
     def commit(
         self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
@@ -287,8 +303,10 @@ class DelegateStore(OpenFile):
     ) -> None:
         """Refuse a set that tells of few guests beside all earlier surveys' sets."""
         mine = _with_inviters(terms, found)
-        sets = [mine, *(one.guests for one in earlier if one.survey != terms.digest)]
-        inviters = sorted({member for one in sets for member in one.values()})
+        others = [one.guests for one in earlier if one.survey != terms.digest]
+        inviters = sorted(
+            {member for one in (mine, *others) for member in one.values()}
+        )
         sizes = range(min(terms.tolerate, len(inviters)) + 1)
         if sum(comb(len(inviters), size) for size in sizes) > MOST_COALITIONS:
             raise BudgetError(
@@ -298,19 +316,16 @@ class DelegateStore(OpenFile):
         few = terms.minimum_honest + terms.tolerate_guests
         for size in sizes:
             for coalition in combinations(inviters, size):
-                left = [
+                new, *old = (
                     {name for name, member in one.items() if member not in coalition}
-                    for one in sets
-                ]
-                self._check_left([one for one in left if one], few)
-
-    def _check_left(self, sets: Sequence[set[str]], few: int) -> None:
-        if (shown := given_away(sets, few)) is not None:
-            raise BudgetError(
-                f"beside earlier surveys this one would tell of {listed(shown)} "
-                f"alone: sets of guests must differ by none, or by more than {few} "
-                "that colluding members did not invite"
-            )
+                    for one in (mine, *others)
+                )
+                if shown := _newly_shown(new, [one for one in old if one], few):
+                    raise BudgetError(
+                        "beside earlier surveys this one would tell of "
+                        f"{listed(shown)} alone: sets of guests must differ by none, "
+                        f"or by more than {few} that colluding members did not invite"
+                    )
 
     def _key(self, terms: SurveyTerms, me: str) -> X25519PrivateKey:
         """Return this delegate's key of this survey, and of no other."""
@@ -352,6 +367,25 @@ class DelegateStore(OpenFile):
                 f"{self.path} was deleted or exchanged while it was open, and what is "
                 "written now would be lost: put it back"
             )
+
+
+def _newly_shown(
+    new: set[str], earlier: Sequence[set[str]], few: int
+) -> tuple[str, ...]:
+    """Return a few guests of whom a sum over a new set would tell; none if of nobody.
+
+    What follows from earlier sets alone, under a weaker rule of then, is known already:
+    then the new set is held beside each of them by itself.
+    """
+    if not new:
+        return ()
+    shown = given_away([new, *earlier], few)
+    if shown is None or given_away(earlier, few) is None:
+        return shown or ()
+    for one in ({*new}, *(new ^ old for old in earlier)):
+        if 1 <= len(one) <= few:
+            return tuple(sorted(one))
+    return ()
 
 
 def _with_inviters(terms: SurveyTerms, found: SurveySet) -> dict[str, str]:

@@ -35,6 +35,7 @@ from veilsum.parties.at_home import about_you, asked_before, passed
 from veilsum.parties.consent import PAGE, Consent, Part, consent_to
 from veilsum.parties.events import Listener, Telling
 from veilsum.parties.joining import (
+    TABLE_AND_LEDGER,
     OwnPart,
     evidence_of,
     own_part,
@@ -220,7 +221,8 @@ def take_part(
     with own_ledger(
         ledger or identity.key_file.with_name(f"{identity.name}.ledger"), consortium
     ) as kept:
-        driver.ledger = kept
+        # Of a survey no ledger is charged, and none can be missed.
+        driver.ledger = kept if part.checks == TABLE_AND_LEDGER else None
         try:
             with _warned(consortium, kept):
                 result = part.run(driver, kept)
