@@ -199,27 +199,28 @@ def test_a_process_that_is_killed_goes_on_and_one_that_is_ended_says_so(company)
     with start() as first:
         until(lambda: is_in("running") and read_status(path).waiting, first)
         until(lambda: 'veilsum_runs{state="running"} 1' in ask(port, "/metrics"), first)
-        token, told = on_page(company, page)
-        (run,) = told["runs"]
-        assert (run["state"], set(run["waiting"])) == ("running", {"b", "c", "d"})
-        assert run["links"].keys() <= {"b", "c", "d"}
-        assert any("phase" in line for line in told["log"])
+        until(lambda: on_page(company, page)[1]["runs"][0]["waiting"], first)
+        token, seen = on_page(company, page)
         os.kill(first.pid, signal.SIGKILL)
     assert is_in("running")
+    (run,) = seen["runs"]
+    assert (run["state"], set(run["waiting"])) == ("running", {"b", "c", "d"})
+    assert run["links"].keys() <= {"b", "c", "d"}
+    assert any("phase" in line for line in seen["log"])
     with start() as second, company.local as others:
         for name in "bcd":
             others.start(name)
         assert set(others.wait().values()) == {0}
         until(lambda: is_in("done"), second)
         assert ask(port, "/healthz") == "ok\n"
-        same, told = on_page(company, page)
-        assert same == token, "an open page goes on"
         until(lambda: on_page(company, page)[1]["runs"][0]["report"], second)
-        place = f"/report/{told['runs'][0]['id']}"
-        assert "checks of what was signed hold" in ask(page, place, token)
+        same, seen = on_page(company, page)
+        report = ask(page, f"/report/{seen['runs'][0]['id']}", token)
         second.terminate()
         out, err = second.communicate(timeout=LONGEST)
         assert second.returncode == 0
+    assert same == token, "an open page goes on"
+    assert "checks of what was signed hold" in report
     (one,) = json.loads(out)
     assert (one["state"], one["phase"]) == ("done", "finished")
     assert token not in err
