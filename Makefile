@@ -65,6 +65,7 @@ bench: $(BENCH)  ## run the benchmarks: ratios, side by side
 	$(BIN)/python benchmarks/network.py
 	$(BIN)/python benchmarks/relay.py
 	$(BIN)/python benchmarks/reports.py
+	$(BIN)/python benchmarks/planner_page.py
 
 lock: $(DEV)  ## compile requirements/*.txt anew, with hashes and no host
 	for name in run dev bench; do (cd requirements && ../$(BIN)/uv pip compile --quiet --universal \

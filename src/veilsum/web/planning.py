@@ -429,8 +429,8 @@ def answering(questions: BinaryIO, answers: BinaryIO) -> None:
     answers.write(b"ready\n")
     answers.flush()
     for line in questions:
-        what, _, body = line.partition(b" ")
-        answers.write(msgspec.json.encode(reply(what.decode(), body)) + b"\n")
+        asked, _, body = line.partition(b" ")
+        answers.write(msgspec.json.encode(reply(asked.decode(), body)) + b"\n")
         answers.flush()
 
 

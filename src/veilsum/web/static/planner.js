@@ -283,7 +283,6 @@ function ask() {
     return;
   }
   plan.ask(asked);
-  mend.ask(asked);
   waiting();
   $("mend").disabled = true; // until it is about this network
   clearTimeout(slow);
@@ -293,7 +292,10 @@ function ask() {
   }, SLOW);
 }
 
-const plan = new Asker("plan", shown, failed);
+const plan = new Asker("plan", (found, asked) => {
+  shown(found, asked);
+  mend.ask(asked); // then, so that the two do not wait for each other
+}, failed);
 const mend = new Asker("mend", repaired, () => {
   $("repair").textContent = "";
   $("mend").hidden = true;
