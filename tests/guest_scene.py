@@ -1,30 +1,45 @@
 """A survey that guests' pages are tested with: keys of everybody, and a small host.
 
-The host keeps what arrives and answers as the page expects of one; that it checks
-nothing is on purpose: tests read what arrived with the package's own reader.
+The host stands behind the guard of every page. It keeps what arrives, byte for byte,
+and can be told to answer oddly.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from browser import CHROMIUM, FLAGS, Seen
 from surveys import MEMBERS, opened
+from veilsum.agreement.consortium import Address
 from veilsum.agreement.survey import SurveyTerms
+from veilsum.errors import InvalidInputError
 from veilsum.guests.submission import ALPHABET, guest_key, read_submission
+from veilsum.guests.survey_set import is_resent
 from veilsum.web.guest_page import PACKAGE, SERVED, page_survey, served_page
-from veilsum.web.pages import HEADERS, KINDS
+from veilsum.web.pages import (
+    KINDS,
+    Guard,
+    PageBounds,
+    PageServer,
+    known_as,
+    listening,
+)
 
 N_GUESTS = 12
+BOUNDS = PageBounds(body=1 << 20, burst=1e6, per_second=1e6)
 
 
 def code_of(name: str) -> str:
@@ -77,7 +92,7 @@ class Host:
     nothing: int = 204
 
     def newest(self, guest: str) -> dict[str, Any] | None:
-        if guest not in self.kept:
+        if not self.kept.get(guest):
             return None
         found = [read_submission(one, self.terms) for one in self.kept[guest]]
         last = max(found, key=lambda one: one.number)
@@ -106,56 +121,46 @@ class Host:
             return status, text.encode(), "text/plain"
         found = read_submission(content, self.terms)
         kept = self.kept.setdefault(found.guest, [])
-        digest = found.digest(self.terms.names)
-        for one in kept:
-            earlier = read_submission(one, self.terms)
-            other = earlier.digest(self.terms.names) != digest
-            if earlier.number == found.number and other:
-                return 409, b"this number has arrived with other contents", "text/plain"
+        try:
+            is_resent([read_submission(one, self.terms) for one in kept], found)
+        except InvalidInputError as error:
+            newest = self.newest(found.guest) or {"number": 0, "digest": ""}
+            answer = {"error": str(error), **newest}
+            return 409, json.dumps(answer).encode(), "application/json"
         kept.append(content)
-        answer = {"number": found.number, "digest": digest}
+        answer = {"number": found.number, "digest": found.digest(self.terms.names)}
         return 200, json.dumps(answer).encode(), "application/json"
 
 
 @contextmanager
 def hosting(terms: SurveyTerms, **more: Any) -> Iterator[Host]:
-    """Serve a survey at a loopback address, with the headers of every page."""
+    """Serve a survey at a loopback address, behind the guard of every page."""
     host = Host(terms, **more)
 
-    class Answers(BaseHTTPRequestHandler):
-        def answer(self, status: int, content: bytes, kind: str) -> None:
-            self.send_response(status)
-            for name, value in {**HEADERS, "Content-Type": kind}.items():
-                self.send_header(name, value)
-            if self.headers.get("Origin") == "null":  # a page that was saved as a file
-                self.send_header("Access-Control-Allow-Origin", "null")
-                self.send_header("Access-Control-Allow-Headers", "content-type")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+    async def answer(request: Request) -> Response:
+        found = host.get(request.url.path)
+        if request.method == "POST":
+            found = host.post(await request.body())
+        status, content, kind = found
+        return Response(content, status_code=status, media_type=kind)
 
-        def do_GET(self) -> None:
-            self.answer(*host.get(self.path))
-
-        def do_OPTIONS(self) -> None:
-            self.answer(204, b"", "text/plain")
-
-        def do_POST(self) -> None:
-            size = int(self.headers["Content-Length"])
-            self.answer(*host.post(self.rfile.read(size)))
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    host.address = f"http://127.0.0.1:{server.server_port}/"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    listener = listening(Address("127.0.0.1", 0))
+    address = Address("127.0.0.1", listener.getsockname()[1])
+    host.address = f"http://{address}/"
+    keys = [guest.key.hex() for guest in terms.guests]
+    app = Guard(
+        Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])]),
+        known_as(address),
+        bounds=BOUNDS,
+        open_to_files=["/submissions", *(f"/submissions/{key}" for key in keys)],
+    )
+    server = PageServer(app, listener, bounds=BOUNDS)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
     thread.start()
     try:
         yield host
     finally:
-        server.shutdown()
-        server.server_close()
+        server.stop()
         thread.join()
 
 

@@ -81,7 +81,7 @@ def running(recipe, deal):
             name,
             shares=lambda place=place: shares[place].sum(axis=0),
             masked=masked.sum(axis=0),
-            guests=len(masked),
+            guests=recipe.survey.roster,
         )
         for place, name in enumerate(DELEGATES)
     }
@@ -105,7 +105,9 @@ def test_totals_are_those_of_all_guests_to_the_last_unit(driver):
     assert found.means[0, 0] == pytest.approx(cents[0] / 100 / 12)
     assert not found.beyond
     assert found.released.sums[1][3] == 0  # nobody gave it
-    assert found.released.sums[1][4] == 0
+    assert found.released.sums[1][4:].tolist() == [0, 0, 0]
+    assert found.invited == dict.fromkeys(DELEGATES, 4)
+    assert found.enough == 4 + 3 + 1
 
 
 def test_a_sum_of_shares_alone_is_uniform_and_the_last_word_is_not_lost():
@@ -144,15 +146,16 @@ def test_nothing_is_asked_where_too_few_filled_every_cell():
     [
         (0, 13, "managers x women would have been filled by 13 of 12"),
         (3, -1, "clerks x men would have been filled by -1 of 12"),
-        (4, 3, "the set must have 4 to 12 guests, and the sum says 3"),
-        (4, 13, "the sum says 13"),
+        (4, 5, "5 guests in the set would have been invited by ann"),
+        (6, -1, "-1 guests in the set would have been invited by cem"),
+        ((4, 5, 6), 1, "of 3 guests in the set 2 are surely honest, and 4 are needed"),
     ],
 )
 def test_counts_that_cannot_be_end_the_run(cell, number, told):
     recipe = SurveyRecipe(terms_of())
-    first = np.array([12, 8, 12, 4, 12], dtype=object)
+    first = np.array([12, 8, 12, 4, 4, 4, 4], dtype=object)
     assert recipe.request([first]).cells == (0, 1, 2)
-    first[cell] = number
+    first[[*np.atleast_1d(cell)]] = number
     with pytest.raises(InvalidInputError, match=told):
         recipe.request([first])
 
@@ -166,7 +169,7 @@ def test_a_guest_that_counts_itself_five_times_is_seen_if_all_filled_the_cell():
     with pytest.raises(InvalidInputError, match="would have been filled by 16 of 12"):
         run("vectorised")
     x = vectors()
-    x[0, 3] = 2
+    x[0, 3] = 5
     found = running(recipe, dealt(x, np.random.default_rng(1)))("vectorised")
     assert found.counts[3] is not None
     told = "count itself several times in a cell"
@@ -187,7 +190,7 @@ def test_a_total_beyond_the_range_is_pointed_out():
 
 @pytest.mark.parametrize("tolerate", [1, 2])
 def test_the_promise_is_one_sentence_and_counts_guests(tolerate):
-    terms = terms_of(tolerate=tolerate, tolerate_guests=1)
+    terms = terms_of(tolerate=tolerate, tolerate_guests=1, minimum_honest=2)
     recipe = SurveyRecipe(terms)
     deal = dealt(vectors(), np.random.default_rng(1))
     promise = running(recipe, deal)("vectorised").guarantee
@@ -195,7 +198,7 @@ def test_the_promise_is_one_sentence_and_counts_guests(tolerate):
     assert promise.sentence == promise_to_guests(terms)
     assert promise.sentence.startswith(f"Up to {tolerate} of the 3 members who collude")
     assert "up to 1 guest besides" in promise.sentence
-    assert "at least 4" in promise.sentence
+    assert "at least 3 filled every cell whose total is released" in promise.sentence
     assert promise.status == "private"
     assert sorted((*promise.corrupted, *promise.honest)) == [*DELEGATES]
     assert len(promise.corrupted) == tolerate
@@ -288,7 +291,15 @@ def test_a_simulation_adds_up_tables():
     assert plain["totals"] == [[38.25, -36.0], [None, 18.0]]
     assert plain["guests"] == 9
     assert plain["promise"] == found.guarantee.sentence
-    again = survey(firms(), range=(-10, 10), unit=0.25, seed=1, driver="vectorised")
+    again = survey(
+        firms(),
+        rows=["x", "y"],
+        range=(-10, 10),
+        unit=0.25,
+        seed=1,
+        driver="vectorised",
+    )
+    assert again.survey.rows == ("x", "y")
     assert again.answer.tolist() == found.answer.tolist()
 
 
@@ -314,6 +325,7 @@ def test_one_honest_delegate_is_enough(delegates):
         (firms(9), {"minimum_guests": 3}, "must be above"),
         (firms(9), {"unit": 2.0**-60}, "narrow the range"),
         ({**firms(9), "x": {"a": [1], "b": [2]}}, {}, "the table of 'x' must have"),
+        (firms(9), {"rows": ["one"]}, "must have 1 rows"),
         ({}, {}, "found none"),
     ],
 )
@@ -335,3 +347,28 @@ def test_what_is_asked_first_is_who_filled_what():
     assert recipe.most_numbers == sum(
         sum(one.statistics.values()) for one in recipe.foreseen
     )
+
+
+class Counting(SurveyRecipe):
+    """A planted defect: whoever filled a cell counts, a coalition's guests too."""
+
+    def enough(self, invited):
+        del invited
+        return self.survey.minimum_guests
+
+
+@pytest.mark.parametrize("kind", [SurveyRecipe, Counting])
+def test_guests_of_a_coalition_do_not_uncover_the_one_other_in_a_cell(kind):
+    """All that ann invited say that they filled a cell, and one honest guest has."""
+    x = vectors()
+    theirs = [k for k in range(N) if k % 3 == 0]
+    x[:, 3], x[:, 7] = 0, 0
+    x[[*theirs, 7], 3] = 1
+    x[theirs, 7] = [5, 6, 7, 8]
+    x[7, 7] = 4711
+    found = running(kind(terms_of()), dealt(x, np.random.default_rng(1)))("vectorised")
+    assert found.given[1, 1] == 5  # as many as minimum_guests
+    if kind is SurveyRecipe:
+        assert found.counts[3] is None
+    else:
+        assert found.counts[3] - (5 + 6 + 7 + 8) == 4711  # the attack

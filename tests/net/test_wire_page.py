@@ -174,7 +174,7 @@ def test_the_page_has_the_terms_of_a_survey():
     recipe = SurveyRecipe(opened(set="ab" * 32))
     plan = plan_for(recipe, recipe.terms({"run": "r"}), recipe.agreed)
     assert set(terms_table("survey")) == {*json.loads(plan.terms)} - {"run"}
-    assert (plan.size, plan.law.counted.bits) == (4 + 1, 64)
+    assert (plan.size, plan.law.counted.bits) == (4 + 3, 64)
     assert (plan.policy.tolerate, plan.policy.minimum_honest) == (1, 2)
 
 

@@ -485,11 +485,20 @@ TWINS = {
 }
 
 
+QUICK = ("Math.random", "one delegate only")
+
+
 def test_the_masks_are_uniform_and_new():
     assert page_faults(WEB) == set()
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        one if one in QUICK else pytest.param(one, marks=pytest.mark.slow)
+        for one in TWINS
+    ],
+)
 def test_planted_defects_are_found(name, tmp_path):
     right, wrong, faults = TWINS[name]
     shutil.copytree(WEB, tmp_path / "web")
@@ -613,4 +622,4 @@ def test_the_same_survey_is_the_same_file():
     first = single_file(page_survey(TERMS), address)
     assert first == single_file(page_survey(TERMS), address)
     assert first != single_file(page_survey(asked(title="Another")), address)
-    assert not re.search(r'(src|href)="(?!data:|#)', first)
+    assert not re.search(r'\ssrc="|rel="stylesheet"|@import|url\(', first)

@@ -4,10 +4,11 @@ A guest is hidden as long as delegates keep six duties (DESIGN 12, and the guide
 surveys). Each of them stands here as a check of its own, made before any number leaves:
 
 1. *One set.* For one survey a delegate adds up one set of submissions, ever. It writes
-   the set down, on disk, before it lets anybody use its shares: two sets that differ by
-   one guest would show that guest.
-2. *Inside its own mask.* The key is given to whoever adds shares up only after that,
-   and what comes of it is a party's private input of an ordinary sum.
+   the set down, on disk, before anything that was made of its shares leaves: two sets
+   that differ by one guest would show that guest. And not before all members have
+   shown that they hold the same set, so that a mistake of the host can be mended.
+2. *Inside its own mask.* What shares add up to is a party's private input of an
+   ordinary sum, and goes nowhere else.
 3. *Nothing carried over.* A key is made for one survey and is bound to the first that
    uses it; afterwards it is erased, and with it every share. The set stays known.
 4. *Nothing replayed.* Every submission is checked again: survey, guest, number and
@@ -174,12 +175,27 @@ class DelegateStore(OpenFile):
             BudgetError: a second set, an invented guest, a key of another survey; or
                 too few would hide a guest, in this survey or across all.
         """
+        return self._examined(terms, me, submissions)[0]
+
+    def add_up(
+        self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
+    ) -> Words:
+        """Return this delegate's sum of shares of a set that passes `examine`.
+
+        It is this party's private input of a sum, and goes nowhere else: nothing of
+        it, not even masked, leaves before `commit`. Delegates meet in between, and who
+        finds that another one has another set is bound to none.
+        """
+        return self._examined(terms, me, submissions)[1]
+
+    def _examined(
+        self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
+    ) -> tuple[SurveySet, Words]:
         self._check_delegate(terms, me)
         found = self._check_submissions(terms, submissions)
         with self.transaction("BEGIN"):
             key = self._check_history(terms, me, found)
-        share_sums(terms, submissions, key)
-        return found
+        return found, share_sums(terms, submissions, key)
 
     def commit(
         self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]

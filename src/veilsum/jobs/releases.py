@@ -26,7 +26,7 @@ from veilsum.privacy.guarantee import (
     UNITS_LIMIT,
     Guarantee,
 )
-from veilsum.tables.rules import DisclosureError, Rules, openly
+from veilsum.tables.rules import DisclosureError, Rules, agreed_rows, openly
 
 IDENTICAL = (
     "inputs that every party's rules admit, and whose listed sums agree in every "
@@ -182,8 +182,8 @@ class ReleaseLimit:
             f"which hold {self.held} at least ({self.honest} parties of "
             f"{self.minimum_rows} rows of {self.columns} numbers), and "
             f"{self.fraction:g} of these is the limit: use fewer columns, agree on "
-            f"[schema] minimum_rows = {enough} or more, or raise the limit openly "
-            f"with {openly(release_fraction=None)}",
+            f"{agreed_rows(enough)} or more, or raise the limit openly with "
+            f"{openly(release_fraction=None)}",
         )
 
 

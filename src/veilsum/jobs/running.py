@@ -15,13 +15,13 @@ from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import Known, Ledger, Look, Wanted
 from veilsum.jobs.presence import Screened
 from veilsum.jobs.recipes import Contribution, PartyWork, Questions, Recipe, Sums
-from veilsum.jobs.releases import Release, condensed
+from veilsum.jobs.releases import EXACT, Release, condensed
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.accountant import KnownSum, Reservation, RunLimits
 from veilsum.privacy.composition import Charge, Exposure
-from veilsum.privacy.guarantee import Guarantee
+from veilsum.privacy.guarantee import CURIOUS_LIMIT, ONE_RUN_LIMIT, Guarantee
 from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
 from veilsum.showing import Items, Showing, Shown, counted, in_line
@@ -70,6 +70,14 @@ class JobResult(Shown):
     def loosened(self) -> tuple[str, ...]:
         """Limits that nobody may overlook, for rules against them were switched off."""
         return ()
+
+    @property
+    def foremost(self) -> tuple[str, ...]:
+        """The limits to be read first: all of this kind of job, and three at least."""
+        own = [one for one in self.further_limits if one not in self.loosened]
+        first = dict.fromkeys((*own, EXACT, CURIOUS_LIMIT, ONE_RUN_LIMIT))
+        known = [one for one in first if one in self.guarantee.limits]
+        return tuple(known[: max(3, len(own))])
 
     @cached_property
     def releases(self) -> tuple[Release, ...]:

@@ -7,7 +7,8 @@ sum over delegates, modulo 2^64, is the sum over the guests of the set. Masks of
 word add up modulo 2^64 themselves: no carry is ever shown.
 
 The first sum says how many guests filled each cell. Only cells that enough of them
-filled are in the second.
+filled are in the second: so many that, whoever colludes, honest ones are among them as
+agreed. So the first sum also has how many guests of the set each member has invited.
 
     totals = survey(tables, range=(0, 10_000), unit=0.01)
     print(totals.summary())
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import builtins
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -42,8 +43,11 @@ from veilsum.tables.frames import as_frame
 # Numbers modulo 2^64, one for each word of a vector.
 Words: TypeAlias = Array[np.uint64]
 
+# Decimals that are shown; a finer unit is rounded on the screen, and nowhere else.
+MOST_DIGITS = 13
+
 GIVEN = "guests with a number in each cell"
-IN_THE_SET = "guests in the set"
+IN_THE_SET = "guests in the set, by who invited them"
 TOTALS = "totals of the cells that enough guests filled"
 
 NOT_CHECKED = (
@@ -53,9 +57,6 @@ NOT_CHECKED = (
     "that one guest dominates a cell is not checked, for nobody sees its number: where "
     "none is below 0 no guest's number is beyond the total, and whoever gave the "
     "second largest knows the largest to within what all others come to",
-    "guests of a coalition count among those who filled a cell: honest ones there may "
-    "be fewer than minimum_guests, and where it is one, the coalition has its number, "
-    "though perhaps not whose it is",
     "whoever serves the page to a guest can change it, and a changed page can send "
     "the numbers anywhere: a guest that saves the page as one file and compares its "
     "digest with the one in its invitation finds that out",
@@ -108,11 +109,11 @@ class WantedTotals:
 
     Attributes:
         cells: whose totals are released, in the table's order.
-        guests: of the set, by the first sum.
+        invited: how many guests of the set each delegate has invited, by the first sum.
     """
 
     cells: tuple[int, ...]
-    guests: int
+    invited: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,22 +124,18 @@ class SurveyRecipe(SumsOnly):
 
     # Whole numbers of a guest, not of rows.
     wording: ClassVar[tuple[str, str, str]] = BY_PARTY
-
-    @property
-    def left_open(self) -> tuple[str, ...]:
-        """What totals may tell all the same."""
-        alone = () if self.survey.tolerate else (NOBODY_CURIOUS,)
-        return (*NOT_CHECKED, *alone)
+    left_open: ClassVar[tuple[str, ...]] = NOT_CHECKED
 
     @property
     def counts(self) -> Counts:
-        """Numbers modulo 2^64: one for each cell, and one more."""
-        return Counts((Fraction(1),) * (self.survey.n_cells + 1), 64)
+        """Numbers modulo 2^64: one for each cell, and one for each delegate."""
+        size = self.survey.n_cells + len(self.survey.names)
+        return Counts((Fraction(1),) * size, 64)
 
     @property
     def answer_size(self) -> int:
-        """Guests, then how many filled each cell, then each total."""
-        return 1 + 2 * self.survey.n_cells
+        """How many each invited and how many filled each cell, then each total."""
+        return self.size + self.survey.n_cells
 
     @property
     def most_numbers(self) -> int:
@@ -191,23 +188,32 @@ class SurveyRecipe(SumsOnly):
             return GIVEN
         if len(sums) > 1:
             return None
-        guests, _ = self.tally(sums)
+        invited, _ = self.tally(sums)
         cells = self.released(sums)
-        return WantedTotals(cells, guests) if cells else None
+        return WantedTotals(cells, invited) if cells else None
 
-    def tally(self, sums: Sums) -> tuple[int, tuple[int, ...]]:
-        """Return how many guests there are, and how many filled each cell.
+    def tally(self, sums: Sums) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return how many guests each delegate invited, and how many filled each cell.
 
         Raises:
             InvalidInputError: it cannot be; then somebody did not keep to the protocol.
         """
-        *given, guests = (residue(one) for one in sums[0].tolist())
-        survey = self.survey
-        least = survey.minimum_honest + 1 + survey.tolerate_guests
-        if not least <= guests <= len(survey.guests):
+        survey, found = self.survey, [residue(one) for one in sums[0].tolist()]
+        given, invited = found[: survey.n_cells], found[survey.n_cells :]
+        roster = Counter(guest.invited_by for guest in survey.guests)
+        for name, number in zip(survey.names, invited, strict=True):
+            if not 0 <= number <= roster[name]:
+                raise InvalidInputError(
+                    f"{number} guests in the set would have been invited by {name}, "
+                    f"and the roster has {roster[name]}: a member has given numbers of "
+                    "another set"
+                )
+        guests = sum(invited)
+        if (honest := guests - self._lost(invited)) <= survey.minimum_honest:
             raise InvalidInputError(
-                f"the set must have {least} to {len(survey.guests)} guests, and the "
-                f"sum says {guests}: a member has given numbers of another set"
+                f"of {guests} guests in the set {max(honest, 0)} are surely honest, "
+                f"and {survey.minimum_honest + 1} are needed: a member has given "
+                "numbers of another set"
             )
         for cell, number in enumerate(given):
             if not 0 <= number <= guests:
@@ -216,13 +222,23 @@ class SurveyRecipe(SumsOnly):
                     f"{guests} guests: a guest did not keep to the page, or a member "
                     "gave a wrong sum; nothing but such counts was shown"
                 )
-        return guests, tuple(given)
+        return tuple(invited), tuple(given)
+
+    def _lost(self, invited: Sequence[int]) -> int:
+        """Return how many guests a coalition has at worst."""
+        worst = sorted(invited, reverse=True)[: self.survey.tolerate]
+        return sum(worst) + self.survey.tolerate_guests
+
+    def enough(self, invited: Sequence[int]) -> int:
+        """Return how many must fill a cell for enough honest ones to be among them."""
+        hidden = self._lost(invited) + self.survey.minimum_honest + 1
+        return max(self.survey.minimum_guests, hidden)
 
     def released(self, sums: Sums) -> tuple[int, ...]:
         """Return the cells that enough guests filled."""
-        _, given = self.tally(sums)
-        enough = self.survey.minimum_guests
-        return tuple(cell for cell, number in enumerate(given) if number >= enough)
+        invited, given = self.tally(sums)
+        least = self.enough(invited)
+        return tuple(cell for cell, number in enumerate(given) if number >= least)
 
     def totals(self, sums: Sums) -> dict[int, int]:
         """Return by cell the totals that were released, in units."""
@@ -233,10 +249,10 @@ class SurveyRecipe(SumsOnly):
 
     def answer(self, sums: Sums) -> Vector:
         """Return all counts and totals; 0 for a total that nobody was asked for."""
-        guests, given = self.tally(sums)
+        invited, given = self.tally(sums)
         found, unit = self.totals(sums), self.survey.unit
         values = [float(found.get(k, 0) * unit) for k in range(self.survey.n_cells)]
-        return np.array([float(guests), *map(float, given), *values])
+        return np.array([*map(float, (*invited, *given)), *values])
 
     def label(self, cell: int) -> str:
         """Return what a cell is called."""
@@ -249,7 +265,7 @@ class SurveyRecipe(SumsOnly):
         """Return what the next sum shows."""
         name = f"a survey ({self.survey.digest[:16]})"
         if not sums:
-            shown = {IN_THE_SET: 1, GIVEN: self.survey.n_cells}
+            shown = {GIVEN: self.survey.n_cells, IN_THE_SET: len(self.survey.names)}
             return Release(f"{name}: who filled what", shown)
         return Release(f"{name}: totals", {TOTALS: len(self.released(sums))})
 
@@ -302,7 +318,7 @@ class SurveyRecipe(SumsOnly):
             components=(Component(honest, "private", 0.0, None),),
             attacker_success=None,
             released=shown,
-            limits=(FOLLOWED, EXACT),
+            limits=(FOLLOWED, EXACT, *(() if survey.tolerate else (NOBODY_CURIOUS,))),
             worst=worst,
             told=promise_to_guests(survey),
         )
@@ -315,7 +331,7 @@ class SurveyRecipe(SumsOnly):
         *,
         shares: Callable[[], Words],
         masked: Words,
-        guests: int,
+        guests: Iterable[str],
     ) -> Contribution:
         """Return how one delegate answers.
 
@@ -324,9 +340,11 @@ class SurveyRecipe(SumsOnly):
             shares: opens and adds up its shares, when a sum of them is first needed:
                 by then its store must know the set.
             masked: the sum of the guests' masked vectors, which all members have.
-            guests: how many are in the set.
+            guests: whose submissions are in the set.
         """
         first, cells = party == self.survey.names[0], self.survey.n_cells
+        vouched = Counter(self.survey.roster[name].invited_by for name in guests)
+        invited = tuple(vouched[name] for name in self.survey.names)
         opened: list[Words] = []
 
         def own() -> Words:
@@ -336,15 +354,14 @@ class SurveyRecipe(SumsOnly):
             return opened[0]
 
         def answer(request: Any) -> Array[Any]:
-            found = np.zeros(cells + 1, dtype=np.uint64)
+            found = np.zeros(self.size, dtype=np.uint64)
             if request == GIVEN:
                 found[:cells] = own()[:cells]
-                found[cells] = guests if first else 0
+                found[cells:] = invited if first else 0
             else:
-                if request.guests != guests:
+                if request.invited != invited:
                     raise NumericalError(
-                        f"the first sum speaks of {request.guests} guests, and this "
-                        f"member's set has {guests}"
+                        "the first sum speaks of another set than this member's"
                     )
                 at = list(request.cells)
                 found[at] = own()[cells:][at]
@@ -394,9 +411,9 @@ def promise_to_guests(survey: SurveyTerms) -> str:
         )
     return (
         f"{who} learn of an honest guest's numbers only what the released counts and "
-        "totals over all honest guests of the set say, of whom there are at least "
-        f"{survey.minimum_honest + 1}, unless they break the encryption under which "
-        "shares lie at the host."
+        "totals over all honest guests of the set say, of whom at least "
+        f"{survey.minimum_honest + 1} filled every cell whose total is released, "
+        "unless they break the encryption under which shares lie at the host."
     )
 
 
@@ -417,19 +434,31 @@ class SurveyResult(JobResult):
         """Rows and columns of the table."""
         return len(self.survey.rows), len(self.survey.columns)
 
+    @cached_property
+    def _tally(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        assert isinstance(self.recipe, SurveyRecipe)
+        return self.recipe.tally(self.released.sums)
+
     @property
     def guests(self) -> int:
         """How many are in the set."""
-        return int(self.answer[0])
+        return sum(self._tally[0])
+
+    @property
+    def invited(self) -> dict[str, int]:
+        """How many of them each member has invited."""
+        return dict(zip(self.survey.names, self._tally[0], strict=True))
 
     @property
     def given(self) -> Array[np.int64]:
         """How many of them filled each cell."""
-        return (
-            self.answer[1 : self.survey.n_cells + 1]
-            .astype(np.int64)
-            .reshape(self.shape)
-        )
+        return np.array(self._tally[1], dtype=np.int64).reshape(self.shape)
+
+    @property
+    def enough(self) -> int:
+        """How many had to fill a cell for its total to be asked for."""
+        assert isinstance(self.recipe, SurveyRecipe)
+        return self.recipe.enough(self._tally[0])
 
     @cached_property
     def counts(self) -> tuple[int | None, ...]:
@@ -440,7 +469,7 @@ class SurveyResult(JobResult):
 
     @property
     def totals(self) -> FloatArray:
-        """The totals; nan where fewer than `minimum_guests` filled a cell."""
+        """The totals; nan where fewer than `enough` filled a cell."""
         unit = self.survey.unit
         plain = [np.nan if one is None else float(one * unit) for one in self.counts]
         return np.array(plain).reshape(self.shape)
@@ -464,21 +493,28 @@ class SurveyResult(JobResult):
 
     def answered(self) -> Showing:
         """Return the totals, and how many filled each cell."""
-        survey, totals = self.survey, self.totals.tolist()
+        survey, across = self.survey, len(self.survey.columns)
+        told = [
+            None if one is None else _exactly(one, survey.unit) for one in self.counts
+        ]
         head = ("", *survey.columns)
         align = "<" + ">" * len(survey.columns)
         rows = [
-            (name, *(None if isnan(one) else figure(one) for one in line))
-            for name, line in zip(survey.rows, totals, strict=True)
+            (name, *told[place * across : (place + 1) * across])
+            for place, name in enumerate(survey.rows)
         ]
         filled = [
             (name, *line)
             for name, line in zip(survey.rows, self.given.tolist(), strict=True)
-        ]
+        ][:MOST_ROWS]
         shown = Showing(
             f"{survey.title}: totals of {counted(self.guests, 'guest')}",
             [Table(head, rows[:MOST_ROWS], align=align)],
-            {"Guests that filled each cell": [Table(head, filled, align=align)]},
+            {
+                "Guests that filled each cell": [
+                    Table(head, filled[:MOST_ROWS], align=align)
+                ]
+            },
         )
         if (more := len(rows) - MOST_ROWS) > 0:
             shown = shown.also(f"{more:,} more rows are in .totals.")
@@ -486,7 +522,7 @@ class SurveyResult(JobResult):
         if empty:
             shown = shown.also(
                 f"Empty: {empty} of {len(self.counts)} cells, which fewer than "
-                f"{survey.minimum_guests} guests filled; no total was asked for."
+                f"{self.enough} guests filled; no total was asked for."
             )
         if self.beyond:
             shown = shown.also(f"The total of {listed(self.beyond)} {BEYOND}.")
@@ -505,11 +541,27 @@ class SurveyResult(JobResult):
             "rows": list(survey.rows),
             "columns": list(survey.columns),
             "guests": self.guests,
+            "invited": self.invited,
+            "enough": self.enough,
             "given": self.given.tolist(),
             "totals": totals,
             "beyond": list(self.beyond),
             "promise": self.guarantee.sentence,
         }
+
+
+def _exactly(count: int, unit: Fraction) -> str:
+    """Return so many units with all their digits, if these have an end.
+
+    >>> _exactly(11011497169, Fraction(1, 100)), _exactly(-3, Fraction(1, 8))
+    ('110114971.69', '-0.375')
+    """
+    digits = next((d for d in range(MOST_DIGITS) if not 10**d % unit.denominator), None)
+    if digits is None:
+        return figure(float(count * unit))
+    whole = int(abs(count) * unit * 10**digits)
+    sign, text = "-" if count < 0 else "", f"{whole:0{digits + 1}d}"
+    return sign + (f"{text[:-digits]}.{text[-digits:]}" if digits else text)
 
 
 # All in one process
@@ -519,6 +571,7 @@ def survey(
     guests: Mapping[str, Any],
     *,
     range: tuple[float, float],
+    rows: Sequence[str] | None = None,
     unit: str | float | Fraction = 1,
     delegates: int | Sequence[str] = 3,
     minimum_guests: int = 5,
@@ -534,9 +587,11 @@ def survey(
         guests: each one's table, with the rows and columns of the survey: a pandas
             frame, or a mapping of columns; a number that is missing is an empty cell.
         range: the least and the largest that one cell may be.
+        rows: what the rows are called, where tables have no names of their own.
         unit: what every number is a whole number of.
         delegates: how many there are, or their names.
-        minimum_guests: how many must have filled a cell whose total is shown.
+        minimum_guests: how many must have filled a cell whose total is shown, at least;
+            see `SurveyResult.enough`.
         tolerate_guests: how many guests may collude, besides those that colluding
             delegates invited.
         options: how to sum; see `Options`. `minimum_honest` is how many other guests
@@ -560,6 +615,15 @@ def survey(
             "a survey needs two delegates at least: one alone would see every guest's "
             "numbers"
         )
+    if rows is not None:
+        names_of_rows = [str(one) for one in rows]
+        for name, table in tables.items():
+            if len(table) != len(names_of_rows):
+                raise InvalidInputError(
+                    f"the table of {name!r} must have {len(names_of_rows)} rows "
+                    f"({listed(names_of_rows)}), found {len(table)}"
+                )
+            tables[name] = table.set_axis(names_of_rows, axis=0)
     first = next(iter(tables.values()))
     measure = Measure.of(
         Fraction(str(range[0])), Fraction(str(range[1])), unit_of(unit)
@@ -615,7 +679,7 @@ def survey(
 
     works = {
         name: recipe.contribution(
-            name, shares=holds(place), masked=masked, guests=len(tables)
+            name, shares=holds(place), masked=masked, guests=tables
         )
         for place, name in enumerate(names)
     }

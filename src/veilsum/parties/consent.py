@@ -1010,11 +1010,11 @@ _EXPLAINED: Mapping[str, str] = {
     "buy are worth",
     "coefficients of the costs": "for each coefficient of the costs, the sum of all "
     "members' own",
-    IN_THE_SET: "how many guests' submissions are added; members know whose, for they "
-    "have the submissions",
+    IN_THE_SET: "for each member, how many guests whose submissions are added it has "
+    "invited; members know which, for they have the submissions",
     GIVEN: "for each cell of the table, how many guests gave a number there",
-    TOTALS: "for each cell that at least minimum_guests of them filled, the sum of "
-    "what they gave; of other cells nothing is asked for",
+    TOTALS: "for each cell that enough of them filled, the sum of what they gave; of "
+    "other cells nothing is asked for",
 }
 # Before there are coefficients.
 _AT_FIRST: Mapping[str, str] = {

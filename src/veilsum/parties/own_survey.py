@@ -1,13 +1,14 @@
 """A delegate's part of a survey: a folder with its store and the guests' submissions.
 
 Everything is checked at home, and every share is opened once, before anybody is asked
-or told. The store writes down which set is added just before the first sum of shares
-goes under a mask, and erases the survey's key when the answer is known.
+or told. The store writes down which set is added just before masked numbers leave, when
+all members have shown that they hold the same file; and it erases the survey's key when
+the answer is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,20 +17,48 @@ from typing import Any, ClassVar
 
 from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.survey import SurveyTerms, survey_terms
-from veilsum.drivers.driver import Driver, GivenUpError
+from veilsum.drivers.driver import Assignment, Driver, GivenUpError, Released
 from veilsum.errors import InvalidInputError
 from veilsum.files.contents import contents
 from veilsum.files.ledger import Ledger
-from veilsum.guests.delegate import DelegateStore, masked_sums, share_sums
-from veilsum.guests.submission import Submission, Words, longest_line
+from veilsum.guests.delegate import DelegateStore, masked_sums
+from veilsum.guests.submission import Submission, longest_line
 from veilsum.guests.survey_set import SurveySet, closed_set, read_submissions
 from veilsum.jobs.survey import SurveyRecipe, SurveyResult
+from veilsum.numbers.arrays import Array
 from veilsum.numbers.secrets import Secret, discreet
 from veilsum.parties.agreed import agreed_on
 from veilsum.parties.survey_words import by_member, left, names_of
+from veilsum.protocol.effects import Emission
 
 # What a delegate's folder holds: its own store, and what the host has handed out.
 STORE, SUBMISSIONS = "surveys.store", "submissions.jsonl"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Bound(Secret):
+    """A driver that has something written down before masked numbers leave a party.
+
+    By then all members hold the same file, and so the same set: whoever finds out in
+    time that others do not is not bound to any.
+    """
+
+    inner: Driver
+    bind: Callable[[], None]
+
+    @property
+    def party(self) -> str | None:
+        """Whose part it takes."""
+        return self.inner.party
+
+    def carry_out(self, assignment: Assignment) -> Released:
+        """Go through to the end; raise where it cannot be written down."""
+
+        def charge(party: str, emission: Emission, sums: Sequence[Array[Any]]) -> None:
+            del party, emission, sums
+            self.bind()
+
+        return self.inner.carry_out(replace(assignment, charge=charge))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -47,7 +76,7 @@ class OwnSurvey(Secret):
     consortium: Consortium
     folder: Path
 
-    @property
+    @cached_property
     def survey(self) -> SurveyTerms:
         """What was agreed on."""
         return survey_terms(self.consortium)
@@ -86,6 +115,9 @@ class OwnSurvey(Secret):
             f"if the worst {survey.tolerate} of the members collude, {few} guests of "
             f"the set are honest at least, and {survey.minimum_honest + 1} are needed"
         )
+        yield (
+            f"a cell's total is asked for if {survey.enough(guests)} of them filled it"
+        )
         for size in range(survey.tolerate + 1, len(survey.names)):
             few = left(survey, guests, size)
             yield f"- if {size} collude, it may be {few}, and nobody checks that"
@@ -103,17 +135,17 @@ class OwnSurvey(Secret):
         with closing(self._store()) as store:
             self._examine(store, party)
 
-            def opened() -> Words:
-                key = store.commit(survey, party, self.submissions)
-                return share_sums(survey, self.submissions, key)
-
             own = asked.recipe.contribution(
                 party,
-                shares=opened,
+                shares=lambda: store.add_up(survey, party, self.submissions),
                 masked=masked_sums(survey, self.submissions),
-                guests=len(self.submissions),
+                guests=self.set.guests,
             )
-            terms = replace(asked.terms, driver=driver)
+
+            def bind() -> None:
+                store.commit(survey, party, self.submissions)
+
+            terms = replace(asked.terms, driver=Bound(driver, bind))
             try:
                 found = asked.recipe.run({party: own}, terms)
             except GivenUpError:

@@ -597,6 +597,7 @@ class StudyPart(Secret):
             ledger=self.ledger,
             ways=replace(self.ways, later=self.study.after(name)),
             transcript=transcript,
+            file=file,
             out=folder,
             on_event=on_event,
             looping=looping,

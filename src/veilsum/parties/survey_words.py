@@ -83,13 +83,10 @@ def checks(survey: SurveyTerms) -> Iterator[str]:
         f"tolerate_guests = {survey.tolerate_guests}: so many guests may collude "
         "besides those whom colluding members invited"
     )
-    invited = Counter(guest.invited_by for guest in survey.guests).most_common()
-    bad = sum(many for _, many in invited[: survey.tolerate]) + survey.tolerate_guests
-    few = max(0, survey.minimum_guests - bad)
     yield (
-        f"minimum_guests counts all who filled a cell, of whom {bad} may be the "
-        f"coalition's: honest ones in a released cell are {few} at least"
-        + ("" if few > 1 else ". THE NUMBER OF ONE GUEST MAY BE SHOWN TO A COALITION")
+        "a total is asked for of cells that minimum_guests filled, and so many that, "
+        f"without a coalition's guests, {survey.minimum_honest + 1} are left: if all "
+        f"come who are invited, {survey.enough()}"
     )
     yield (
         "every submission is signed by a key of the roster, is sealed for this survey "
@@ -97,7 +94,7 @@ def checks(survey: SurveyTerms) -> Iterator[str]:
     )
     yield (
         "a member gives sums for one set of this survey, ever: its store notes the set "
-        "before anything is sent, and refuses another one"
+        "before masked numbers leave, and refuses another one"
     )
     yield (
         "a set whose guests differ by few from those of an earlier survey is refused "

@@ -472,7 +472,7 @@ def _(result: SurveyResult, *, title: str | None = None) -> Any:
         f"total of {guests}",
         _title(title, result.survey.title),
         f"{guests}, added up by {counted(len(result.survey.names), 'delegate')}; "
-        f"{counted(empty, 'cell')} of {len(totals)} too few guests filled."
+        f"too few filled {empty} of {counted(len(totals), 'cell')}."
         + _left_out(len(known)),
     )
 

@@ -319,6 +319,7 @@ class _Timed(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._timer = self.loop.call_later(self.patience, self._look)
+        self._unread = self._timer
         self.callers[self] = None
         if len(self.callers) > self.most:
             slow = (one for one in self.callers if one.is_waited_for)
@@ -333,8 +334,18 @@ class _Timed(H11Protocol):
         if self.is_waited_for:
             self.transport.abort()
 
+    def pause_writing(self) -> None:
+        """Wait for who does not read what it asked for, and for so long only."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(self.patience, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unread.cancel()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()
+        self._unread.cancel()
         self.callers.pop(self, None)
         super().connection_lost(exc)
 

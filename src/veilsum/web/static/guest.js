@@ -54,9 +54,26 @@ function element(name, text = "", attributes = {}) {
   return made;
 }
 
+// What this guest has sealed here and the host has not confirmed: it goes out before any
+// correction, since its number may have arrived and is never sealed a second time.
+function pending() {
+  const { made, guest } = state;
+  return made && made.guest === guest?.name && !made.confirmed && !made.refused ? made : null;
+}
+
 function nextNumber() {
-  const own = state.made?.guest === state.guest?.name ? state.made.number : 0;
-  return Math.max(own, state.newest?.number ?? 0) + 1;
+  return Math.max(pending()?.number ?? 0, state.newest?.number ?? 0) + 1;
+}
+
+// What the host says it has, against what was sealed here.
+function learn(newest) {
+  Object.assign(state, { newest, asked: true });
+  const made = pending();
+  if (!made || !newest || newest.number < made.number) return;
+  if (newest.digest === made.digest) {
+    made.confirmed = true;
+    keep();
+  } else forget(); // its number has been taken by another tab or computer
 }
 
 function render() {
@@ -81,6 +98,7 @@ function render() {
   put("what-sealed", said("what_sealed", { count: survey.delegates.length, names: delegates }));
   put("what-totals", said("what_totals", { minimum: survey.minimum_guests }));
   put("what-trust", said(saved ? "what_file" : "what_trust"));
+  $("what-link").hidden = saved;
   put("digest", survey.digest);
   put("numbers-hint", said("numbers_hint", {
     unit: decimalOf(survey.unit), low: decimalOf(survey.low), high: decimalOf(survey.high),
@@ -173,6 +191,8 @@ function renderSent() {
     ...lines.flatMap(([name, value]) => [element("dt", name), element("dd", value)]),
   );
   put("set-line", setLine());
+  $("save").classList.toggle("main", made.confirmed);
+  $("again").classList.toggle("main", !made.confirmed);
   // What the host will not take has no receipt and is not sent again.
   for (const id of ["receipt", "receipt-compare", "set-line", "save", "again"]) {
     $(id).hidden = NOT_TAKEN.includes(outcome.word);
@@ -453,8 +473,7 @@ async function askNewest() {
 
 async function askQuietly() {
   try {
-    state.newest = await askNewest();
-    state.asked = true;
+    learn(await askNewest());
   } catch {
     state.asked = false;
   }
@@ -470,14 +489,17 @@ $("send").addEventListener("click", async () => {
   delete state.refusals["confirm-problem"];
   busy("asking");
   try {
-    state.newest = await askNewest();
-    state.asked = true;
+    learn(await askNewest());
     if (nextNumber() !== promised) {
       state.meanwhile = true;
       return;
     }
-    busy("sealing");
     const { guest, key, survey, cells } = state;
+    if (pending()) {
+      await post("sent");
+      if (!state.made.confirmed) return;
+    }
+    busy("sealing");
     const begun = performance.now();
     const { text, digest } = await submissionOf(survey, guest, key, promised, cells);
     performance.measure("sealing", { start: begun });
@@ -523,13 +545,18 @@ async function post(success) {
       if (state.guest?.name === made.guest) state.newest = arrived;
       keep();
     }
-  } else if (answer.status === 409) {
-    if (state.guest) await askQuietly();
-    const newest = state.newest ?? { number: made.number, digest: "" };
-    sessionStorage.removeItem(place());
-    away("meanwhile", { number: newest.number, next: Math.max(newest.number, made.number) + 1 });
+    return;
+  }
+  if (answer.status === 429 || answer.status >= 500) {
+    away("busy");
+    return;
+  }
+  forget(); // the host has looked at it and will not take it
+  const newest = receiptIn(parsed(text));
+  if (newest && state.guest?.name === made.guest) state.newest = newest;
+  if (answer.status === 409 && newest?.number >= made.number) {
+    away("meanwhile", { number: newest.number, next: newest.number + 1 });
   } else if (answer.status === 410) away("closed");
-  else if (answer.status === 429 || answer.status >= 500) away("busy");
   else {
     const reason = parsed(text)?.error ?? text;
     const plain = typeof reason === "string" && reason !== "" && !reason.startsWith("<");
@@ -561,6 +588,15 @@ function keep() {
   }
 }
 
+function forget() {
+  state.made.refused = true;
+  try {
+    sessionStorage.removeItem(place());
+  } catch {
+    // Then nothing was kept.
+  }
+}
+
 function found() {
   try {
     const made = parsed(sessionStorage.getItem(place()) ?? "null");
@@ -580,7 +616,7 @@ $("again").addEventListener("click", async () => {
 });
 
 $("correct").addEventListener("click", () => {
-  state.outcome = null;
+  if (state.guest) state.outcome = null;
   $("numbers-step").hidden = !state.guest;
   $("code-again").hidden = false;
   render();

@@ -18,8 +18,12 @@ const CATALOGUE = {
       "Only totals come out, of cells that at least {minimum} guests have filled.",
     what_trust:
       "Whoever serves this page could change it: use the saved file, and compare its hash with the one in your invitation.",
+    what_link: "Save the file",
     what_file:
       "You have opened the saved file: its SHA-256 hash should be the one in your invitation.",
+    more_title: "What is not hidden, and the digest of the survey",
+    what_all:
+      "All delegates together could open your numbers. As long as one of them does not take part in that, your numbers are hidden among those of the other honest guests.",
     what_not:
       "That you take part is not hidden. Nobody keeps account for you of what other surveys ask.",
     digest: "Digest of the survey",
@@ -100,7 +104,7 @@ const CATALOGUE = {
     confirm_none:
       "Every cell is empty: you would take part without a number in any total.",
     confirm_send:
-      "When you send, the numbers are split and sealed here; only what is sealed leaves the browser ({size} kB).",
+      "When you send, the numbers are split and sealed here; only masked and sealed pieces leave the browser ({size} kB).",
     confirm_number: "This will be your number {number}.",
     confirm_caption: "Your numbers as they were read",
     empty: "empty",
@@ -116,7 +120,7 @@ const CATALOGUE = {
       "The host cannot be reached at the moment. You can go on; it is asked again before anything is sealed.",
     meanwhile:
       "Meanwhile number {number} has arrived with your code, from another tab or computer. If yours is right, send it as a correction, number {next}.",
-    sent_title: "4. Receipt",
+    sent_title: "4. Sending and receipt",
     sent: "Your submission has arrived: the host has the same digest.",
     sent_other:
       "The host answers with another digest than that of your submission. Keep this receipt and tell a member other than the host.",
@@ -127,12 +131,12 @@ const CATALOGUE = {
     refused: "The host did not take it: {answer}",
     refused_status: "it answered with status {status}.",
     closed: "The survey is closed: the host takes nothing more.",
-    busy: "The host has too much to do. Send it again in a minute.",
+    busy: "The host cannot take it at the moment. Send it again in a minute.",
     receipt_survey: "Survey",
     receipt_guest: "Guest",
     receipt_number: "Number",
     receipt_digest: "Digest of your submission",
-    receipt_bytes: "Bytes sent",
+    receipt_bytes: "Size in bytes",
     receipt_compare:
       "After closing, the set of the survey has this line if your numbers are in the totals. Ask a member for it, not only the host:",
     receipt_save: "Save the receipt",
@@ -165,8 +169,12 @@ const CATALOGUE = {
       "Heraus kommen nur Summen, und zwar von Feldern, die mindestens {minimum} Gäste ausgefüllt haben.",
     what_trust:
       "Wer diese Seite ausliefert, könnte sie ändern: Nehmen Sie die gespeicherte Datei und vergleichen Sie deren Prüfsumme mit der in Ihrer Einladung.",
+    what_link: "Datei speichern",
     what_file:
       "Sie haben die gespeicherte Datei geöffnet: Ihre SHA-256-Prüfsumme sollte die aus Ihrer Einladung sein.",
+    more_title: "Was nicht verborgen bleibt, und die Prüfsumme der Umfrage",
+    what_all:
+      "Alle Delegierten zusammen könnten Ihre Zahlen öffnen. Solange einer von ihnen dabei nicht mitmacht, sind Ihre Zahlen unter denen der anderen ehrlichen Gäste verborgen.",
     what_not:
       "Dass Sie teilnehmen, bleibt nicht verborgen. Niemand führt für Sie Buch darüber, was andere Umfragen fragen.",
     digest: "Prüfsumme der Umfrage",
@@ -252,7 +260,7 @@ const CATALOGUE = {
     confirm_none:
       "Alle Felder sind leer: Sie nähmen teil, ohne dass eine Zahl von Ihnen in eine Summe eingeht.",
     confirm_send:
-      "Wenn Sie senden, werden die Zahlen hier zerlegt und versiegelt; nur Versiegeltes verlässt den Browser ({size} kB).",
+      "Wenn Sie senden, werden die Zahlen hier zerlegt und versiegelt; nur verdeckte und versiegelte Teile verlassen den Browser ({size} kB).",
     confirm_number: "Es wird Ihre Nummer {number}.",
     confirm_caption: "Ihre Zahlen, wie sie gelesen wurden",
     empty: "leer",
@@ -268,7 +276,7 @@ const CATALOGUE = {
       "Der Gastgeber ist gerade nicht zu erreichen. Sie können weitermachen; bevor etwas versiegelt wird, wird er noch einmal gefragt.",
     meanwhile:
       "Inzwischen ist mit Ihrem Code Nummer {number} angekommen, aus einem anderen Fenster oder von einem anderen Rechner. Sind Ihre Zahlen die richtigen, senden Sie sie als Berichtigung, Nummer {next}.",
-    sent_title: "4. Quittung",
+    sent_title: "4. Senden und Quittung",
     sent: "Ihre Einsendung ist angekommen: Der Gastgeber hat dieselbe Prüfsumme.",
     sent_other:
       "Der Gastgeber nennt eine andere Prüfsumme als die Ihrer Einsendung. Heben Sie diese Quittung auf und sagen Sie es einem anderen Mitglied.",
@@ -279,12 +287,12 @@ const CATALOGUE = {
     refused: "Der Gastgeber hat sie nicht angenommen: {answer}",
     refused_status: "Er antwortete mit Status {status}.",
     closed: "Die Umfrage ist geschlossen: Der Gastgeber nimmt nichts mehr an.",
-    busy: "Der Gastgeber hat zu viel zu tun. Senden Sie sie in einer Minute noch einmal.",
+    busy: "Der Gastgeber kann sie gerade nicht annehmen. Senden Sie sie in einer Minute noch einmal.",
     receipt_survey: "Umfrage",
     receipt_guest: "Gast",
     receipt_number: "Nummer",
     receipt_digest: "Prüfsumme Ihrer Einsendung",
-    receipt_bytes: "Gesendete Bytes",
+    receipt_bytes: "Größe in Bytes",
     receipt_compare:
       "Nach dem Schließen enthält die Liste der Umfrage diese Zeile, wenn Ihre Zahlen in den Summen sind. Fragen Sie ein Mitglied danach, nicht nur den Gastgeber:",
     receipt_save: "Quittung speichern",
