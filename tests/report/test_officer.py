@@ -45,6 +45,7 @@ from veilsum.privacy.guarantee import PARTY_UNITS_LIMIT, against
 from veilsum.privacy.lattice import lattice_success
 from veilsum.report import annex as papers
 from veilsum.report import forms, officer
+from veilsum.report.page import html as html_text
 from veilsum.report.plan_facts import CHANCES, _facts, facts_of
 from veilsum.report.printing import as_pdf, browser
 from veilsum.report.sentences import (
@@ -446,6 +447,61 @@ def test_a_cost_is_checked_at_home(folder, tmp_path):
         own.write_text(f"targets = [1.0, {target}]\n")
         found = CliRunner().invoke(app, ["check", plan, "--cost", str(own)])
         assert said in found.output
+
+
+# What opens a connection to somebody else.
+CALLERS = re.compile(
+    r"\b(urlopen|build_opener|HTTPS?Connection|create_connection|open_connection|"
+    r"getaddrinfo|sock_connect|smtplib|ftplib|httpx|aiohttp|import requests)\b|"
+    r"websockets\.(asyncio|sync)\.client import"
+)
+HOST = re.compile(r"(?:https?|wss?)://([\w.-]+\.\w+)")
+
+
+def calling(folder):
+    """By file that can call somebody, the hosts that it has of its own."""
+    return {
+        str(path.relative_to(folder)): {
+            host
+            for host in HOST.findall(text)
+            if not host.endswith((".example", ".example.org"))
+        }
+        for path in sorted(folder.rglob("*.py"))
+        if CALLERS.search(text := path.read_text("utf-8"))
+    }
+
+
+def test_every_paper_says_of_which_plan_it_is(known):
+    for facts in known.values():
+        name = facts.title or facts.run or facts.file
+        for made in (papers.annex, forms.edpb):
+            for language in LANGUAGES:
+                paper = made(facts, language)
+                assert name in paper.title
+                page = papers.as_html(paper).decode()
+                shown = html_text(paper.title)
+                assert f"<title>{shown}</title>" in page
+                assert f"<h1>{shown}</h1>" in page
+                foot = page_foot(page).removesuffix("...")
+                assert paper.title.startswith(foot)
+                assert name[:20] in foot
+
+
+def page_foot(page):
+    """Return what is printed below every page, as a browser reads the style."""
+    (text,) = re.findall(r'@bottom-left \{ content: "([^"]*)"', page)
+    return re.sub(r"\\([0-9a-f]{6})", lambda one: chr(int(one[1], 16)), text)
+
+
+def test_the_program_calls_nobody_of_its_own(tmp_path):
+    """Whoever can call has no address of its own to call; a new caller is noticed."""
+    found = calling(ROOT / "src" / "veilsum")
+    assert set(found) == {"net/doctor.py", "net/sockets.py", "web/fetching.py"}
+    assert not any(found.values())
+    # The twin: a line that reports home is found.
+    home = "urlopen('https://home.veilsum.org/hello')"
+    (tmp_path / "planted.py").write_text(home)
+    assert calling(tmp_path) == {"planted.py": {"home.veilsum.org"}}
 
 
 @pytest.mark.parametrize("kind", [one for one in QUESTIONS if "dispatch" not in one])

@@ -1272,6 +1272,48 @@ CATALOGUE: tuple[Sentence, ...] = (
         ),
     ),
     Sentence(
+        "staff+.own",
+        always,
+        "what that member has and learns: its data, its files of the run, and what its "
+        "program computes with; a passphrase, which is optional, guards the file of "
+        "the key and nothing else",
+        "was dieses Mitglied hat und erfährt: seine Daten, seine Dateien des Laufs, "
+        "und womit sein Programm rechnet; ein Kennwort, das freiwillig ist, schützt "
+        "die Datei des Schlüssels und sonst nichts",
+        (
+            "tests/net/test_passphrase.py::"
+            "test_the_file_is_encrypted_and_nothing_of_it_opens_without",
+            OFFICER + "test_a_ledger_still_knows_a_row_that_was_deleted",
+            "tests/cli/test_join.py::test_a_transcript_is_kept_for_its_owner",
+        ),
+    ),
+    Sentence(
+        "staff-.others",
+        always,
+        "more of the other members than that member learns",
+        "von den anderen Mitgliedern mehr, als dieses Mitglied erfährt",
+        (SECRETS + "test_only_neighbours_are_told_shares",),
+    ),
+    Sentence(
+        "authors+.nothing",
+        always,
+        "nothing from the program: it calls only places that the plan or the "
+        "computer's owner names. It reports nothing, looks for no updates, and has no "
+        "entrance for support",
+        "vom Programm nichts: es ruft nur Stellen an, die der Plan oder der Besitzer "
+        "des Rechners nennt. Es meldet nichts, sucht keine neuen Versionen, und "
+        "hat keinen Zugang zur Fernwartung",
+        (OFFICER + "test_the_program_calls_nobody_of_its_own",),
+    ),
+    Sentence(
+        "authors-.all",
+        always,
+        "that there is a plan, who its members are, and any number of it",
+        "dass es einen Plan gibt, wer seine Mitglieder sind, und irgendeine Zahl "
+        "daraus",
+        (OFFICER + "test_the_program_calls_nobody_of_its_own",),
+    ),
+    Sentence(
         "reader+.result",
         always,
         "of a result that a member passes on: the answer, and what follows from it; of "
