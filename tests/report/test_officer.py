@@ -842,6 +842,21 @@ def test_a_member_with_women_only_may_take_part():
     assert some[0].tolist() == others[0].tolist()
 
 
+def test_the_only_one_without_knows_that_all_others_have_it():
+    """And one that has it does not know which of the others has it not."""
+    worlds = {
+        name: run("losing", with_men(**dict.fromkeys(NAMES, 40) | {name: 0}))
+        for name in ("dee", "bob", "cem")
+    }
+    holders = {name: int(one.released.sums[0][4]) for name, one in worlds.items()}
+    assert set(holders.values()) == {len(NAMES) - 1}
+    assert holders["dee"] - 0 == len(set(NAMES) - {"dee"})  # all others: it knows
+    # To ann, who has it, all three worlds are one.
+    assert holders["dee"] - 1 == len(set(NAMES) - {"ann"}) - 1
+    first, *others = (one.released.sums[0].tolist() for one in worlds.values())
+    assert all(one == first for one in others)
+
+
 def lonely():
     """Of one member's rows one alone is of a sex."""
     data = tables("statistics")
@@ -1004,7 +1019,14 @@ def test_levels_follow_from_the_plan(known):
     assert levels("loose")["risk.one"] == (3, 3)
     assert "risk.one" not in levels("cell")
     assert levels("model")["risk.person"] == (1, 3)
-    assert "risk.fewer" in levels("losing")
+    # What comes out when members pool is graver where it may be about one person,
+    # and likelier where fewer are enough after a loss.
+    assert levels("cell")["risk.collusion"] == (2, 3)
+    assert levels("losing")["risk.collusion_lost"] == (3, 2)
+    assert "risk.collusion" not in levels("losing")
+    assert levels("losing")["risk.fewer"] == (3, 2)
+    assert levels("losing")["risk.later"] == (2, 1)
+    assert levels("model")["risk.absent"] == (3, 1)
     assert "risk.absent" in levels("model")
     for facts in known.values():
         for one in risks(facts):
