@@ -45,6 +45,7 @@ from veilsum.privacy.guarantee import PARTY_UNITS_LIMIT, against
 from veilsum.privacy.lattice import lattice_success
 from veilsum.report import annex as papers
 from veilsum.report import forms, officer
+from veilsum.report.page import html as html_text
 from veilsum.report.plan_facts import CHANCES, _facts, facts_of
 from veilsum.report.printing import as_pdf, browser
 from veilsum.report.sentences import (
@@ -448,6 +449,61 @@ def test_a_cost_is_checked_at_home(folder, tmp_path):
         assert said in found.output
 
 
+# What opens a connection to somebody else.
+CALLERS = re.compile(
+    r"\b(urlopen|build_opener|HTTPS?Connection|create_connection|open_connection|"
+    r"getaddrinfo|sock_connect|smtplib|ftplib|httpx|aiohttp|import requests)\b|"
+    r"websockets\.(asyncio|sync)\.client import"
+)
+HOST = re.compile(r"(?:https?|wss?)://([\w.-]+\.\w+)")
+
+
+def calling(folder):
+    """By file that can call somebody, the hosts that it has of its own."""
+    return {
+        str(path.relative_to(folder)): {
+            host
+            for host in HOST.findall(text)
+            if not host.endswith((".example", ".example.org"))
+        }
+        for path in sorted(folder.rglob("*.py"))
+        if CALLERS.search(text := path.read_text("utf-8"))
+    }
+
+
+def test_every_paper_says_of_which_plan_it_is(known):
+    for facts in known.values():
+        name = facts.title or facts.run or facts.file
+        for made in (papers.annex, forms.edpb):
+            for language in LANGUAGES:
+                paper = made(facts, language)
+                assert name in paper.title
+                page = papers.as_html(paper).decode()
+                shown = html_text(paper.title)
+                assert f"<title>{shown}</title>" in page
+                assert f"<h1>{shown}</h1>" in page
+                foot = page_foot(page).removesuffix("...")
+                assert paper.title.startswith(foot)
+                assert name[:20] in foot
+
+
+def page_foot(page):
+    """Return what is printed below every page, as a browser reads the style."""
+    (text,) = re.findall(r'@bottom-left \{ content: "([^"]*)"', page)
+    return re.sub(r"\\([0-9a-f]{6})", lambda one: chr(int(one[1], 16)), text)
+
+
+def test_the_program_calls_nobody_of_its_own(tmp_path):
+    """Whoever can call has no address of its own to call; a new caller is noticed."""
+    found = calling(ROOT / "src" / "veilsum")
+    assert set(found) == {"net/doctor.py", "net/sockets.py", "web/fetching.py"}
+    assert not any(found.values())
+    # The twin: a line that reports home is found.
+    home = "urlopen('https://home.veilsum.org/hello')"
+    (tmp_path / "planted.py").write_text(home)
+    assert calling(tmp_path) == {"planted.py": {"home.veilsum.org"}}
+
+
 @pytest.mark.parametrize("kind", [one for one in QUESTIONS if "dispatch" not in one])
 def test_whose_numbers_are_masked_is_what_the_guarantee_says(kind):
     """Of rows, or of what a member makes of all of them: less is hidden then."""
@@ -786,6 +842,21 @@ def test_a_member_with_women_only_may_take_part():
     assert some[0].tolist() == others[0].tolist()
 
 
+def test_the_only_one_without_knows_that_all_others_have_it():
+    """And one that has it does not know which of the others has it not."""
+    worlds = {
+        name: run("losing", with_men(**dict.fromkeys(NAMES, 40) | {name: 0}))
+        for name in ("dee", "bob", "cem")
+    }
+    holders = {name: int(one.released.sums[0][4]) for name, one in worlds.items()}
+    assert set(holders.values()) == {len(NAMES) - 1}
+    assert holders["dee"] - 0 == len(set(NAMES) - {"dee"})  # all others: it knows
+    # To ann, who has it, all three worlds are one.
+    assert holders["dee"] - 1 == len(set(NAMES) - {"ann"}) - 1
+    first, *others = (one.released.sums[0].tolist() for one in worlds.values())
+    assert all(one == first for one in others)
+
+
 def lonely():
     """Of one member's rows one alone is of a sex."""
     data = tables("statistics")
@@ -948,7 +1019,14 @@ def test_levels_follow_from_the_plan(known):
     assert levels("loose")["risk.one"] == (3, 3)
     assert "risk.one" not in levels("cell")
     assert levels("model")["risk.person"] == (1, 3)
-    assert "risk.fewer" in levels("losing")
+    # What comes out when members pool is graver where it may be about one person,
+    # and likelier where fewer are enough after a loss.
+    assert levels("cell")["risk.collusion"] == (2, 3)
+    assert levels("losing")["risk.collusion_lost"] == (3, 2)
+    assert "risk.collusion" not in levels("losing")
+    assert levels("losing")["risk.fewer"] == (3, 2)
+    assert levels("losing")["risk.later"] == (2, 1)
+    assert levels("model")["risk.absent"] == (3, 1)
     assert "risk.absent" in levels("model")
     for facts in known.values():
         for one in risks(facts):

@@ -16,6 +16,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, TypeAlias
 
 from veilsum.errors import MissingExtraError, installing, printable
+from veilsum.parties.consent import quoted
 from veilsum.report import page as pages
 from veilsum.report.plan_facts import PlanFacts, SumFacts
 from veilsum.report.sentences import (
@@ -134,6 +135,11 @@ WHO: Mapping[str, Mapping[Language, str]] = {
     },
     "carrier": {"en": "whoever carries letters", "de": "wer Briefe trägt"},
     "listener": {"en": "whoever listens on the line", "de": "wer die Leitung abhört"},
+    "staff": {
+        "en": "administrators of a member's computers",
+        "de": "Administratoren der Rechner eines Mitglieds",
+    },
+    "authors": {"en": "the program's authors", "de": "die Autoren des Programms"},
     "reader": {
         "en": "whoever reads a result or a receipt",
         "de": "wer ein Ergebnis oder eine Quittung liest",
@@ -202,6 +208,12 @@ def word(name: str, language: Language) -> str:
     return WORDS[name][language]
 
 
+def titled(name: str, facts: PlanFacts) -> str:
+    """Return what a paper is called: which paper, and of which plan."""
+    plan = quoted(facts.title) if facts.title else facts.run or quoted(facts.file)
+    return f"{name}: {plan}"
+
+
 def texts(facts: PlanFacts, part: str, language: Language) -> tuple[str, ...]:
     """Return what is said of a plan in one place."""
     return tuple(one.text(facts, language) for one in said(facts, part))
@@ -258,7 +270,7 @@ def annex(facts: PlanFacts, language: Language, now: datetime | None = None) -> 
     told = [lead, *(one for key, one in blocks.items() if key != "judge")]
     blocks["words"] = (glossary(str(told), language),)
     return Paper(
-        title=word("title", language),
+        title=titled(word("title", language), facts),
         language=language,
         lead=(lead,),
         parts=tuple(PaperPart(word(key, language), one) for key, one in blocks.items()),
@@ -472,6 +484,7 @@ def as_docx(paper: Paper, now: datetime) -> bytes:
     for when in ("created", "modified"):
         setattr(made.core_properties, when, now.replace(tzinfo=None))
     made.add_heading(printable(paper.title), 0)
+    made.sections[0].footer.paragraphs[0].text = printable(paper.title)
     for block in paper.lead:
         _write(made, block)
     for part in paper.parts:

@@ -22,6 +22,7 @@ from veilsum.showing import Block, Both, Showing, Table, as_text, safe
 
 # More of one text, or of one table, nobody reads on a page; that there is more is said.
 MOST_LETTERS, MOST_ROWS = 4_000, 400
+MOST_FOOT = 110  # letters of a title that fit below a page of paper
 # Letters that are written from right to left, and numbers among them.
 FROM_THE_RIGHT = frozenset({"R", "AL", "AN"})
 NOTHING_FROM_OUTSIDE = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -293,7 +294,7 @@ def page(
         Html('<meta name="referrer" content="no-referrer">'),
         Html('<meta name="color-scheme" content="light dark">'),
         tag("title", title),
-        tag("style", Html(CSS)),
+        tag("style", Html(CSS), Html(_foot(title))),
     )
     body = tag(
         "main",
@@ -306,6 +307,20 @@ def page(
     )
     whole = tag("html", tag("head", head), tag("body", body), lang=language)
     return f"<!doctype html>\n{whole}\n".encode()
+
+
+def _foot(title: str) -> str:
+    """Return the style that writes a title below every page of paper.
+
+    Every letter but those of plain words is written as its code, so that none ends the
+    text, the style or its element.
+    """
+    shown = printable(title)
+    shown = shown if len(shown) <= MOST_FOOT else shown[: MOST_FOOT - 3] + "..."
+    text = "".join(
+        one if one.isascii() and one.isalnum() else f"\\{ord(one):06x}" for one in shown
+    )
+    return f'@page {{ @bottom-left {{ content: "{text}"; font: 8pt sans-serif; }} }}\n'
 
 
 def unfolded(made: bytes) -> bytes:

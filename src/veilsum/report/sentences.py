@@ -129,6 +129,17 @@ GUESSERS: tuple[Mapping[Language, str], Mapping[Language, str]] = (
 )
 
 
+# What all but one who pool know of the last: where all rules hold, and where not.
+LAST_GAVE: tuple[Mapping[Language, str], Mapping[Language, str]] = (
+    {"en": "what the last one gave", "de": "was das letzte beitrug"},
+    {
+        "en": "what the last one gave, of which some may be one person's, or nearly",
+        "de": "was das letzte beitrug, wovon manches ganz oder fast das einer "
+        "einzigen Person sein kann",
+    },
+)
+
+
 @dataclass(frozen=True)
 class Sentence:
     """One thing that is said.
@@ -337,6 +348,7 @@ def values(facts: PlanFacts, language: Language) -> Mapping[str, str]:
         "failed": "; ".join(
             FAILED[one][language] for one in (() if ended is None else ended.failed)
         ),
+        "last_gave": LAST_GAVE[_switched_off(facts) != set()][language],
         **dict(_rules(facts, language)),
     }
     return {name: str(value) for name, value in found.items()}
@@ -570,25 +582,34 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "purpose.leaves",
         lambda facts: not facts.iterates,
-        "Only masked numbers leave a member. The masks cancel in the sum over all "
-        "members, and only such sums become known (sums at most: {most_numbers}; "
-        "rounds at most: {most_sums}).",
-        "Nach außen gehen nur maskierte Zahlen. Die Masken heben sich in der Summe "
-        "über alle Mitglieder auf, und nur solche Summen werden bekannt (Summen "
-        "höchstens: {most_numbers}; Runden höchstens: {most_sums}).",
+        "Of its data a member sends masked numbers only. It also sends masks to the "
+        "members it is linked with, and to all who it is, that it is ready, refuses or "
+        "stops, and the answer; a receipt or a result leaves it when its people pass "
+        "it on. The masks cancel in the sum over all members, and only such sums "
+        "become known (sums at most: {most_numbers}; rounds at most: {most_sums}).",
+        "Von seinen Daten sendet ein Mitglied nur maskierte Zahlen. Außerdem sendet es "
+        "Masken an die Mitglieder, mit denen es verbunden ist, und an alle, wer es "
+        "ist, dass es bereit ist, ablehnt oder abbricht, und die Antwort; eine "
+        "Quittung oder ein Ergebnis verlässt es, wenn jemand dort sie weitergibt. Die "
+        "Masken heben sich in der Summe über alle Mitglieder auf, und nur solche "
+        "Summen werden bekannt (Summen höchstens: {most_numbers}; Runden höchstens: "
+        "{most_sums}).",
         (
             SECRETS + "test_deposits_are_masked_numbers_only",
+            SECRETS + "test_only_neighbours_are_told_shares",
+            "tests/protocol/test_secrets.py::"
+            "test_an_abort_tells_the_others_one_word_and_nothing_private",
             CONSENT + "test_a_run_shows_nothing_that_is_not_on_the_page",
         ),
     ),
     Sentence(
         "purpose.iterates",
         lambda facts: facts.iterates,
-        "What leaves a member is computed from its masked cost alone: messages to its "
-        "neighbours, step after step, until all have the minimum. The sums of all "
+        "Of its data a member sends only what is computed from its masked cost: "
+        "messages to its neighbours, step after step, until all have the minimum. The sums of all "
         "masked coefficients are taken to be known ({most_numbers}).",
-        "Nach außen geht nur, was allein aus den maskierten Kosten berechnet ist: "
-        "Nachrichten an die Nachbarn, Schritt um Schritt, bis alle das Minimum haben. "
+        "Von seinen Daten sendet ein Mitglied nur, was aus den maskierten Kosten "
+        "berechnet ist: Nachrichten an die Nachbarn, Schritt um Schritt, bis alle das Minimum haben. "
         "Die Summen aller maskierten Koeffizienten gelten als bekannt "
         "({most_numbers}).",
         (VIEWS + "test_masked_costs_are_all_that_a_method_shows",),
@@ -1272,6 +1293,48 @@ CATALOGUE: tuple[Sentence, ...] = (
         ),
     ),
     Sentence(
+        "staff+.own",
+        always,
+        "what that member has and learns: its data, its files of the run, and what its "
+        "program computes with; a passphrase, which is optional, guards the file of "
+        "the key and nothing else",
+        "was dieses Mitglied hat und erfährt: seine Daten, seine Dateien des Laufs, "
+        "und womit sein Programm rechnet; ein Kennwort, das freiwillig ist, schützt "
+        "die Datei des Schlüssels und sonst nichts",
+        (
+            "tests/net/test_passphrase.py::"
+            "test_the_file_is_encrypted_and_nothing_of_it_opens_without",
+            OFFICER + "test_a_ledger_still_knows_a_row_that_was_deleted",
+            "tests/cli/test_join.py::test_a_transcript_is_kept_for_its_owner",
+        ),
+    ),
+    Sentence(
+        "staff-.others",
+        always,
+        "more of the other members than that member learns",
+        "von den anderen Mitgliedern mehr, als dieses Mitglied erfährt",
+        (SECRETS + "test_only_neighbours_are_told_shares",),
+    ),
+    Sentence(
+        "authors+.nothing",
+        always,
+        "nothing from the program: it calls only places that the plan or the "
+        "computer's owner names. It reports nothing, looks for no updates, and has no "
+        "entrance for support",
+        "vom Programm nichts: es ruft nur Stellen an, die der Plan oder der Besitzer "
+        "des Rechners nennt. Es meldet nichts, sucht keine neuen Versionen, und "
+        "hat keinen Zugang zur Fernwartung",
+        (OFFICER + "test_the_program_calls_nobody_of_its_own",),
+    ),
+    Sentence(
+        "authors-.all",
+        always,
+        "that there is a plan, who its members are, and any number of it",
+        "dass es einen Plan gibt, wer seine Mitglieder sind, und irgendeine Zahl "
+        "daraus",
+        (OFFICER + "test_the_program_calls_nobody_of_its_own",),
+    ),
+    Sentence(
         "reader+.result",
         always,
         "of a result that a member passes on: the answer, and what follows from it; of "
@@ -1518,13 +1581,12 @@ CATALOGUE: tuple[Sentence, ...] = (
         "check.site_counted",
         lambda facts: facts.on_tables and not facts.site_terms and bool(facts.holders),
         "A column that is the same in all rows of a table is refused there, unless it "
-        "can have two values only: a hospital with women only may take part, and of "
-        "it the others learn how many members have men, not which (site_terms = "
-        "false).",
+        "can have two values only: a hospital with women only may take part, and how "
+        "many members have men becomes known (site_terms = false).",
         "Eine Spalte, die in allen Zeilen einer Tabelle gleich ist, wird dort "
         "abgelehnt, außer sie kann nur zwei Werte haben: ein Krankenhaus nur mit "
-        "Frauen darf teilnehmen, und die anderen erfahren, wie viele Mitglieder "
-        "Männer haben, nicht welche (site_terms = false).",
+        "Frauen darf teilnehmen, und bekannt wird, bei wie vielen Mitgliedern Männer "
+        "vorkommen (site_terms = false).",
         (
             OFFICER + "test_a_member_with_women_only_may_take_part",
             RULES + "test_what_tells_a_party_from_others_is_refused",
@@ -1692,11 +1754,17 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "open.counts",
         lambda facts: bool(facts.holders),
-        "How many members have something: if exactly one has it, all learn that (the "
-        "run ends with it), and each knows whether it is itself.",
-        "Bei wie vielen Mitgliedern etwas vorkommt: ist es genau eines, erfahren das "
-        "alle (der Lauf endet damit), und jedes weiß, ob es selbst gemeint ist.",
+        "How many members have something. Which ones is not said, but each knows this "
+        "of itself: if all of the others have it, or none of them, it knows that of "
+        "every one (so the only one without it, if {others} of {n} have it). If "
+        "exactly one has it, all learn that, and the run ends with it.",
+        "Bei wie vielen Mitgliedern etwas vorkommt. Bei welchen, wird nicht gesagt, "
+        "aber jedes weiß es von sich selbst: kommt es bei allen anderen vor oder bei "
+        "keinem, weiß es das von jedem (so das einzige ohne, wenn es bei {others} von "
+        "{n} vorkommt). Ist es genau eines, erfahren das alle, und der Lauf endet "
+        "damit.",
         (
+            OFFICER + "test_the_only_one_without_knows_that_all_others_have_it",
             PRESENCE + "test_a_level_has_no_holder_or_two_beyond_those_who_collude",
             PRESENCE + "test_a_question_about_one_site_ends_after_the_first_sum",
         ),
@@ -2174,30 +2242,63 @@ def _person(facts: PlanFacts) -> int:
 
 
 def _collusion(facts: PlanFacts) -> int:
-    """Return how likely more members pool what they saw than is allowed for."""
-    return {0: 4, 1: 2}.get(facts.tolerate, 1)
+    """Return how likely more members pool what they saw than is allowed for.
+
+    It is a level more where fewer are enough after a loss.
+    """
+    return min(4, {0: 4, 1: 2}.get(facts.tolerate, 1) + facts.may_lose)
+
+
+def _of_the_last(facts: PlanFacts) -> int:
+    """Return how grave it is when what one member gave is known."""
+    return _person(facts) if _switched_off(facts) else 2
 
 
 RISKS: tuple[PlanRisk, ...] = (
     PlanRisk(
         Sentence(
             "risk.collusion",
-            always,
+            lambda facts: not facts.may_lose,
             "{beyond} or more of the {n} pool what they saw, and know sums over fewer "
-            "others than one member does; all but one know what the last one gave. "
-            "Masks do not help then.",
-            "{beyond} oder mehr der {n} legen zusammen, was sie sahen, und kennen "
-            "Summen über weniger andere als ein Mitglied allein; alle bis auf eines "
-            "wissen, was das letzte gab. Masken helfen dann nicht.",
+            "others than one member does; all but one know {last_gave}. Masks do not "
+            "help then.",
+            "{beyond} oder mehr der {n} tun zusammen, was sie sahen, und kennen Summen "
+            "über weniger andere als ein Mitglied allein; alle bis auf eines wissen, "
+            "{last_gave}. Masken helfen dann nicht.",
             (OFFICER + "test_all_but_one_know_what_the_last_one_gave",),
         ),
         {
             "en": "Members pool what they saw",
-            "de": "Mitglieder legen zusammen, was sie sahen",
+            "de": "Mitglieder legen ihr Wissen zusammen",
         },
         "access",
         _collusion,
-        _fixed(2),
+        _of_the_last,
+    ),
+    PlanRisk(
+        Sentence(
+            "risk.collusion_lost",
+            lambda facts: facts.may_lose,
+            "{beyond} or more of the {n} pool what they saw, and know sums over fewer "
+            "others than one member does; all but one know {last_gave}. When only "
+            "{fewest} are left, {fewest_others} are enough for that. Masks do not "
+            "help then.",
+            "{beyond} oder mehr der {n} tun zusammen, was sie sahen, und kennen Summen "
+            "über weniger andere als ein Mitglied allein; alle bis auf eines wissen, "
+            "{last_gave}. Sind nur {fewest} übrig, genügen dafür {fewest_others}. "
+            "Masken helfen dann nicht.",
+            (
+                OFFICER + "test_all_but_one_know_what_the_last_one_gave",
+                OFFICER + "test_after_a_loss_two_of_three_know_what_the_third_gave",
+            ),
+        ),
+        {
+            "en": "Members pool what they saw",
+            "de": "Mitglieder legen ihr Wissen zusammen",
+        },
+        "access",
+        _collusion,
+        _of_the_last,
     ),
     PlanRisk(
         Sentence(
@@ -2353,22 +2454,45 @@ RISKS: tuple[PlanRisk, ...] = (
     ),
     PlanRisk(
         Sentence(
+            "risk.later",
+            lambda facts: facts.may_lose,
+            "A member is gone after a sum is known, or fewer than {fewest} are left. "
+            "Less likely than where every absence ends a run. Rows stay where they are.",
+            "Ein Mitglied fällt aus, nachdem eine Summe bekannt ist, oder weniger als "
+            "{fewest} bleiben. Seltener als dort, wo jedes Fehlen einen Lauf beendet. "
+            "Zeilen bleiben, wo sie sind.",
+            (
+                "tests/protocol/test_dropout.py::"
+                "test_nobody_is_dropped_once_a_sum_is_known",
+                OFFICER + "test_as_few_may_be_left_as_is_said",
+            ),
+        ),
+        {"en": "There is no answer", "de": "Es gibt keine Antwort"},
+        "loss",
+        _fixed(2),
+        _fixed(1),
+    ),
+    PlanRisk(
+        Sentence(
             "risk.fewer",
             lambda facts: facts.may_lose,
-            "Members are absent: {fewest} at least are left, else there is no answer. "
-            "Rows stay where they are.",
-            "Mitglieder fallen aus: mindestens {fewest} bleiben, sonst gibt es keine "
-            "Antwort. Zeilen bleiben, wo sie sind.",
+            "Members are absent, refuse or are gone before a sum is known: each member "
+            "may then know sums over {fewest_others} others and not {others}, and "
+            "{fewest_others} who pool know {last_gave}.",
+            "Mitglieder fehlen, lehnen ab oder fallen aus, bevor eine Summe bekannt "
+            "ist: jedes kennt dann womöglich Summen über {fewest_others} andere und "
+            "nicht {others}, und {fewest_others} gemeinsam wissen, {last_gave}.",
             (
                 OFFICER + "test_as_few_may_be_left_as_is_said",
+                OFFICER + "test_after_a_loss_two_of_three_know_what_the_third_gave",
                 "tests/net/test_runs.py::"
                 "test_the_others_go_on_without_one_where_the_policy_says_so",
             ),
         ),
-        {"en": "Sums are over fewer", "de": "Summen gehen über weniger"},
-        "loss",
-        _fixed(2),
-        _fixed(1),
+        {"en": "Sums are over fewer", "de": "Summen über weniger Mitglieder"},
+        "access",
+        _fixed(3),
+        _of_the_last,
     ),
     PlanRisk(
         Sentence(

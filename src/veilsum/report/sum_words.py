@@ -17,6 +17,14 @@ from veilsum.report.plan_facts import SumFacts
 from veilsum.report.sentences import Language
 
 FOLDS = ", without each fold"
+# What the page of the members says in fewer words, for it names the bins itself.
+ENGLISH: Mapping[str, str] = {
+    "parties that hold each level, cell, bin and value": "for each level, cell, bin or "
+    "value that is counted, how many members have any row with it; which members is "
+    "not said, and still follows for a member where it is all of the others, or none",
+    "cells of histograms and tables": "how many rows of all members are in each bin "
+    "and each combination of levels of the question, and in each group",
+}
 _PAIRS = "für je zwei Spalten des Modells und jede mit sich selbst"
 _WEIGHED = (
     "jede Zeile gewichtet nach dem Modell beim Stand dieser Runde (zu Beginn nach "
@@ -26,7 +34,7 @@ _LEFT_OUT = "wie viele Zeilen wegen fehlender Werte weggelassen sind"
 GERMAN: Mapping[str, str] = {
     "parties that hold each level, cell, bin and value": "für alles, wonach gezählt "
     "wird: wie viele Mitglieder Zeilen damit haben; welche, wird nicht gesagt und "
-    "folgt doch, wenn es alle sind oder keines",
+    "folgt doch für ein Mitglied, wenn es alle anderen sind oder keines davon",
     "parties that hold several of a column": "für jede Gruppe davon: wie viele "
     "Mitglieder Zeilen mit mehr als einem daraus haben",
     "X'WX": f"{_PAIRS} die Summe ihrer Produkte über alle Zeilen, jeweils mal dem "
@@ -234,10 +242,14 @@ ZERO_HERE: Mapping[str, str] = {
 def sums_told(found: SumFacts, language: Language) -> tuple[str, ...]:
     """Return each kind of sum of a round in words, with how many there are."""
     return tuple(
-        f"{count}: {found.told[name] if language == 'en' else _german(name, found)}"
+        f"{count}: {_english(name, found) if language == 'en' else _german(name, found)}"
         for name, count in found.names.items()
         if count
     )
+
+
+def _english(name: str, found: SumFacts) -> str:
+    return ENGLISH.get(name, found.told[name])
 
 
 def _german(name: str, found: SumFacts) -> str:
