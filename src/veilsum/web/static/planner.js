@@ -99,7 +99,7 @@ function followDistance() {
 
 /* ---- the picture ---- */
 
-const picture = cytoscape({ container: $("drawing"), minZoom: 0.1, maxZoom: 5, wheelSensitivity: 0.3, boxSelectionEnabled: false });
+const picture = cytoscape({ container: $("drawing"), minZoom: 0.1, maxZoom: 5, boxSelectionEnabled: false });
 
 function paint() {
   const style = getComputedStyle(document.documentElement);
