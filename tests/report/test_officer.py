@@ -857,6 +857,45 @@ def test_the_only_one_without_knows_that_all_others_have_it():
     assert all(one == first for one in others)
 
 
+def test_no_sum_of_a_column_is_over_three_people():
+    """Who the men are changes no sum; by group, where it would, they are refused."""
+    data = with_men(ann=1, bob=1, cem=1, dee=0)
+    moved = {}
+    for name, one in data.items():
+        columns = {key: np.asarray(one[key]) for key in ("x", "y", "grade")}
+        sexes = np.roll(np.asarray(one["sex"]), 7)
+        moved[name] = as_frame({**columns, "sex": sexes})
+    ours, theirs = (run("cell", one).released.sums for one in (data, moved))
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.tolist() == other.tolist()
+    for kind, refused in (("groups", True), ("statistics", False)):
+        consortium = consortium_from(
+            table({**QUESTIONS[kind], "policy": {"minimum_count": 0}})
+        )
+        job = job_of(consortium, data, driver="vectorised", seed=0)
+        if refused:
+            with pytest.raises(InvalidInputError, match="Not sent"):
+                job.run()
+        else:
+            job.run()
+
+
+def test_of_a_regression_nobody_looks_at_dominance(known):
+    """However small a part two people may make up, no table is refused for it."""
+    for kind, refused in (("gaussian", False), ("statistics", True)):
+        consortium = consortium_from(
+            table({**QUESTIONS[kind], "policy": {"dominance": 0.001}})
+        )
+        job = job_of(consortium, tables(kind), driver="vectorised", seed=0)
+        if refused:
+            with pytest.raises(InvalidInputError, match="dominance"):
+                job.run()
+        else:
+            job.run()
+    assert "dominance" not in known["model"].rules
+    assert "dominance" in known["losing"].rules
+
+
 def lonely():
     """Of one member's rows one alone is of a sex."""
     data = tables("statistics")
@@ -1015,7 +1054,7 @@ def test_levels_follow_from_the_plan(known):
     assert levels("site")["risk.site"][0] == 4
     assert "risk.site" not in levels("model")
     assert levels("site")["risk.person"] == (3, 3)
-    assert levels("cell")["risk.cell"] == (3, 3)
+    assert levels("cell")["risk.counted"] == (3, 3)
     assert levels("loose")["risk.one"] == (3, 3)
     assert "risk.one" not in levels("cell")
     assert levels("model")["risk.person"] == (1, 3)

@@ -325,6 +325,7 @@ def values(facts: PlanFacts, language: Language) -> Mapping[str, str]:
         "organiser": facts.organiser,
         "columns": _names(columns, language),
         "n_columns": len(facts.columns),
+        "by_level": _names(facts.by_level, language, texts=True),
         "formulas": _names(facts.formulas, language, texts=True),
         "most_numbers": facts.most_numbers,
         "most_sums": facts.most_sums,
@@ -434,8 +435,19 @@ def _switched_off(facts: PlanFacts) -> set[str]:
 
 
 def _few_people(facts: PlanFacts) -> bool:
-    """Say whether one person of a member may count, but never one of all members."""
-    return _switched_off(facts) == {"minimum_count"} and bool(facts.holders)
+    """Say whether one person of a member may count, but never one of all members.
+
+    In a regression the other rules refuse a level that one row has; where rows are
+    counted no other rule looks at it.
+    """
+    alone = _switched_off(facts) == {"minimum_count"}
+    return alone and facts.counts and bool(facts.holders)
+
+
+def _few_in_a_sum(facts: PlanFacts) -> bool:
+    """Say whether one row of a member may be a level's, and no rule minds."""
+    off = {"minimum_count", "effective_count", "maximum_leverage"} <= set(facts.off)
+    return "minimum_count" in facts.rules and off
 
 
 CONSENT = "tests/parties/test_consent.py::"
@@ -606,11 +618,11 @@ CATALOGUE: tuple[Sentence, ...] = (
         "purpose.iterates",
         lambda facts: facts.iterates,
         "Of its data a member sends only what is computed from its masked cost: "
-        "messages to its neighbours, step after step, until all have the minimum. The sums of all "
-        "masked coefficients are taken to be known ({most_numbers}).",
+        "messages to its neighbours, step after step, until all have the minimum. The "
+        "sums of all masked coefficients are taken to be known ({most_numbers}).",
         "Von seinen Daten sendet ein Mitglied nur, was aus den maskierten Kosten "
-        "berechnet ist: Nachrichten an die Nachbarn, Schritt um Schritt, bis alle das Minimum haben. "
-        "Die Summen aller maskierten Koeffizienten gelten als bekannt "
+        "berechnet ist: Nachrichten an die Nachbarn, Schritt um Schritt, bis alle das "
+        "Minimum haben. Die Summen aller maskierten Koeffizienten gelten als bekannt "
         "({most_numbers}).",
         (VIEWS + "test_masked_costs_are_all_that_a_method_shows",),
     ),
@@ -954,17 +966,52 @@ CATALOGUE: tuple[Sentence, ...] = (
     ),
     Sentence(
         "member+.cell",
-        lambda facts: _off("minimum_count")(facts) and bool(facts.holders),
+        lambda facts: _few_in_a_sum(facts) and bool(facts.holders),
         "sums over as few as {holders} people: a level, a cell or a bin passes that "
         "{holders} members have with one person each; each of these takes off its own "
-        "and knows the sum over the {holders_others} other people",
+        "and knows the sums of the other {holders_others} people together",
         "Summen über nur {holders} Personen: eine Ausprägung, eine Zelle oder ein "
         "Intervall besteht, das {holders} Mitglieder mit je einer Person haben; jedes "
-        "davon zieht die eigene ab und kennt die Summe über die {holders_others} "
-        "anderen Personen",
+        "davon zieht die eigene ab und kennt die Summen der {holders_others} anderen "
+        "Personen zusammen",
         (
             OFFICER + "test_without_the_rule_three_people_are_shown",
             OFFICER + "test_without_the_rule_a_cell_of_one_person_is_shown",
+        ),
+    ),
+    Sentence(
+        "member+.cell_counted",
+        lambda facts: (
+            _off("minimum_count")(facts)
+            and bool(facts.holders)
+            and facts.counts
+            and not _few_in_a_sum(facts)
+        ),
+        "counts of as few as {holders} people: a level, a cell or a bin passes that "
+        "{holders} members have with one person each; all then know that each of "
+        "{holders} members has exactly one such person. No sum of a column is over "
+        "these people alone",
+        "Anzahlen von nur {holders} Personen: eine Ausprägung, eine Zelle oder ein "
+        "Intervall besteht, das {holders} Mitglieder mit je einer Person haben; alle "
+        "wissen dann, dass jedes von {holders} Mitgliedern genau eine solche Person "
+        "hat. Keine Summe einer Spalte geht nur über diese Personen",
+        (
+            OFFICER + "test_without_the_rule_three_people_are_shown",
+            OFFICER + "test_without_the_rule_a_cell_of_one_person_is_shown",
+            OFFICER + "test_no_sum_of_a_column_is_over_three_people",
+        ),
+    ),
+    Sentence(
+        "member+.levels",
+        lambda facts: bool(facts.by_level),
+        "among these, for each level of {by_level}: how many rows have it, and over "
+        "these rows the sum of the response and of every other column of the design",
+        "darunter, für jede Ausprägung von {by_level}: wie viele Zeilen sie haben, und "
+        "über diese Zeilen die Summe der Zielgröße und jeder anderen Spalte des "
+        "Modells",
+        (
+            CONSENT + "test_the_page_names_question_columns_levels_tables_and_bins",
+            OFFICER + "test_a_site_term_gives_one_member_s_sums_to_all",
         ),
     ),
     Sentence(
@@ -972,15 +1019,12 @@ CATALOGUE: tuple[Sentence, ...] = (
         lambda facts: (
             _off("minimum_count")(facts)
             and not facts.holders
-            and (
-                facts.headings == {"statistics"}
-                or {"effective_count", "maximum_leverage"} <= set(facts.off)
-            )
+            and (facts.headings == {"statistics"} or _few_in_a_sum(facts))
         ),
-        "sums over a single person of another member, where that person alone has a "
-        "level or a value",
-        "Summen über eine einzelne Person eines anderen Mitglieds, wo nur diese eine "
-        "Ausprägung oder einen Wert hat",
+        "sums or counts of a single person of another member, where that person alone "
+        "has a level or a value",
+        "Summen oder Anzahlen einer einzelnen Person eines anderen Mitglieds, wo nur "
+        "diese eine Ausprägung oder einen Wert hat",
         (OFFICER + "test_without_both_rules_one_person_of_one_site_is_shown",),
     ),
     Sentence(
@@ -1157,10 +1201,11 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "beyond+.last_one",
         _few_people,
-        "{others} members together: exactly what the last one gave, that is the sums "
-        "over its rows, some of which may be over one person",
-        "{others} Mitglieder gemeinsam: genau, was das letzte gab, also die Summen "
-        "über dessen Zeilen, von denen manche über eine einzige Person gehen können",
+        "{others} members together: exactly what the last one gave, that is its sums "
+        "and counts of rows, some of which may be of one person",
+        "{others} Mitglieder gemeinsam: genau, was das letzte beitrug, also Summen und "
+        "Anzahlen seiner Zeilen, von denen manche eine einzige Person betreffen "
+        "können",
         (
             OFFICER + "test_all_but_one_know_what_the_last_one_gave",
             OFFICER + "test_without_the_rule_three_people_are_shown",
@@ -1500,7 +1545,10 @@ CATALOGUE: tuple[Sentence, ...] = (
     ),
     Sentence(
         "check.effective_count",
-        _kept("effective_count"),
+        lambda facts: (
+            _kept("effective_count")(facts)
+            and not facts.headings <= {"statistics", "survival"}
+        ),
         "No column and no part of a formula rests on fewer than "
         "{rule_effective_count} rows of a table (effective_count; usual: "
         "{usual_effective_count}).",
@@ -1508,6 +1556,24 @@ CATALOGUE: tuple[Sentence, ...] = (
         "{rule_effective_count} Zeilen einer Tabelle (effective_count; üblich: "
         "{usual_effective_count}).",
         (RULES + "test_a_bump_around_one_person_is_refused",),
+    ),
+    Sentence(
+        "check.effective_numbers",
+        lambda facts: (
+            _kept("effective_count")(facts)
+            and facts.headings <= {"statistics", "survival"}
+        ),
+        "No column of numbers stands out in fewer than {rule_effective_count} rows of "
+        "a table (effective_count; usual: {usual_effective_count}). At levels, cells "
+        "and bins this rule does not look.",
+        "Keine Spalte von Zahlen fällt in weniger als {rule_effective_count} Zeilen "
+        "einer Tabelle aus dem Rahmen (effective_count; üblich: "
+        "{usual_effective_count}). Ausprägungen, Zellen und Intervalle sieht diese "
+        "Regel nicht an.",
+        (
+            RULES + "test_statistics_keep_the_same_rules",
+            OFFICER + "test_without_the_rule_three_people_are_shown",
+        ),
     ),
     Sentence(
         "check.maximum_leverage",
@@ -1699,6 +1765,15 @@ CATALOGUE: tuple[Sentence, ...] = (
         "NOT checked: whether a sum is nearly that of a single row (dominance).",
         "NICHT geprüft: ob eine Summe fast die einer einzelnen Zeile ist (dominance).",
         (CONSENT + "test_a_rule_that_refuses_nothing_is_switched_off",),
+    ),
+    Sentence(
+        "check.no_dominance",
+        lambda facts: facts.on_tables and "dominance" not in facts.rules,
+        "NOT checked: how much of a sum one or two people make up (dominance: a rule "
+        "about statistics, which are not asked for).",
+        "NICHT geprüft: wie viel von einer Summe eine oder zwei Personen ausmachen "
+        "(dominance: eine Regel für Statistiken, nach denen nicht gefragt ist).",
+        (OFFICER + "test_of_a_regression_nobody_looks_at_dominance",),
     ),
     Sentence(
         "check.off_site_terms",
@@ -2339,10 +2414,10 @@ RISKS: tuple[PlanRisk, ...] = (
         Sentence(
             "risk.one",
             lambda facts: bool(_switched_off(facts)) and not _few_people(facts),
-            "Not checked in this plan: {off}. So a sum may be a single person's, or "
-            "nearly.",
-            "In diesem Plan nicht geprüft: {off}. Eine Summe kann daher ganz oder "
-            "fast die einer einzelnen Person sein.",
+            "Not checked in this plan: {off}. So a sum may be that of few people, or "
+            "nearly that of a single one.",
+            "In diesem Plan nicht geprüft: {off}. Eine Summe kann daher die weniger "
+            "Personen sein, oder fast die einer einzelnen.",
             (RULES + "test_without_the_rules_a_bump_tells_what_one_person_earns",),
         ),
         {"en": "A person is recognised", "de": "Eine Person wird erkannt"},
@@ -2352,15 +2427,15 @@ RISKS: tuple[PlanRisk, ...] = (
     ),
     PlanRisk(
         Sentence(
-            "risk.cell",
+            "risk.counted",
             _few_people,
-            "Not checked in this plan: {off}. So a sum may be over as few as "
-            "{holders} people, one of each of {holders} members; {holders_others} of "
-            "these who pool what they saw know the last person's.",
-            "In diesem Plan nicht geprüft: {off}. Eine Summe kann daher über nur "
-            "{holders} Personen gehen, je eine von {holders} Mitgliedern; legen "
-            "{holders_others} davon zusammen, was sie sahen, kennen sie die der "
-            "letzten.",
+            "Not checked in this plan: {off}. So a count may be of as few as {holders} "
+            "people, one of each of {holders} members: that each of these has one such "
+            "person is then known, and whoever knows the people there may know whom.",
+            "In diesem Plan nicht geprüft: {off}. Eine Anzahl kann daher nur {holders} "
+            "Personen umfassen, je eine von {holders} Mitgliedern: dass jedes davon "
+            "genau eine solche Person hat, ist dann bekannt, und wer die Personen dort "
+            "kennt, weiß womöglich, welche.",
             (OFFICER + "test_without_the_rule_three_people_are_shown",),
         ),
         {"en": "A person is recognised", "de": "Eine Person wird erkannt"},
@@ -2457,7 +2532,8 @@ RISKS: tuple[PlanRisk, ...] = (
             "risk.later",
             lambda facts: facts.may_lose,
             "A member is gone after a sum is known, or fewer than {fewest} are left. "
-            "Less likely than where every absence ends a run. Rows stay where they are.",
+            "Less likely than where every absence ends a run. Rows stay where they "
+            "are.",
             "Ein Mitglied fällt aus, nachdem eine Summe bekannt ist, oder weniger als "
             "{fewest} bleiben. Seltener als dort, wo jedes Fehlen einen Lauf beendet. "
             "Zeilen bleiben, wo sie sind.",

@@ -241,10 +241,9 @@ ZERO_HERE: Mapping[str, str] = {
 
 def sums_told(found: SumFacts, language: Language) -> tuple[str, ...]:
     """Return each kind of sum of a round in words, with how many there are."""
+    told = _german if language == "de" else _english
     return tuple(
-        f"{count}: {_english(name, found) if language == 'en' else _german(name, found)}"
-        for name, count in found.names.items()
-        if count
+        f"{count}: {told(name, found)}" for name, count in found.names.items() if count
     )
 
 
