@@ -19,6 +19,9 @@ from veilsum.cli.app import app
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.consortiums import write_consortium
 from veilsum.guests.delegate import DelegateStore
+from veilsum.guests.submission import guest_key, make_submission
+from veilsum.guests.visiting import words_of
+from veilsum.jobs.survey import SurveyRecipe
 from veilsum.net.identity import read_identity
 from veilsum.parties.at_home import tried
 from veilsum.parties.consent import consent_to
@@ -182,6 +185,42 @@ def test_folders_without_what_is_needed_are_refused_in_words(tmp_path):
         own_part(company.consortium, data=folder / SUBMISSIONS)
     with pytest.raises(InvalidInputError, match="with --data FOLDER"):
         own_part(company.consortium)
+
+
+def test_one_guest_with_an_impossible_count_does_not_end_a_survey(tmp_path):
+    """There is no second set: whoever could end this one would end it for ever."""
+    company = Surveyors(tmp_path)
+    words = words_of(company.open_terms, cells(6))
+    words[0] = 100
+    key = guest_key(company.codes["Firm 7"])
+    bad = make_submission(company.open_terms, "Firm 7", key, words, 1)
+    company.close(
+        [bad if one.guest == "Firm 7" else one for one in company.submissions]
+    )
+    found = company.run()
+    answers(found)
+    _, totals = in_cents(company.guests)
+    for one in found.values():
+        assert one.impossible == ("managers x women",)
+        assert one.counts[:2] == (None, totals[0][1])
+    company.verdict(found)
+    assert all(kept(company, name) == [None] for name in MEMBERS)
+
+
+def test_no_key_is_left_where_a_member_gave_numbers_of_another_set(
+    tmp_path, monkeypatch
+):
+    """The run is over for good, and no error that says why keeps the key."""
+    company = Surveyors(tmp_path)
+
+    def impossible(recipe, sums):
+        raise InvalidInputError("a member has given numbers of another set")
+
+    monkeypatch.setattr(SurveyRecipe, "tally", impossible)
+    found = company.run()
+    for one in found.values():
+        assert "numbers of another set" in str(one)
+    assert all(kept(company, name) == [None] for name in MEMBERS)
 
 
 def test_the_page_says_who_is_in_the_set_and_that_guests_have_no_ledger(tmp_path):

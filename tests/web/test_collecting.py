@@ -366,6 +366,20 @@ def test_names_and_titles_are_text_wherever_they_are_shown(tmp_path):
     store.close()
 
 
+def test_a_count_that_cannot_be_is_said_to_guests(agreed, store, tmp_path):
+    wrong = {"given": [[8, 6], [5, 2]], "totals": [[None, "3"], ["0", None]]}
+    shown = {**SHOWN, "enough": 5, "beyond": [], **wrong}
+    (tmp_path / "result.json").write_text(json.dumps(shown))
+    said = {
+        "en": ("The count of managers x women cannot be", "no total", "fewer than 5"),
+        "de": ("Die Anzahl von managers x women kann nicht sein", "keine Summe"),
+    }
+    with served(agreed, store) as caller:
+        for language, words in said.items():
+            _, page = caller.ask(path="/result", Accept_Language=language)
+            assert all(one in page for one in words)
+
+
 def test_large_bodies_are_refused_unread_and_large_tables_have_time(terms, caller):
     assert caller.post("x" * (longest_line(terms) + 1))[0] == 413
     small, large = (

@@ -75,6 +75,11 @@ FOLLOWED = (
     "covers members and guests that follow the protocol and are curious; an honest "
     "member's computer, and an honest guest's, is assumed to be its own"
 )
+IMPOSSIBLE = (
+    "cannot be: somebody counted there what the page refuses, a guest or a member. No "
+    "total was asked for, and whether other cells were counted rightly is not known "
+    "either"
+)
 BEYOND = (
     "lies beyond what the range allows for so many guests: at least one of them gave "
     "numbers that the page refuses"
@@ -195,6 +200,10 @@ class SurveyRecipe(SumsOnly):
     def tally(self, sums: Sums) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return how many guests each delegate invited, and how many filled each cell.
 
+        The latter is what guests say: it may be a number that cannot be. One guest can
+        see to that, and must not be able to end a survey by it, which has no second
+        set: see `released`.
+
         Raises:
             InvalidInputError: it cannot be; then somebody did not keep to the protocol.
         """
@@ -215,13 +224,6 @@ class SurveyRecipe(SumsOnly):
                 f"and {survey.minimum_honest + 1} are needed: a member has given "
                 "numbers of another set"
             )
-        for cell, number in enumerate(given):
-            if not 0 <= number <= guests:
-                raise InvalidInputError(
-                    f"{self.label(cell)} would have been filled by {number} of "
-                    f"{guests} guests: a guest did not keep to the page, or a member "
-                    "gave a wrong sum; nothing but such counts was shown"
-                )
         return tuple(invited), tuple(given)
 
     def _lost(self, invited: Sequence[int]) -> int:
@@ -235,10 +237,12 @@ class SurveyRecipe(SumsOnly):
         return max(self.survey.minimum_guests, hidden)
 
     def released(self, sums: Sums) -> tuple[int, ...]:
-        """Return the cells that enough guests filled."""
+        """Return the cells that enough guests filled, and no more than there are."""
         invited, given = self.tally(sums)
-        least = self.enough(invited)
-        return tuple(cell for cell, number in enumerate(given) if number >= least)
+        least, most = self.enough(invited), sum(invited)
+        return tuple(
+            cell for cell, number in enumerate(given) if least <= number <= most
+        )
 
     def totals(self, sums: Sums) -> dict[int, int]:
         """Return by cell the totals that were released, in units."""
@@ -451,7 +455,7 @@ class SurveyResult(JobResult):
 
     @property
     def given(self) -> Array[np.int64]:
-        """How many of them filled each cell."""
+        """How many of them filled each cell, as they say; see `impossible`."""
         return np.array(self._tally[1], dtype=np.int64).reshape(self.shape)
 
     @property
@@ -479,6 +483,16 @@ class SurveyResult(JobResult):
         """Each total divided by the number of guests that filled the cell."""
         known = np.where(self.given > 0, self.given, 1)
         return self.totals / known
+
+    @property
+    def impossible(self) -> tuple[str, ...]:
+        """Cells that fewer than no guests, or more than all, would have filled."""
+        assert isinstance(self.recipe, SurveyRecipe)
+        return tuple(
+            self.recipe.label(cell)
+            for cell, number in enumerate(self._tally[1])
+            if not 0 <= number <= self.guests
+        )
 
     @property
     def beyond(self) -> tuple[str, ...]:
@@ -518,7 +532,9 @@ class SurveyResult(JobResult):
         )
         if (more := len(rows) - MOST_ROWS) > 0:
             shown = shown.also(f"{more:,} more rows are in .totals.")
-        empty = sum(one is None for one in self.counts)
+        empty = sum(one is None for one in self.counts) - len(self.impossible)
+        if self.impossible:
+            shown = shown.also(f"The count of {listed(self.impossible)} {IMPOSSIBLE}.")
         if empty:
             shown = shown.also(
                 f"Empty: {empty} of {len(self.counts)} cells, which fewer than "
@@ -544,6 +560,7 @@ class SurveyResult(JobResult):
             "invited": self.invited,
             "enough": self.enough,
             "given": self.given.tolist(),
+            "impossible": list(self.impossible),
             "totals": totals,
             "beyond": list(self.beyond),
             "promise": self.guarantee.sentence,

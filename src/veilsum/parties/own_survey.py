@@ -3,7 +3,7 @@
 Everything is checked at home, and every share is opened once, before anybody is asked
 or told. The store writes down which set is added just before masked numbers leave, when
 all members have shown that they hold the same file; and it erases the survey's key when
-the answer is known.
+the answer is known, or can never be.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.survey import SurveyTerms, survey_terms
-from veilsum.drivers.driver import Assignment, Driver, GivenUpError, Released
+from veilsum.drivers.driver import Assignment, Driver, Released
 from veilsum.errors import InvalidInputError
 from veilsum.files.contents import contents
 from veilsum.files.ledger import Ledger
@@ -126,7 +126,7 @@ class OwnSurvey(Secret):
 
     @discreet()
     def run(self, driver: Driver, ledger: Ledger | None) -> SurveyResult:
-        """Check everything, then take part; erase the survey's key at its end."""
+        """Check everything, then take part; erase the key once nothing can come."""
         del ledger
         party, survey = driver.party, self.survey
         assert party is not None
@@ -147,14 +147,11 @@ class OwnSurvey(Secret):
 
             terms = replace(asked.terms, driver=Bound(driver, bind))
             try:
-                found = asked.recipe.run({party: own}, terms)
-            except GivenUpError:
-                ending: Any = getattr(driver, "ending", None)
-                if ending is not None and ending.abort.final:
-                    store.finish(survey)  # nobody waits for it any more
-                raise
-            store.finish(survey)
-            return found
+                return asked.recipe.run({party: own}, terms)
+            finally:
+                # Whatever was raised: nobody waits for a run that has ended for good.
+                if _is_over(driver):
+                    store.finish(survey)
 
     def _store(self) -> DelegateStore:
         path = self.folder / STORE
@@ -175,6 +172,12 @@ class OwnSurvey(Secret):
             # Its key may be gone, for the answer is known: then nothing is opened.
             if not over:
                 raise
+
+
+def _is_over(driver: Driver) -> bool:
+    """Say whether the run has an answer, or can never have one."""
+    ending: Any = getattr(driver, "ending", None)
+    return ending is not None and (ending.abort is None or ending.abort.final)
 
 
 def own_survey(consortium: Consortium, data: Any, cost: Any) -> OwnSurvey:
