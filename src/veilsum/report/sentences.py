@@ -1437,11 +1437,11 @@ CATALOGUE: tuple[Sentence, ...] = (
         "staff+.own",
         always,
         "what that member has and learns: its data, its files of the run, and what its "
-        "program computes with; a passphrase, which is optional, guards the file of "
-        "the key and nothing else",
+        "program computes with; a passphrase, which is optional, guards its key and "
+        "what is encrypted with that, until it is typed there",
         "was dieses Mitglied hat und erfährt: seine Daten, seine Dateien des Laufs, "
         "und womit sein Programm rechnet; ein Kennwort, das freiwillig ist, schützt "
-        "die Datei des Schlüssels und sonst nichts",
+        "den Schlüssel und was damit verschlüsselt ist, bis es dort eingegeben wird",
         (
             "tests/net/test_passphrase.py::"
             "test_the_file_is_encrypted_and_nothing_of_it_opens_without",
