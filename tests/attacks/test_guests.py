@@ -336,12 +336,48 @@ def test_a_member_knows_whom_it_invited(make_world):
         under_others_names(make_world())
 
 
+class RemembersInvitations(DelegateStore):
+    """Vouches for a guest once and for all."""
+
+    def _invited(self, terms, me):
+        rows = self._live().execute("SELECT key, name FROM invited")
+        return {key: name.decode() for key, name in rows}
+
+
+def with_last_years_guests(world):
+    """Bob invites nobody this year, and stands in the file with last year's guests.
+
+    Their codes have been lying about for a year; the host has them.
+    """
+    old = [one for one in world.guest if one["invited_by"] == BOB]
+    world.guest.clear()
+    world.inviter.clear()
+    world.invite("Alone", CEM)
+    for k in range(5):
+        world.invite(f"Invented {k + 1}", ANN)
+    world.guest += old
+    world.open_survey(title="Next year")
+    known = {one["name"]: 10 + k for k, one in enumerate(world.guest)}
+    sent = world.all_visit({**known, "Alone": 765})
+    total = world.total(world.closed(sent), sent)[1]
+    return total - sum(known.values()) + known["Alone"]
+
+
+def test_invitations_that_never_end_make_guests_of_the_hosts(make_world):
+    assert with_last_years_guests(make_world(RemembersInvitations)) == 765
+
+
+def test_an_invitation_is_to_one_survey(make_world):
+    with pytest.raises(BudgetError, match="taken it from an earlier survey"):
+        with_last_years_guests(make_world())
+
+
 def test_a_guest_is_not_invited_under_two_names(make_world):
     """Or the victim were two guests, and a later survey another one's."""
     world = make_world()
     row = next(one for one in world.guest if one["name"] == VICTIM)
     with pytest.raises(InvalidInputError, match="is that of 'Firm 5'"):
-        world.stores[BOB].vouch("Company 5", bytes.fromhex(row["key"]))
+        world.stores[BOB].vouch("Company 5", bytes.fromhex(row["key"]), world.key(BOB))
     row["name"] = "Company 5"
     world.open_survey()
     world.codes["Company 5"] = world.codes[VICTIM]

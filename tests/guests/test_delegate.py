@@ -160,7 +160,7 @@ def test_keys_do_not_print_or_travel(world):
 
 
 def test_a_code_is_not_kept(world):
-    code = world.stores["ann"].invite("Firm 99")
+    code = world.stores["ann"].invite("Firm 99", world.key("ann"))
     store = world.stores["ann"].path
     kept = b"".join(one.read_bytes() for one in store.parent.glob(f"{store.name}*"))
     public = guest_key(code).public_key().public_bytes_raw()
@@ -173,9 +173,11 @@ def test_a_code_is_not_kept(world):
 def test_odd_guests_are_not_invited(world):
     store = world.stores["ann"]
     with pytest.raises(InvalidInputError, match="can be seen"):
-        store.invite("Firm\n1")
+        store.invite("Firm\n1", world.key("ann"))
     with pytest.raises(InvalidInputError, match="32 bytes"):
-        store.vouch("Firm 98", b"short")
+        store.vouch("Firm 98", b"short", world.key("ann"))
+    with pytest.raises(InvalidInputError, match="not made by this store"):
+        store.invite("Firm 97", world.key("bob"))
 
 
 # Counting: against every coalition, tried one by one

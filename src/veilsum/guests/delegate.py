@@ -61,7 +61,8 @@ SURVEYS = Kind(
         "CREATE TABLE key (public BLOB PRIMARY KEY, private BLOB, survey TEXT)",
         "CREATE TABLE closed (survey TEXT PRIMARY KEY, digest TEXT NOT NULL, "
         "guests TEXT NOT NULL)",
-        "CREATE TABLE invited (key BLOB PRIMARY KEY, name TEXT NOT NULL)",
+        "CREATE TABLE invited (survey BLOB NOT NULL REFERENCES key, key BLOB NOT NULL, "
+        "name TEXT NOT NULL, PRIMARY KEY (survey, key))",
     ),
     error=StoreError,
     undone="written",
@@ -121,19 +122,30 @@ class DelegateStore(OpenFile):
             )
         return public
 
-    def invite(self, name: str) -> str:
-        """Return a new guest's invitation; what is kept of it is its public key."""
+    def invite(self, name: str, survey: bytes) -> str:
+        """Return a new guest's invitation; what is kept of it is its public key.
+
+        Args:
+            name: how the guest is called.
+            survey: the key that was made for the one survey it is invited to.
+        """
         code = new_code()
-        self.vouch(name, guest_key(code).public_key().public_bytes_raw())
+        self.vouch(name, guest_key(code).public_key().public_bytes_raw(), survey)
         return code
 
-    def vouch(self, name: str, key: bytes) -> None:
-        """Stand up for a guest whose key is known: it is who the name says."""
+    def vouch(self, name: str, key: bytes, survey: bytes) -> None:
+        """Stand up for a guest whose key is known: it is who the name says.
+
+        That is for one survey: a later one may name nobody that was not asked again,
+        whose code others may have by then.
+        """
         check_guest_name(name)
         if len(key) != KEY_BYTES:
             raise InvalidInputError(f"the key of {name!r} must have {KEY_BYTES} bytes")
         with self.transaction():
             self._check_there()
+            if self._one("SELECT 1 FROM key WHERE public = ?", survey) is None:
+                raise InvalidInputError("the survey's key was not made by this store")
             known = self._one("SELECT name FROM invited WHERE key = ?", key)
             if known is not None and known[0].decode() != name:
                 raise InvalidInputError(
@@ -141,7 +153,7 @@ class DelegateStore(OpenFile):
                     "everybody with a code of their own"
                 )
             self._live().execute(
-                "INSERT OR IGNORE INTO invited VALUES (?, ?)", (key, name)
+                "INSERT OR IGNORE INTO invited VALUES (?, ?, ?)", (survey, key, name)
             )
 
     # A survey
@@ -155,12 +167,20 @@ class DelegateStore(OpenFile):
 
         Raises:
             InvalidInputError: the key in the file was not made here, or serves another
-                survey; or the roster has guests that this member did not invite.
+                survey; or the roster has guests that this member did not invite to
+                it, or lacks some that it did.
         """
         self._check_delegate(terms, me)
         with self.transaction("BEGIN"):
             self._key(terms, me)
             self._check_invited(terms, me)
+            there = {one.key for one in terms.guests if one.invited_by == me}
+            made = self._invited(terms, me)
+        if absent := [name for key, name in made.items() if key not in there]:
+            raise InvalidInputError(
+                f"the roster lacks {listed(sorted(absent)[:5])}, whom {me!r} invited: "
+                "speak with whoever wrote the file"
+            )
 
     def examine(
         self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
@@ -283,15 +303,14 @@ class DelegateStore(OpenFile):
                 )
 
     def _check_invited(self, terms: SurveyTerms, me: str) -> None:
+        made = self._invited(terms, me)
         for guest in terms.guests:
-            if guest.invited_by != me:
-                continue
-            known = self._one("SELECT name FROM invited WHERE key = ?", guest.key)
-            if known is None or known[0].decode() != guest.name:
+            if guest.invited_by == me and made.get(guest.key) != guest.name:
                 raise BudgetError(
-                    f"the roster says that {me!r} invited {guest.name!r} with the key "
-                    f"{guest.key.hex()[:16]}, and it did not: whoever wrote the file "
-                    "may have invented that guest"
+                    f"the roster says that {me!r} invited {guest.name!r} to this survey "
+                    f"with the key {guest.key.hex()[:16]}, and it did not: whoever "
+                    "wrote the file may have invented that guest, or taken it from an "
+                    "earlier survey"
                 )
 
     def _check_count(self, terms: SurveyTerms, found: SurveySet) -> None:
@@ -357,6 +376,14 @@ class DelegateStore(OpenFile):
             AnsweredSurvey(survey.decode(), digest.decode(), json.loads(guests))
             for survey, digest, guests in rows.fetchall()
         )
+
+    def _invited(self, terms: SurveyTerms, me: str) -> dict[bytes, str]:
+        """Return whom this delegate has invited to a survey, by their keys."""
+        rows = self._live().execute(
+            "SELECT key, name FROM invited WHERE survey = ?",
+            (dict(terms.delegates)[me],),
+        )
+        return {key: name.decode() for key, name in rows.fetchall()}
 
     def _one(self, asked: str, value: Any) -> Any:
         return self._live().execute(asked, (value,)).fetchone()
