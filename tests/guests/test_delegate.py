@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from surveys import MEMBERS, World, opened
 from veilsum.agreement.survey import Guest
 from veilsum.errors import BudgetError, InvalidInputError, SecretError, StoreError
-from veilsum.guests.delegate import AnsweredSurvey, DelegateStore, share_sums
+from veilsum.guests.delegate import AnsweredSurvey, DelegateStore, _people, share_sums
 from veilsum.guests.submission import SUITE, guest_key, seal_info
 from veilsum.guests.survey_set import SurveySet
 
@@ -267,6 +267,28 @@ def test_two_sets_differ_by_none_or_by_many_for_every_coalition(seed):
             # is no smaller than b.
             shown |= bool(b) and (few(b) or few(a ^ b))
     assert span_refusal(terms, now, before) is shown
+
+
+def test_who_may_be_one_person():
+    """Ann renews her key, goes by bob's name for once, and comes back as anna."""
+    ann, renewed, as_bob, anna = (
+        ("ann", "a1"),
+        ("ann", "a2"),
+        ("bob", "a2"),
+        ("x", "a2"),
+    )
+    bob, cem = ("bob", "b"), ("cem", "c")
+    assert _people({ann, bob, cem}) == [frozenset({one}) for one in (ann, bob, cem)]
+    assert _people({ann, renewed}) == [frozenset({ann, renewed})]
+    found = _people({ann, renewed, as_bob, anna, bob, cem})
+    assert {*found} == {
+        frozenset({ann, renewed}),
+        frozenset({bob, as_bob}),
+        frozenset({anna}),
+        frozenset({renewed, as_bob, anna}),
+        frozenset({ann, renewed, as_bob, anna, bob}),
+        frozenset({cem}),
+    }
 
 
 def test_too_many_coalitions_are_refused_and_not_tried():
