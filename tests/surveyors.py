@@ -60,12 +60,15 @@ class Surveyors(Company):
         rows, self.codes, keys = [], {}, {}
         for name in members:
             with closing(DelegateStore.open(self.folder(name) / STORE)) as store:
-                keys[name] = store.new_key().hex()
+                own = store.new_key()
+                keys[name] = own.hex()
                 mine = [*self.guests][members.index(name) :: len(members)]
-                self.codes |= {guest: store.invite(guest) for guest in mine}
+                self.codes |= {guest: store.invite(guest, own) for guest in mine}
                 rows += [
                     {"name": guest.decode(), "key": key.hex(), "invited_by": name}
-                    for key, guest in store._live().execute("SELECT * FROM invited")
+                    for key, guest in store._live().execute(
+                        "SELECT key, name FROM invited"
+                    )
                 ]
         survey = {
             "title": "Wages",

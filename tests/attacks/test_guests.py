@@ -6,17 +6,22 @@ every duty but one, and the attackers read one guest's number off what they have
 the duty kept, the run does not come about.
 """
 
+import dataclasses
 import random
 import secrets
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
 
-from surveys import MEMBERS, World, opened
-from veilsum.errors import BudgetError, InvalidInputError
+from surveys import MEMBERS, World, opened, survey_table
+from veilsum.agreement.consortium import consortium_from
+from veilsum.agreement.pem import pem_of
+from veilsum.agreement.survey import survey_terms
+from veilsum.errors import BudgetError, InvalidInputError, StoreError
 from veilsum.guests import submission, survey_set
-from veilsum.guests.delegate import DelegateStore, masked_sums
+from veilsum.guests.delegate import DelegateStore, masked_sums, share_sums
 from veilsum.guests.submission import (
     SUITE,
     Submission,
@@ -336,12 +341,48 @@ def test_a_member_knows_whom_it_invited(make_world):
         under_others_names(make_world())
 
 
+class RemembersInvitations(DelegateStore):
+    """Vouches for a guest once and for all."""
+
+    def _invited(self, terms, me):
+        rows = self._live().execute("SELECT key, name FROM invited")
+        return {key: name.decode() for key, name in rows}
+
+
+def with_last_years_guests(world):
+    """Bob invites nobody this year, and stands in the file with last year's guests.
+
+    Their codes have been lying about for a year; the host has them.
+    """
+    old = [one for one in world.guest if one["invited_by"] == BOB]
+    world.guest.clear()
+    world.inviter.clear()
+    world.invite("Alone", CEM)
+    for k in range(5):
+        world.invite(f"Invented {k + 1}", ANN)
+    world.guest += old
+    world.open_survey(title="Next year")
+    known = {one["name"]: 10 + k for k, one in enumerate(world.guest)}
+    sent = world.all_visit({**known, "Alone": 765})
+    total = world.total(world.closed(sent), sent)[1]
+    return total - sum(known.values()) + known["Alone"]
+
+
+def test_invitations_that_never_end_make_guests_of_the_hosts(make_world):
+    assert with_last_years_guests(make_world(RemembersInvitations)) == 765
+
+
+def test_an_invitation_is_to_one_survey(make_world):
+    with pytest.raises(BudgetError, match="taken it from an earlier survey"):
+        with_last_years_guests(make_world())
+
+
 def test_a_guest_is_not_invited_under_two_names(make_world):
     """Or the victim were two guests, and a later survey another one's."""
     world = make_world()
     row = next(one for one in world.guest if one["name"] == VICTIM)
     with pytest.raises(InvalidInputError, match="is that of 'Firm 5'"):
-        world.stores[BOB].vouch("Company 5", bytes.fromhex(row["key"]))
+        world.stores[BOB].vouch("Company 5", bytes.fromhex(row["key"]), world.key(BOB))
     row["name"] = "Company 5"
     world.open_survey()
     world.codes["Company 5"] = world.codes[VICTIM]
@@ -496,6 +537,76 @@ def test_what_an_early_rule_let_through_is_no_way_round_todays(make_world):
         over_six_surveys(make_world(n_guests=24))
 
 
+class KnowsNamesOnly(DelegateStore):
+    """Takes a member under another name for somebody else."""
+
+    def _check_span(self, terms, found, earlier):
+        bare = [dataclasses.replace(one, persons={}) for one in earlier]
+        super()._check_span(dataclasses.replace(terms, persons=()), found, bare)
+
+
+def under_another_name(folder, kind, certificates):
+    """Ann's guests of both years are the attackers', and bob's differ by one.
+
+    `certificates` are those of her two names, ann and anna.
+    """
+    seats = {name: kind.open(folder / name[:3]) for name in (ANN, "anna", BOB, CEM)}
+    numbers = {}
+
+    def ask(first, invited, certificate, year):
+        members, keys, rows, codes = (first, BOB, CEM), {}, [], {}
+        for member, names in zip(members, invited, strict=True):
+            made = seats[member].new_key()
+            keys[member] = made.hex()
+            for name in names:
+                codes[name] = seats[member].invite(name, made)
+                key = guest_key(codes[name]).public_key().public_bytes_raw().hex()
+                rows.append({"name": name, "key": key, "invited_by": member})
+                numbers.setdefault(name, 13 * len(numbers) + 1)
+        table = survey_table(**CELLS, guest=rows, delegates=keys, title=year)
+        shown = [certificate, b"of bob", b"of cem"]
+        table["members"] = [
+            {"name": name, "certificate": pem_of(der)}
+            for name, der in zip(members, shown, strict=True)
+        ]
+        table["graph"] = {"edges": [[first, BOB], [BOB, CEM], [first, CEM]]}
+        terms = survey_terms(consortium_from(table))
+        sent = [visit(terms, code, [[numbers[name]]]) for name, code in codes.items()]
+        table["survey"]["set"] = survey_set.set_of(terms, sent).digest
+        terms = survey_terms(consortium_from(table))
+        total = masked_sums(terms, sent)
+        for name in members:
+            key = seats[name].commit(terms, name, sent)
+            total = total + share_sums(terms, sent, key)
+        return int(total[1])
+
+    bobs, cems = ([f"Firm {m} {k}" for k in range(6)] for m in (BOB, CEM))
+    before, after = ([f"{m} {k}" for k in range(4)] for m in (ANN, "anna"))
+    try:
+        difference = ask(ANN, (before, bobs, cems), certificates[0], "This year")
+        names = (after, bobs[1:], cems)
+        difference -= ask(certificates[2], names, certificates[1], "Next year")
+    finally:
+        for one in seats.values():
+            one.close()
+    own = sum(numbers[one] for one in before) - sum(numbers[one] for one in after)
+    return difference - own, numbers[bobs[0]]
+
+
+def test_a_member_under_a_second_name_has_twice_the_guests(tmp_path):
+    both = (b"of ann", b"of ann", "anna")
+    found, own = under_another_name(tmp_path, KnowsNamesOnly, both)
+    assert found == own
+
+
+@pytest.mark.parametrize(
+    "again", [(b"of ann", b"of ann", "anna"), (b"of ann", b"renewed", ANN)]
+)
+def test_a_member_is_known_by_name_and_by_key(tmp_path, again):
+    with pytest.raises(BudgetError, match="beside earlier surveys this one would tell"):
+        under_another_name(tmp_path, DelegateStore, again)
+
+
 # 3. Nothing carried over
 
 
@@ -569,3 +680,29 @@ def test_a_key_is_gone_from_the_disk_after_the_answer(make_world):
         store.commit(terms, BOB, sent)
     (kept,) = store.answered()
     assert (kept.survey, kept.set) == (terms.digest, terms.set)
+
+
+def test_a_key_that_is_still_on_the_disk_is_not_said_to_be_gone(make_world):
+    """Somebody reads the store meanwhile: its log must be kept for that one."""
+    world = make_world()
+    sent = world.all_visit(values())
+    terms = world.closed(sent)
+    world.total(terms, sent)
+    store = world.stores[BOB]
+    secret = private_key(store, world.key(BOB)).private_bytes_raw()
+
+    def on_disk():
+        return any(
+            secret in one.read_bytes()
+            for one in store.path.parent.glob(f"{store.path.name}*")
+        )
+
+    store._live().execute("PRAGMA busy_timeout = 10")
+    with closing(sqlite3.connect(store.path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM closed").fetchall()
+        with pytest.raises(StoreError, match="can still be found on the disk"):
+            store.finish(terms)
+        assert on_disk()
+    store.finish(terms)
+    assert not on_disk()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from surveys import MEMBERS, World, opened
 from veilsum.agreement.survey import Guest
 from veilsum.errors import BudgetError, InvalidInputError, SecretError, StoreError
-from veilsum.guests.delegate import AnsweredSurvey, DelegateStore, share_sums
+from veilsum.guests.delegate import AnsweredSurvey, DelegateStore, _people, share_sums
 from veilsum.guests.submission import SUITE, guest_key, seal_info
 from veilsum.guests.survey_set import SurveySet
 
@@ -160,7 +160,7 @@ def test_keys_do_not_print_or_travel(world):
 
 
 def test_a_code_is_not_kept(world):
-    code = world.stores["ann"].invite("Firm 99")
+    code = world.stores["ann"].invite("Firm 99", world.key("ann"))
     store = world.stores["ann"].path
     kept = b"".join(one.read_bytes() for one in store.parent.glob(f"{store.name}*"))
     public = guest_key(code).public_key().public_bytes_raw()
@@ -173,9 +173,11 @@ def test_a_code_is_not_kept(world):
 def test_odd_guests_are_not_invited(world):
     store = world.stores["ann"]
     with pytest.raises(InvalidInputError, match="can be seen"):
-        store.invite("Firm\n1")
+        store.invite("Firm\n1", world.key("ann"))
     with pytest.raises(InvalidInputError, match="32 bytes"):
-        store.vouch("Firm 98", b"short")
+        store.vouch("Firm 98", b"short", world.key("ann"))
+    with pytest.raises(InvalidInputError, match="not made by this store"):
+        store.invite("Firm 97", world.key("bob"))
 
 
 # Counting: against every coalition, tried one by one
@@ -265,6 +267,28 @@ def test_two_sets_differ_by_none_or_by_many_for_every_coalition(seed):
             # is no smaller than b.
             shown |= bool(b) and (few(b) or few(a ^ b))
     assert span_refusal(terms, now, before) is shown
+
+
+def test_who_may_be_one_person():
+    """Ann renews her key, goes by bob's name for once, and comes back as anna."""
+    ann, renewed, as_bob, anna = (
+        ("ann", "a1"),
+        ("ann", "a2"),
+        ("bob", "a2"),
+        ("x", "a2"),
+    )
+    bob, cem = ("bob", "b"), ("cem", "c")
+    assert _people({ann, bob, cem}) == [frozenset({one}) for one in (ann, bob, cem)]
+    assert _people({ann, renewed}) == [frozenset({ann, renewed})]
+    found = _people({ann, renewed, as_bob, anna, bob, cem})
+    assert {*found} == {
+        frozenset({ann, renewed}),
+        frozenset({bob, as_bob}),
+        frozenset({anna}),
+        frozenset({renewed, as_bob, anna}),
+        frozenset({ann, renewed, as_bob, anna, bob}),
+        frozenset({cem}),
+    }
 
 
 def test_too_many_coalitions_are_refused_and_not_tried():

@@ -17,12 +17,17 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 from functools import cached_property
 
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
 from veilsum.agreement.consortium import Consortium, canonical
+from veilsum.agreement.pem import der_of
 from veilsum.agreement.sections import SurveySection
 from veilsum.errors import InvalidScenarioError, is_seen, printable
 from veilsum.numbers.arrays import listed, nearest
@@ -90,6 +95,8 @@ class SurveyTerms:
         guests: the roster.
         delegates: every member with its X25519 public key for this survey.
         set: digest of which submissions are added; None as long as the survey is open.
+        persons: every member with a digest of the key in its certificate: who it is,
+            under whatever name.
     """
 
     digest: str
@@ -107,6 +114,7 @@ class SurveyTerms:
     guests: tuple[Guest, ...]
     delegates: tuple[tuple[str, bytes], ...]
     set: str | None = None
+    persons: tuple[tuple[str, str], ...] = ()
 
     @property
     def n_cells(self) -> int:
@@ -211,6 +219,9 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
         guests=_roster(said.guest or (), members),
         delegates=_delegates(said.delegates or {}, members),
         set=None if said.set is None else _checked_hex(said.set, "[survey] set"),
+        persons=tuple(
+            (one.name, _person(one.certificate)) for one in consortium.members
+        ),
         **counts,
     )
     _check_range(found)
@@ -234,6 +245,16 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
 def check_guest_name(name: str) -> str:
     """Return a guest's name, which is shown, signed and sealed; refuse an odd one."""
     return _checked_label(name, "the name of a guest")
+
+
+def _person(certificate: str) -> str:
+    """Return what a certificate has in common with all others of the same key."""
+    shown = der_of(certificate)
+    # What is no certificate is told from others as it is; no run begins with it.
+    with suppress(ValueError):
+        key = x509.load_der_x509_certificate(shown).public_key()
+        shown = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(shown).hexdigest()
 
 
 def _open_digest(consortium: Consortium) -> str:

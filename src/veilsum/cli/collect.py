@@ -606,6 +606,47 @@ def result(
     click.echo(f"{place / RESULT} is on the page")
 
 
+@command.command("erase")
+@survey_argument
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def erase(*, survey: Path, folder: Path, yes: bool, as_json: bool) -> None:
+    """Erase a member's key of a SURVEY that nobody will answer any more.
+
+    FOLDER is where this member keeps all its surveys. Without its key nobody can add up
+    the survey, and nobody who gets hold of the store can open what guests sealed. A run
+    that comes to its end erases the key by itself. Which set was added, if one was,
+    stays known.
+
+    \b
+    Example:
+      veilsum collect erase wages.veil keys
+    """
+    from contextlib import closing
+
+    from veilsum.agreement.survey import survey_terms
+    from veilsum.files.consortiums import read_consortium
+
+    terms = survey_terms(read_consortium(survey))
+    if not yes:
+        click.confirm(
+            f"Erase the key of {terms.title!r}? It can never be added up after that",
+            abort=True,
+            err=True,
+        )
+    with closing(_store(folder)) as store:
+        members = store.finish(terms)
+    if not members:
+        raise InvalidInputError(
+            f"{folder} has no key of this survey: nothing was erased"
+        )
+    if as_json:
+        print_json({"survey": terms.digest, "members": list(members)})
+        return
+    click.echo(f"the key of {', '.join(members)} for this survey is erased")
+
+
 def _read(survey: Path) -> tuple[Consortium, SurveyTerms]:
     """Return an open survey."""
     from veilsum.agreement.survey import survey_terms

@@ -27,12 +27,12 @@ one for each would know of no earlier survey. It is readable by its owner only.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -60,8 +60,9 @@ SURVEYS = Kind(
     schema=(
         "CREATE TABLE key (public BLOB PRIMARY KEY, private BLOB, survey TEXT)",
         "CREATE TABLE closed (survey TEXT PRIMARY KEY, digest TEXT NOT NULL, "
-        "guests TEXT NOT NULL)",
-        "CREATE TABLE invited (key BLOB PRIMARY KEY, name TEXT NOT NULL)",
+        "guests TEXT NOT NULL, persons TEXT NOT NULL)",
+        "CREATE TABLE invited (survey BLOB NOT NULL REFERENCES key, key BLOB NOT NULL, "
+        "name TEXT NOT NULL, PRIMARY KEY (survey, key))",
     ),
     error=StoreError,
     undone="written",
@@ -69,6 +70,8 @@ SURVEYS = Kind(
     "closed since that was made: nothing there knows which set it was",
     patience=30.0,  # transactions take milliseconds
 )
+# A member's name, and a digest of the key in its certificate.
+Inviter: TypeAlias = tuple[str, str]
 # Coalitions that are tried, at most; more members than that do not run a survey.
 MOST_COALITIONS = 2_000
 
@@ -81,11 +84,21 @@ class AnsweredSurvey:
         survey: its digest.
         set: digest of the one set that was added.
         guests: whose submissions those were, with who invited each.
+        persons: by member, a digest of the key in its certificate of then.
     """
 
     survey: str
     set: str
     guests: dict[str, str]
+    persons: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def invited(self) -> dict[str, Inviter]:
+        """Guests, with name and key of who invited each."""
+        return {
+            guest: (member, self.persons.get(member, member))
+            for guest, member in self.guests.items()
+        }
 
 
 class DelegateStore(OpenFile):
@@ -121,19 +134,30 @@ class DelegateStore(OpenFile):
             )
         return public
 
-    def invite(self, name: str) -> str:
-        """Return a new guest's invitation; what is kept of it is its public key."""
+    def invite(self, name: str, survey: bytes) -> str:
+        """Return a new guest's invitation; what is kept of it is its public key.
+
+        Args:
+            name: how the guest is called.
+            survey: the key that was made for the one survey it is invited to.
+        """
         code = new_code()
-        self.vouch(name, guest_key(code).public_key().public_bytes_raw())
+        self.vouch(name, guest_key(code).public_key().public_bytes_raw(), survey)
         return code
 
-    def vouch(self, name: str, key: bytes) -> None:
-        """Stand up for a guest whose key is known: it is who the name says."""
+    def vouch(self, name: str, key: bytes, survey: bytes) -> None:
+        """Stand up for a guest whose key is known: it is who the name says.
+
+        That is for one survey: a later one may name nobody that was not asked again,
+        whose code others may have by then.
+        """
         check_guest_name(name)
         if len(key) != KEY_BYTES:
             raise InvalidInputError(f"the key of {name!r} must have {KEY_BYTES} bytes")
         with self.transaction():
             self._check_there()
+            if self._one("SELECT 1 FROM key WHERE public = ?", survey) is None:
+                raise InvalidInputError("the survey's key was not made by this store")
             known = self._one("SELECT name FROM invited WHERE key = ?", key)
             if known is not None and known[0].decode() != name:
                 raise InvalidInputError(
@@ -141,7 +165,7 @@ class DelegateStore(OpenFile):
                     "everybody with a code of their own"
                 )
             self._live().execute(
-                "INSERT OR IGNORE INTO invited VALUES (?, ?)", (key, name)
+                "INSERT OR IGNORE INTO invited VALUES (?, ?, ?)", (survey, key, name)
             )
 
     # A survey
@@ -155,12 +179,20 @@ class DelegateStore(OpenFile):
 
         Raises:
             InvalidInputError: the key in the file was not made here, or serves another
-                survey; or the roster has guests that this member did not invite.
+                survey; or the roster has guests that this member did not invite to
+                it, or lacks some that it did.
         """
         self._check_delegate(terms, me)
         with self.transaction("BEGIN"):
             self._key(terms, me)
             self._check_invited(terms, me)
+            there = {one.key for one in terms.guests if one.invited_by == me}
+            made = self._invited(terms, me)
+        if absent := [name for key, name in made.items() if key not in there]:
+            raise InvalidInputError(
+                f"the roster lacks {listed(sorted(absent)[:5])}, whom {me!r} invited: "
+                "speak with whoever wrote the file"
+            )
 
     def examine(
         self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
@@ -214,10 +246,10 @@ class DelegateStore(OpenFile):
             self._check_there()
             # Another process may have come first.
             key = self._check_history(terms, me, found)
-            guests = _with_inviters(terms, found)
+            now = _to_answer(terms, found)
             self._live().execute(
-                "INSERT OR IGNORE INTO closed VALUES (?, ?, ?)",
-                (terms.digest, found.digest, json.dumps(guests)),
+                "INSERT OR IGNORE INTO closed VALUES (?, ?, ?, ?)",
+                (now.survey, now.set, json.dumps(now.guests), json.dumps(now.persons)),
             )
             self._live().execute(
                 "UPDATE key SET survey = ? WHERE public = ?",
@@ -225,23 +257,38 @@ class DelegateStore(OpenFile):
             )
         return DelegateKey(me, key)
 
-    def finish(self, terms: SurveyTerms) -> None:
+    def finish(self, terms: SurveyTerms) -> tuple[str, ...]:
         """Erase the key of a survey, when its answer is known or nobody waits for it.
 
+        Return whose it was: the members whose keys of this survey this store has made.
+
         That this survey had this set stays known.
+
+        Raises:
+            StoreError: another program has the store open, and what it sees of it still
+                has the key; to be called again.
         """
-        publics = {public for _, public in terms.delegates}
+        found = []
         with self.transaction():
-            for public in publics:
+            for name, public in terms.delegates:
                 # A key that was never used is bound by this, and used by no other.
-                self._live().execute(
+                changed = self._live().execute(
                     "UPDATE key SET private = NULL, survey = ? WHERE public = ? "
                     "AND (survey IS NULL OR survey = ?)",
                     (terms.digest, public, terms.digest),
                 )
+                found += [name] * changed.rowcount
         with self._kind.sentences(self.path), self._lock:
             # The log in front of the file has the key as well: begin it anew, empty.
-            self._live().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            asked = self._live().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            busy, *_ = asked.fetchone()
+        if busy:
+            raise StoreError(
+                f"{self.path} is open in another program, and until that ends the "
+                "survey's key can still be found on the disk: end it, and run this "
+                "again, or veilsum collect erase"
+            )
+        return tuple(found)
 
     def answered(self) -> tuple[AnsweredSurvey, ...]:
         """Return every survey that this delegate has given its shares to."""
@@ -283,15 +330,14 @@ class DelegateStore(OpenFile):
                 )
 
     def _check_invited(self, terms: SurveyTerms, me: str) -> None:
+        made = self._invited(terms, me)
         for guest in terms.guests:
-            if guest.invited_by != me:
-                continue
-            known = self._one("SELECT name FROM invited WHERE key = ?", guest.key)
-            if known is None or known[0].decode() != guest.name:
+            if guest.invited_by == me and made.get(guest.key) != guest.name:
                 raise BudgetError(
-                    f"the roster says that {me!r} invited {guest.name!r} with the key "
-                    f"{guest.key.hex()[:16]}, and it did not: whoever wrote the file "
-                    "may have invented that guest"
+                    f"the roster says that {me!r} invited {guest.name!r} to this "
+                    f"survey with the key {guest.key.hex()[:16]}, and it did not: "
+                    "whoever wrote the file may have invented that guest, or taken it "
+                    "from an earlier survey"
                 )
 
     def _check_count(self, terms: SurveyTerms, found: SurveySet) -> None:
@@ -302,22 +348,21 @@ class DelegateStore(OpenFile):
         self, terms: SurveyTerms, found: SurveySet, earlier: Sequence[AnsweredSurvey]
     ) -> None:
         """Refuse a set that tells of few guests beside all earlier surveys' sets."""
-        mine = _with_inviters(terms, found)
-        others = [one.guests for one in earlier if one.survey != terms.digest]
-        inviters = sorted(
-            {member for one in (mine, *others) for member in one.values()}
-        )
-        sizes = range(min(terms.tolerate, len(inviters)) + 1)
-        if sum(comb(len(inviters), size) for size in sizes) > MOST_COALITIONS:
+        mine = _to_answer(terms, found).invited
+        others = [one.invited for one in earlier if one.survey != terms.digest]
+        people = _people({who for one in (mine, *others) for who in one.values()})
+        sizes = range(min(terms.tolerate, len(people)) + 1)
+        if sum(comb(len(people), size) for size in sizes) > MOST_COALITIONS:
             raise BudgetError(
-                f"{len(inviters)} members of whom any {terms.tolerate} may collude are "
+                f"{len(people)} members of whom any {terms.tolerate} may collude are "
                 "more coalitions than can be looked at"
             )
         few = terms.minimum_honest + terms.tolerate_guests
         for size in sizes:
-            for coalition in combinations(inviters, size):
+            for chosen in combinations(people, size):
+                coalition = frozenset[Inviter]().union(*chosen)
                 new, *old = (
-                    {name for name, member in one.items() if member not in coalition}
+                    {name for name, who in one.items() if who not in coalition}
                     for one in (mine, *others)
                 )
                 if shown := _newly_shown(new, old, few):
@@ -352,11 +397,24 @@ class DelegateStore(OpenFile):
     # What is kept
 
     def _answered(self) -> tuple[AnsweredSurvey, ...]:
-        rows = self._live().execute("SELECT survey, digest, guests FROM closed")
+        rows = self._live().execute("SELECT * FROM closed")
         return tuple(
-            AnsweredSurvey(survey.decode(), digest.decode(), json.loads(guests))
-            for survey, digest, guests in rows.fetchall()
+            AnsweredSurvey(
+                survey.decode(),
+                digest.decode(),
+                json.loads(guests),
+                json.loads(persons),
+            )
+            for survey, digest, guests, persons in rows.fetchall()
         )
+
+    def _invited(self, terms: SurveyTerms, me: str) -> dict[bytes, str]:
+        """Return whom this delegate has invited to a survey, by their keys."""
+        rows = self._live().execute(
+            "SELECT key, name FROM invited WHERE survey = ?",
+            (dict(terms.delegates)[me],),
+        )
+        return {key: name.decode() for key, name in rows.fetchall()}
 
     def _one(self, asked: str, value: Any) -> Any:
         return self._live().execute(asked, (value,)).fetchone()
@@ -386,8 +444,34 @@ def _newly_shown(
     return given_away([new], few, known=[one for one in earlier if one]) or ()
 
 
-def _with_inviters(terms: SurveyTerms, found: SurveySet) -> dict[str, str]:
-    return {name: terms.roster[name].invited_by for name in found.guests}
+def _to_answer(terms: SurveyTerms, found: SurveySet) -> AnsweredSurvey:
+    """Return what is kept of a survey and its set."""
+    guests = {name: terms.roster[name].invited_by for name in found.guests}
+    return AnsweredSurvey(terms.digest, found.digest, guests, dict(terms.persons))
+
+
+def _people(inviters: Collection[Inviter]) -> list[frozenset[Inviter]]:
+    """Return who may be one person, over years.
+
+    A member may come back with a new key, under another name, or both in turn. All that
+    have one name are one, as all that have one key, and as whoever is linked by these;
+    each is tried, for a name may be somebody else's by now, or be taken to look so.
+    """
+    found = set()
+    for name, key in inviters:
+        named = frozenset(one for one in inviters if one[0] == name)
+        keyed = frozenset(one for one in inviters if one[1] == key)
+        linked = named | keyed
+        while more := {
+            one
+            for one in inviters
+            if one not in linked
+            and any(one[0] == other[0] or one[1] == other[1] for other in linked)
+        }:
+            linked |= more
+        # A key under one name alone is that name's, which may have been renewed.
+        found |= {named, linked} if keyed <= named else {named, keyed, linked}
+    return sorted(found, key=sorted)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -210,10 +210,11 @@ def make_part(
     identity: Identity, store: DelegateStore, names: Sequence[str]
 ) -> tuple[SurveyPart, dict[str, str]]:
     """Return a member's part of a new survey, and its guests' codes."""
-    codes = {name: store.invite(name) for name in names}
+    key = store.new_key()
+    codes = {name: store.invite(name, key) for name in names}
     unsigned = SurveyPart(
         member=identity.name,
-        key=store.new_key().hex(),
+        key=key.hex(),
         guests={name: _public(code) for name, code in codes.items()},
         signature="",
     )
