@@ -14,6 +14,7 @@ from veilsum.agreement.survey import Guest, SurveyTerms
 from veilsum.audit.noninterference import same_frames
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.jobs.survey import (
+    COUNTED_ONCE,
     GIVEN,
     SurveyGuarantee,
     SurveyRecipe,
@@ -213,6 +214,7 @@ def test_the_promise_is_one_sentence_and_counts_guests(tolerate):
     assert promise.sentence.startswith(f"Up to {tolerate} of the 3 members who collude")
     assert "up to 1 guest besides" in promise.sentence
     assert "at least 3 filled every cell whose total is released" in promise.sentence
+    assert promise.sentence.endswith(COUNTED_ONCE)
     assert promise.status == "private"
     assert sorted((*promise.corrupted, *promise.honest)) == [*DELEGATES]
     assert len(promise.corrupted) == tolerate

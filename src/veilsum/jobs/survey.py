@@ -6,9 +6,10 @@ and gives that sum, to which the first of them adds the sum of the masked rests.
 sum over delegates, modulo 2^64, is the sum over the guests of the set. Masks of one
 word add up modulo 2^64 themselves: no carry is ever shown.
 
-The first sum says how many guests filled each cell. Only cells that enough of them
-filled are in the second: so many that, whoever colludes, honest ones are among them as
-agreed. So the first sum also has how many guests of the set each member has invited.
+The first sum says how many guests filled each cell, by their own word. Only cells that
+enough of them filled are in the second: so many that, whoever colludes, honest ones are
+among them as agreed, if nobody counts itself twice. So the first sum also has how many
+guests of the set each member has invited.
 
     totals = survey(tables, range=(0, 10_000), unit=0.01)
     print(totals.summary())
@@ -50,10 +51,18 @@ GIVEN = "guests with a number in each cell"
 IN_THE_SET = "guests in the set, by who invited them"
 TOTALS = "totals of the cells that enough guests filled"
 
+# Whether a guest counts itself once in a cell at most is proved by nobody.
+COUNTED_ONCE = (
+    "This rests on guests that count themselves once in a cell at most, which nobody "
+    "can check: one guest with a page of its own can count itself several times, and "
+    "then the total comes out of a cell that fewer filled, even of one guest's number "
+    "alone."
+)
 NOT_CHECKED = (
     "a guest can give wrong numbers, and one that does not keep to the page numbers "
-    "beyond the range, or count itself several times in a cell: nobody sees what a "
-    "guest gave",
+    "beyond the range, or count itself several times in a cell, and so have a total "
+    "released that too few filled, even one guest alone; or below 0, and so have none: "
+    "nobody sees what a guest gave",
     "that one guest dominates a cell is not checked, for nobody sees its number: where "
     "none is below 0 no guest's number is beyond the total, and whoever gave the "
     "second largest knows the largest to within what all others come to",
@@ -91,7 +100,7 @@ class SurveyGuarantee(Guarantee):
     """What is promised to guests; `corrupted` and `honest` name members.
 
     Attributes:
-        told: the promise in one sentence.
+        told: the promise, and what it rests on.
     """
 
     told: str
@@ -403,7 +412,7 @@ def worst_members(survey: SurveyTerms) -> tuple[str, ...]:
 
 
 def promise_to_guests(survey: SurveyTerms) -> str:
-    """Return what is proved, in one sentence."""
+    """Return what is proved, and then what it rests on."""
     n, t, further = len(survey.names), survey.tolerate, survey.tolerate_guests
     some = f"up to {counted(further, 'guest')}"
     who = f"Whoever is no member{f', and {some} who collude,' if further else ''} can"
@@ -417,7 +426,8 @@ def promise_to_guests(survey: SurveyTerms) -> str:
         f"{who} learn of an honest guest's numbers only what the released counts and "
         "totals over all honest guests of the set say, of whom at least "
         f"{survey.minimum_honest + 1} filled every cell whose total is released, "
-        "unless they break the encryption under which shares lie at the host."
+        "unless they break the encryption under which shares lie at the host. "
+        f"{COUNTED_ONCE}"
     )
 
 
