@@ -16,6 +16,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -28,6 +29,7 @@ from veilsum.agreement.survey import SurveyTerms
 from veilsum.errors import InvalidInputError
 from veilsum.guests.submission import ALPHABET, guest_key, read_submission
 from veilsum.guests.survey_set import is_resent
+from veilsum.web.collecting import newest_question
 from veilsum.web.guest_page import PACKAGE, SERVED, page_survey, served_page
 from veilsum.web.pages import (
     KINDS,
@@ -110,7 +112,12 @@ class Host:
             content = PACKAGE.joinpath(path[1:]).read_bytes()
             return 200, content, KINDS[path.rsplit(".", 1)[1]]
         keys = {guest.key.hex(): guest.name for guest in self.terms.guests}
-        found = self.newest(keys.get(path.removeprefix("/submissions/"), ""))
+        key, _, proof = path.removeprefix("/submissions/").partition("/")
+        found = None
+        if key in keys:
+            public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
+            public.verify(bytes.fromhex(proof), newest_question(self.terms.digest))
+            found = self.newest(keys[key])
         if found is None:
             return self.nothing, b"", "text/plain"
         return 200, json.dumps(found).encode(), "application/json"
@@ -147,12 +154,11 @@ def hosting(terms: SurveyTerms, **more: Any) -> Iterator[Host]:
     listener = listening(Address("127.0.0.1", 0))
     address = Address("127.0.0.1", listener.getsockname()[1])
     host.address = f"http://{address}/"
-    keys = [guest.key.hex() for guest in terms.guests]
     app = Guard(
         Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])]),
         known_as(address),
         bounds=BOUNDS,
-        open_to_files=["/submissions", *(f"/submissions/{key}" for key in keys)],
+        open_to_files=["/submissions"],
     )
     server = PageServer(app, listener, bounds=BOUNDS)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()))

@@ -465,6 +465,40 @@ def test_a_member_and_its_guests_may_come_later(make_world):
     assert world.total(world.closed(second), second)[1] == sum(numbers.values())
 
 
+def over_six_surveys(world):
+    """An early rule was weaker: what followed then stands beside all that follow now.
+
+    Three guests are known together, which today's rule would not allow. Every later set
+    differs by four from each earlier one, and the victim falls out of all of them.
+    """
+    crowd, other = [*values(24)], [f"Other {k}" for k in range(24)]
+    for k, name in enumerate(other):
+        world.invite(name, MEMBERS[k % 3])
+    for name in "abcdefgh":
+        world.invite(name, BOB)
+    numbers = {name: 37 * k % 1000 for k, name in enumerate(world.codes)}
+
+    def ask(names, minimum_honest):
+        world.open_survey(minimum_honest=minimum_honest)
+        sent = [world.visit(name, numbers[name]) for name in names]
+        return world.total(world.closed(sent), sent)[1]
+
+    abc = ask([*crowd, *"abc"], 2) - ask(crowd, 2)
+    abde, none = ask([*other, *"abde"], 3), ask(other, 3)
+    defg, fgch = ask([*other, *"defg"], 3), ask([*other, *"fgch"], 3)
+    return (fgch - none) - (defg - none) + (abde - none) - abc, numbers["h"]
+
+
+def test_six_surveys_that_differ_by_four_each_show_one_guest(make_world):
+    found, own = over_six_surveys(make_world(LooksAtOneSurvey, n_guests=24))
+    assert found == own
+
+
+def test_what_an_early_rule_let_through_is_no_way_round_todays(make_world):
+    with pytest.raises(BudgetError, match="beside earlier surveys this one would tell"):
+        over_six_surveys(make_world(n_guests=24))
+
+
 # 3. Nothing carried over
 
 

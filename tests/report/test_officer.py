@@ -35,6 +35,7 @@ from veilsum.audit.run_folder import OF_ALL, RunFolder
 from veilsum.cli.app import app
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
+from veilsum.graphs.topology import Topology
 from veilsum.jobs.job_file import job_of
 from veilsum.net.receipt import ALIKE, verify_receipts
 from veilsum.parties.agreed import agreed_on, promise_of
@@ -487,6 +488,21 @@ def test_every_paper_says_of_which_plan_it_is(known):
                 assert name[:20] in foot
 
 
+def test_commands_are_set_apart_from_what_is_said_of_them(folder):
+    for language in LANGUAGES:
+        page = officer.write(written("site", folder), format="html", language=language)
+        found = re.findall("<code>(.*?)</code>", page.decode())
+        typed = [re.sub("</?span>", "", one).split() for one in found]
+        names = ["consortium", "check", "audit", "verify", "report"]
+        assert [one[1] for one in typed] == names
+        assert typed[-1][-2:] == ["--for", "dpo"]
+        for one in typed:  # such commands there are
+            asked = CliRunner().invoke(app, [one[1], "--help"])
+            assert asked.exit_code == 0
+            options = [word for word in one if word.startswith("--")]
+            assert all(word in asked.output for word in options)
+
+
 def page_foot(page):
     """Return what is printed below every page, as a browser reads the style."""
     (text,) = re.findall(r'@bottom-left \{ content: "([^"]*)"', page)
@@ -724,6 +740,54 @@ def test_two_together_know_the_sums_over_the_others(known):
         assert sorted(rest) == sorted(set(NAMES) - set(some))
 
 
+def test_where_all_are_linked_no_more_than_sums_is_known(known):
+    """And in a ring two who stand between the others know what each of them gave."""
+    found = agreed_on(consortium_from(TABLES["model"]))
+    graph, masks = found.terms.topology, found.terms.law.masks
+    assert known["model"].all_linked
+    for size in range(2, len(NAMES)):
+        for some in combinations(NAMES, size):
+            (piece,) = against(graph, masks, corrupted=some).components
+            assert set(piece.parties) == set(NAMES) - set(some)
+    ann, bob, cem, dee = NAMES
+    ring = Topology.from_edges([(ann, bob), (bob, cem), (cem, dee), (dee, ann)])
+    told = against(ring, masks, corrupted=(ann, cem))
+    assert sorted(len(one.parties) for one in told.components) == [1, 1]
+    edges = [[a, b] for a, b in combinations(NAMES, 2) if (a, b) != (bob, dee)]
+    given = {**TABLES["model"], "graph": {"edges": edges}}
+    assert not _facts(consortium_from(given), "consortium").all_linked
+
+
+def test_the_same_rows_may_be_used_again_and_all_after_some_may_not(tmp_path, known):
+    data = tables("statistics")
+
+    def ask(number, names):
+        given = {**TABLES["losing"], "run": f"number-{number}-{'0' * 32}"}
+        consortium = consortium_from(
+            {
+                **given,
+                "members": [m for m in given["members"] if m["name"] in names],
+                "graph": {"edges": [list(two) for two in combinations(names, 2)]},
+            }
+        )
+        budget = Budget(minimum_honest=2)  # as a ledger has it after such a plan
+        with open_ledger(tmp_path / "ann.ledger", create=budget) as ledger:
+            job_of(
+                consortium,
+                {name: data[name] for name in names},
+                driver="vectorised",
+                seed=0,
+                ledgers={"ann": ledger},
+            ).run()
+
+    ask(1, NAMES[:3])
+    ask(2, NAMES[:3])  # the very same rows and members
+    with pytest.raises(BudgetError, match="could give away dee"):
+        ask(3, NAMES)
+    facts = known["losing"]
+    assert values(facts, "en")["apart"] == str(facts.minimum_honest + facts.tolerate)
+
+
 def test_after_a_loss_two_of_three_know_what_the_third_gave(known):
     found = agreed_on(consortium_from(TABLES["losing"]))
     graph, masks = found.terms.topology, found.terms.law.masks
@@ -855,6 +919,45 @@ def test_the_only_one_without_knows_that_all_others_have_it():
     assert holders["dee"] - 1 == len(set(NAMES) - {"ann"}) - 1
     first, *others = (one.released.sums[0].tolist() for one in worlds.values())
     assert all(one == first for one in others)
+
+
+def test_no_sum_of_a_column_is_over_three_people():
+    """Who the men are changes no sum; by group, where it would, they are refused."""
+    data = with_men(ann=1, bob=1, cem=1, dee=0)
+    moved = {}
+    for name, one in data.items():
+        columns = {key: np.asarray(one[key]) for key in ("x", "y", "grade")}
+        sexes = np.roll(np.asarray(one["sex"]), 7)
+        moved[name] = as_frame({**columns, "sex": sexes})
+    ours, theirs = (run("cell", one).released.sums for one in (data, moved))
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.tolist() == other.tolist()
+    for kind, refused in (("groups", True), ("statistics", False)):
+        consortium = consortium_from(
+            table({**QUESTIONS[kind], "policy": {"minimum_count": 0}})
+        )
+        job = job_of(consortium, data, driver="vectorised", seed=0)
+        if refused:
+            with pytest.raises(InvalidInputError, match="Not sent"):
+                job.run()
+        else:
+            job.run()
+
+
+def test_of_a_regression_nobody_looks_at_dominance(known):
+    """However small a part two people may make up, no table is refused for it."""
+    for kind, refused in (("gaussian", False), ("statistics", True)):
+        consortium = consortium_from(
+            table({**QUESTIONS[kind], "policy": {"dominance": 0.001}})
+        )
+        job = job_of(consortium, tables(kind), driver="vectorised", seed=0)
+        if refused:
+            with pytest.raises(InvalidInputError, match="dominance"):
+                job.run()
+        else:
+            job.run()
+    assert "dominance" not in known["model"].rules
+    assert "dominance" in known["losing"].rules
 
 
 def lonely():
@@ -1015,7 +1118,7 @@ def test_levels_follow_from_the_plan(known):
     assert levels("site")["risk.site"][0] == 4
     assert "risk.site" not in levels("model")
     assert levels("site")["risk.person"] == (3, 3)
-    assert levels("cell")["risk.cell"] == (3, 3)
+    assert levels("cell")["risk.counted"] == (3, 3)
     assert levels("loose")["risk.one"] == (3, 3)
     assert "risk.one" not in levels("cell")
     assert levels("model")["risk.person"] == (1, 3)

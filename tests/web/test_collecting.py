@@ -59,6 +59,14 @@ def submission(terms, guest="Firm 1", number=1, table=TABLE, signs=None):
     return make_submission(terms, guest, key, words_of(terms, table), number)
 
 
+def asking(terms, guest):
+    """Where a guest asks for what the host has from it."""
+    key = Ed25519PrivateKey.from_private_bytes(seed_of(guest))
+    (found,) = (one for one in terms.guests if one.name == guest)
+    proof = key.sign(f"veilsum newest 1\n{terms.digest}\n".encode())
+    return f"/submissions/{found.key.hex()}/{proof.hex()}"
+
+
 @pytest.fixture(scope="module")
 def agreed():
     return consortium_from(survey_table())
@@ -190,12 +198,19 @@ def test_a_submission_is_taken_once_and_answered_alike(terms, caller, store):
         "digest": submission_digest(terms, line),
     }
     assert caller.post(line) == (200, receipt)
-    _, text = caller.ask(path=f"/submissions/{terms.guests[0].key.hex()}")
-    assert json.loads(text) == receipt
+    own, other = (asking(terms, name) for name in ("Firm 1", "Firm 2"))
+    assert json.loads(caller.ask(path=own)[1]) == receipt
     assert store.came() == ("Firm 1",)
-    nobody = caller.ask(path=f"/submissions/{terms.guests[1].key.hex()}")[0]
-    assert nobody.status == 204
-    assert caller.ask(path=f"/submissions/{'0' * 64}")[0].status == 404
+    assert caller.ask(path=other)[0].status == 204
+    # Of another nobody hears anything, not even that it has not come.
+    key, proof = (path.rsplit("/", 1) for path in (own, other))
+    for path in (
+        f"{key[0]}/{proof[1]}",
+        key[0],
+        f"{key[0]}/x",
+        f"{key[0]}/{'0' * 128}",
+    ):
+        assert caller.ask(path=path)[0].status == 404
 
 
 def submission_digest(terms, line):
@@ -406,7 +421,7 @@ def test_other_sites_cannot_send_and_the_saved_page_can(terms, caller, store):
         assert caller.post(line, **headers)[0] in (403, 415, 421)
     assert store.came() == ()
     key = terms.guests[0].key.hex()
-    for path in ("/submissions", f"/submissions/{key}"):
+    for path in ("/submissions", f"/submissions/{key}/00"):
         answer, _ = caller.ask("OPTIONS", path, Origin="null")
         assert answer.headers["Access-Control-Allow-Origin"] == "null"
     assert caller.post(line, Origin="null")[0] == 201

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from veilsum.agreement.consortium import Consortium
     from veilsum.agreement.survey import SurveyTerms
     from veilsum.guests.collection import GuestCollection
+    from veilsum.guests.delegate import DelegateStore
 
 LISTEN = "127.0.0.1:8470"
 # What a host keeps in its folder.
@@ -220,6 +221,17 @@ def new(
 @survey_argument
 @click.argument("codes", type=FILE)
 @click.option(
+    "--identity",
+    "key",
+    type=FILE,
+    help="The member's key file; by default NAME.key beside CODES, NAME.codes.csv.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where this member keeps all its surveys; by default beside its key.",
+)
+@click.option(
     "--page",
     "address",
     required=True,
@@ -244,6 +256,8 @@ def invite(
     *,
     survey: Path,
     codes: Path,
+    key: Path | None,
+    folder: Path | None,
     address: str,
     language: str,
     out: Path | None,
@@ -254,26 +268,36 @@ def invite(
     CODES is the table that veilsum collect delegate has written. Each letter has the
     guest's code, the page's address, and the hash of the page as a file, which is
     worked out here: the host cannot choose it. Nothing is written unless SURVEY has
-    exactly these guests under this member's name.
+    under this member's name its own certificate, the key that it made for this survey,
+    and exactly these guests: with a key of somebody else's in its place, that one would
+    open what guests seal.
 
     \b
     Example:
       veilsum collect invite wages.veil keys/alice.codes.csv \\
           --page https://survey.example.org
     """
+    from contextlib import closing
+
     from veilsum.files.output import write_files
     from veilsum.guests.submission import sha256_hex
-    from veilsum.parties.surveying import letters, read_codes
+    from veilsum.net.identity import read_identity
+    from veilsum.parties.surveying import check_survey, letters, read_codes
     from veilsum.web.fetching import page_address
     from veilsum.web.guest_page import page_survey, single_file
 
-    _, terms = _read(survey)
+    consortium, _ = _read(survey)
     page = page_address(address)
+    given = read_codes(codes)
+    named = codes.with_name(f"{codes.name.removesuffix('.codes.csv')}.key")
+    identity = read_identity(key or named)
+    with closing(_store(folder or (key or named).parent)) as store:
+        terms = check_survey(consortium, identity, store)
     single = single_file(page_survey(terms), f"{page}/submissions")
     page_hash = sha256_hex(single.encode())
-    given = read_codes(codes)
-    member, content = letters(
-        terms, given, page=page, page_hash=page_hash, language=language
+    member = identity.name
+    content = letters(
+        terms, member, given, page=page, page_hash=page_hash, language=language
     )
     file = out or codes.with_name(f"{member}.letters.csv")
     write_files(file.parent, {file.name: content}, private=True)
@@ -595,6 +619,19 @@ def _read(survey: Path) -> tuple[Consortium, SurveyTerms]:
             "before it was closed"
         )
     return found, terms
+
+
+def _store(folder: Path) -> DelegateStore:
+    """Return the store of a member that has made its key."""
+    from veilsum.guests.delegate import DelegateStore
+    from veilsum.parties.own_survey import STORE
+
+    if not (folder / STORE).exists():
+        raise InvalidInputError(
+            f"{folder} has no {STORE}, in which veilsum collect delegate keeps the key "
+            "of a survey: give the folder with --folder"
+        )
+    return DelegateStore.open(folder / STORE)
 
 
 def _folder(survey: Path, given: Path | None) -> Path:

@@ -320,7 +320,7 @@ class DelegateStore(OpenFile):
                     {name for name, member in one.items() if member not in coalition}
                     for one in (mine, *others)
                 )
-                if shown := _newly_shown(new, [one for one in old if one], few):
+                if shown := _newly_shown(new, old, few):
                     raise BudgetError(
                         "beside earlier surveys this one would tell of "
                         f"{listed(shown)} alone: sets of guests must differ by none, "
@@ -374,18 +374,16 @@ def _newly_shown(
 ) -> tuple[str, ...]:
     """Return a few guests of whom a sum over a new set would tell; none if of nobody.
 
-    What follows from earlier sets alone, under a weaker rule of then, is known already:
-    then the new set is held beside each of them by itself.
+    What follows from earlier sets alone, under a weaker rule of then, is known already,
+    and whatever this one adds to it is not. Numbers may be others than then, so this
+    set is held beside each earlier one by itself as well.
     """
     if not new:
         return ()
-    shown = given_away([new, *earlier], few)
-    if shown is None or given_away(earlier, few) is None:
-        return shown or ()
-    for one in ({*new}, *(new ^ old for old in earlier)):
+    for one in (new, *(new ^ old for old in earlier)):
         if 1 <= len(one) <= few:
             return tuple(sorted(one))
-    return ()
+    return given_away([new], few, known=[one for one in earlier if one]) or ()
 
 
 def _with_inviters(terms: SurveyTerms, found: SurveySet) -> dict[str, str]:

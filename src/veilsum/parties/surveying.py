@@ -36,6 +36,7 @@ from veilsum.guests.survey_set import SurveySet
 from veilsum.jobs.survey import SurveyResult
 from veilsum.net.identity import Identity, is_signature, public_key
 from veilsum.net.receipt import Receipt, checked, read_as, read_receipt, verify_receipts
+from veilsum.net.trust import check_identity
 from veilsum.numbers.arrays import listed
 from veilsum.parties.replay import (
     SUMS,
@@ -286,23 +287,38 @@ def read_codes(path: Path) -> dict[str, str]:
     return dict(rows[1:])
 
 
+def check_survey(
+    consortium: Consortium, identity: Identity, store: DelegateStore
+) -> SurveyTerms:
+    """Return what an open survey says, if its file is true about this member.
+
+    To be made before a guest is invited: seals that were made to a key of somebody
+    else's cannot be called back.
+
+    Raises:
+        InvalidInputError: certificate, key or guests are not as the member made them.
+    """
+    check_identity(identity, consortium.certificates)
+    terms = survey_terms(consortium)
+    store.check_file(terms, identity.name)
+    return terms
+
+
 def letters(
     terms: SurveyTerms,
+    member: str,
     codes: Mapping[str, str],
     *,
     page: str,
     page_hash: str,
     language: str = "en",
-) -> tuple[str, bytes]:
-    """Return whose guests these are, and a table with a letter to each of them.
+) -> bytes:
+    """Return a table with a letter to each guest of a member.
 
     Raises:
         InvalidInputError: the survey's roster has other guests of this member than it
             invited, or other keys.
     """
-    known = (terms.roster[name].invited_by for name in codes if name in terms.roster)
-    if (member := next(known, None)) is None:
-        raise InvalidInputError("none of these guests is in the survey's roster")
     invited = {one.name: one.key for one in terms.guests if one.invited_by == member}
     made = {name: bytes.fromhex(_public(code)) for name, code in codes.items()}
     if odd := sorted(
@@ -329,7 +345,7 @@ def letters(
         (name, code, LETTERS[language].format(guest=name, code=code, **said))
         for name, code in codes.items()
     )
-    return member, _csv((*CODES, "letter"), rows)
+    return _csv((*CODES, "letter"), rows)
 
 
 def published(

@@ -47,7 +47,7 @@ WORDS: Mapping[str, Mapping[Language, str]] = {
     },
     "number": {
         "en": "How well masks hide who gave what",
-        "de": "Wie gut Masken verbergen, wer was gab",
+        "de": "Wie gut Masken verbergen, wer was beitrug",
     },
     "check": {"en": "What is checked", "de": "Was geprüft wird"},
     "open": {"en": "What is not protected", "de": "Was nicht geschützt ist"},
@@ -98,9 +98,11 @@ WORDS: Mapping[str, Mapping[Language, str]] = {
     "none": {"en": "not promised", "de": "nicht zugesichert"},
     "chart": {
         "en": "How often a guess about who of the others gave what is right, at most",
-        "de": "Wie oft es höchstens gelingt zu raten, wer von den anderen was gab",
+        "de": "Wie oft höchstens richtig geraten wird, wer von den anderen was beitrug",
     },
 }
+# How a day is written.
+DAYS: Mapping[Language, str] = {"en": "%Y-%m-%d", "de": "%d.%m.%Y"}
 # What a question is called that has no name of its own.
 QUESTIONS: Mapping[str, Mapping[Language, str]] = {
     "cost": {"en": "minimum", "de": "Minimum"},
@@ -122,11 +124,11 @@ WHO: Mapping[str, Mapping[Language, str]] = {
     "member": {"en": "each member", "de": "jedes Mitglied"},
     "coalition": {
         "en": "members who pool what they saw, up to {tolerate}",
-        "de": "Mitglieder, die zusammenlegen, was sie sahen, bis zu {tolerate}",
+        "de": "Mitglieder, die ihr Wissen zusammenlegen, bis zu {tolerate}",
     },
     "beyond": {
         "en": "members who pool what they saw, {beyond} or more",
-        "de": "Mitglieder, die zusammenlegen, was sie sahen, {beyond} oder mehr",
+        "de": "Mitglieder, die ihr Wissen zusammenlegen, {beyond} oder mehr",
     },
     "organiser": {"en": "whoever wrote the plan", "de": "wer den Plan schrieb"},
     "relay": {
@@ -279,7 +281,8 @@ def annex(facts: PlanFacts, language: Language, now: datetime | None = None) -> 
 
 def _made(now: datetime | None, language: Language) -> Iterator[str]:
     if now is not None:
-        yield word("made", language).format(now.astimezone(UTC).date().isoformat())
+        day = f"{now.astimezone(UTC):{DAYS[language]}}"
+        yield word("made", language).format(day)
 
 
 def glossary(told: str, language: Language) -> SentenceTable:
@@ -414,7 +417,8 @@ def _shown(blocks: Sequence[Block]) -> list[pages.Html]:
 def _html(block: Block) -> pages.Html:
     if isinstance(block, Lines):
         if block.look == "items":
-            return pages.listing(block.texts) if block.texts else pages.Html()
+            items = map(pages.with_commands, block.texts)
+            return pages.listing(items) if block.texts else pages.Html()
         if block.look == "alarm":
             texts = (pages.paragraph(one) for one in block.texts)
             return pages.notice(*texts, bad=True) if block.texts else pages.Html()

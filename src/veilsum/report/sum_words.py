@@ -36,15 +36,18 @@ GERMAN: Mapping[str, str] = {
     "wird: wie viele Mitglieder Zeilen damit haben; welche, wird nicht gesagt und "
     "folgt doch für ein Mitglied, wenn es alle anderen sind oder keines davon",
     "parties that hold several of a column": "für jede Gruppe davon: wie viele "
-    "Mitglieder Zeilen mit mehr als einem daraus haben",
+    "Mitglieder Zeilen mit mehreren ihrer Ausprägungen, Zellen, Intervalle oder Werte "
+    "haben",
     "X'WX": f"{_PAIRS} die Summe ihrer Produkte über alle Zeilen, jeweils mal dem "
     "Gewicht der Zeile",
     "X'Wy": "für jede Spalte des Modells die Summe ihrer Produkte mit der Zielgröße, "
     "jeweils mal dem Gewicht der Zeile",
     "y'Wy, sums of Wy, of the weights and of their logarithms": "vier Summen über alle "
     "Zeilen: der quadrierten Zielgröße, der Zielgröße, der Gewichte und ihrer "
-    "Logarithmen. Ohne Gewichte ist die dritte die Anzahl der Zeilen und die vierte 0",
-    "rows, and rows left out": "wie viele Zeilen alle zusammen haben, und " + _LEFT_OUT,
+    "Logarithmen. Hat die Frage keine Gewichte, ist das Gewicht jeder Zeile 1: dann "
+    "ist die dritte Summe die Anzahl der Zeilen und die vierte 0",
+    "rows, and rows left out": "wie viele Zeilen alle Mitglieder zusammen haben, und "
+    + _LEFT_OUT,
     "X'WX within parties": "für je zwei Spalten des Modells, und jede mit sich selbst, "
     "die Summe über alle Mitglieder von dem, was die Produkte ihrer Zeilen um die "
     "eigenen Mittelwerte ergeben; jedes Mitglied rundet einmal",
@@ -152,8 +155,9 @@ GERMAN: Mapping[str, str] = {
     "sums of columns": "für jede Spalte von Zahlen ihre Summe über alle Zeilen",
     "sums of products of columns": "für je zwei Spalten von Zahlen und jede mit sich "
     "selbst die Summe ihrer Produkte über alle Zeilen",
-    "cells of histograms and tables": "wie viele Zeilen in jedem Intervall und jeder "
-    "Kombination von Ausprägungen sind, nach der gefragt ist, und in jeder Gruppe",
+    "cells of histograms and tables": "wie viele Zeilen aller Mitglieder in jedem "
+    "Intervall und jeder Kombination von Ausprägungen der Frage sind, und in jeder "
+    "Gruppe",
     "rows of each group": "wie viele Zeilen in jeder Gruppe sind",
     "sums of columns in each group": "für jede Spalte von Zahlen und jede Gruppe ihre "
     "Summe über die Zeilen der Gruppe",
@@ -241,10 +245,9 @@ ZERO_HERE: Mapping[str, str] = {
 
 def sums_told(found: SumFacts, language: Language) -> tuple[str, ...]:
     """Return each kind of sum of a round in words, with how many there are."""
+    told = _german if language == "de" else _english
     return tuple(
-        f"{count}: {_english(name, found) if language == 'en' else _german(name, found)}"
-        for name, count in found.names.items()
-        if count
+        f"{count}: {told(name, found)}" for name, count in found.names.items() if count
     )
 
 
@@ -259,6 +262,9 @@ def _german(name: str, found: SumFacts) -> str:
             "einmal für jeden Teil der Zeilen, mit den Zeilen außerhalb als allen; 0, "
             f"wo das Modell dazu gefunden ist: {told}"
         )
+    if found.drops or name not in ZERO_HERE:
+        return told
     return (
-        told if found.drops or name not in ZERO_HERE else f"{told}; {ZERO_HERE[name]}"
+        f"{told}; {ZERO_HERE[name]}, denn eine Tabelle mit einem fehlenden Wert nimmt "
+        "nicht teil"
     )

@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from veilsum.agreement.addresses import Address, is_anywhere, is_loopback
 from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.survey import SurveyTerms, survey_terms
@@ -59,6 +62,12 @@ except ImportError:
     raise MissingExtraError(
         f"pages in a browser need further packages: {installing('web')}"
     ) from None
+
+
+def newest_question(survey: str) -> bytes:
+    """Return what a guest signs to be told what the host has from it."""
+    return f"veilsum newest 1\n{survey}\n".encode()
+
 
 # What members may fetch from the host's folder, once it is there.
 FETCHED = {CLOSED: "application/toml", SENT: "application/jsonl"}
@@ -151,12 +160,11 @@ class SurveyHost:
         self.own = Address("127.0.0.1", address.port)
         if not is_anywhere(address.host):
             self.own = address
-        paths = ["/submissions", *(f"/submissions/{key}" for key in self._keys)]
         self._guests = Guard(
             self._for_guests(),
             [*_names(self.own), urlsplit(public).netloc],
             bounds=self.bounds,
-            open_to_files=paths,
+            open_to_files=["/submissions"],
         )
         # Under the public name there is no such page.
         self._own = Guard(
@@ -184,7 +192,7 @@ class SurveyHost:
         return Starlette(
             routes=[
                 Route("/submissions", self._take, methods=["POST"]),
-                Route("/submissions/{key}", self._tell_newest),
+                Route("/submissions/{key}/{proof}", self._tell_newest),
                 Route("/page.html", self._give_single),
                 Route("/result.json", self._give_result),
                 Route("/result", self._show_result),
@@ -210,14 +218,25 @@ class SurveyHost:
         return JSONResponse(asdict(found), status_code=201 if is_new else 200)
 
     async def _tell_newest(self, request: Request) -> Response:
-        """Tell number and digest of what is here from a guest."""
-        name = self._keys.get(request.path_params["key"])
-        if name is None:
+        """Tell a guest, and nobody else, number and digest of what is here from it."""
+        key = request.path_params["key"]
+        name = self._keys.get(key)
+        if name is None or not self._is_of(key, request.path_params["proof"]):
             return JSONResponse({"error": "nobody has this key"}, status_code=404)
         found = await run_in_threadpool(self._collection.newest, name)
         if found.number == 0:
             return Response(status_code=204)
         return JSONResponse(asdict(found))
+
+    def _is_of(self, key: str, proof: str) -> bool:
+        """Say whether a guest signed that it asks; everybody knows its public key."""
+        try:
+            Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(
+                bytes.fromhex(proof), newest_question(self._terms.digest)
+            )
+        except (InvalidSignature, ValueError):
+            return False
+        return True
 
     async def _give(self, request: Request) -> Response:
         """Give one of the page's files, or of those that members fetch; no other."""

@@ -113,7 +113,7 @@ class Guard:
         bounds: what one caller may use.
         token: whoever opens the page shows it once, in the address, and has a cookie
             from then on; None: anybody may come.
-        open_to_files: paths that a page saved as a file may post to.
+        open_to_files: paths that a page saved as a file may ask, with all below them.
     """
 
     def __init__(
@@ -137,8 +137,9 @@ class Guard:
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
-        from_file = request.headers.get("origin") == "null" and (
-            request.url.path in self._open
+        path = request.url.path
+        from_file = request.headers.get("origin") == "null" and any(
+            path == one or path.startswith(f"{one}/") for one in self._open
         )
         tell = partial(self._tell, send, from_file=from_file)
         answer = self._refused(request, from_file=from_file)
@@ -327,8 +328,15 @@ class _Timed(H11Protocol):
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a request has not come, or not wholly."""
-        return getattr(self.cycle, "more_body", True)
+        """Whether the next request has not come, or not wholly."""
+        now: Any = self.cycle
+        return now is None or now.response_complete or now.more_body
+
+    def on_response_complete(self) -> None:
+        """Wait for another request, as for the first."""
+        super().on_response_complete()
+        self._timer.cancel()
+        self._timer = self.loop.call_later(self.patience, self._look)
 
     def _look(self) -> None:
         if self.is_waited_for:

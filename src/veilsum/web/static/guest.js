@@ -5,7 +5,7 @@
 // bytes; a changed number is a correction with the next number and new shares.
 
 import { decimalOf, decimalOfUnits, readCell, readFile, readText, splitText } from "./reading.js";
-import { guestKey, guestOf, readCode, submissionBytes, submissionOf } from "./sealing.js";
+import { guestKey, guestOf, proofOf, readCode, submissionBytes, submissionOf } from "./sealing.js";
 import { LANGUAGES, Refusal, preferred, say, shown } from "./words.js";
 
 const MOST_LISTED = 20; // problems that are listed above the table; all are marked in it
@@ -469,7 +469,9 @@ const receiptIn = (answer) =>
     : null;
 
 async function askNewest() {
-  const answer = await request(`${submissions}/${state.guest.key}`);
+  const { guest, key, survey } = state;
+  const proof = await proofOf(key, survey.digest);
+  const answer = await request(`${submissions}/${guest.key}/${proof}`);
   if (answer.status === 404 || answer.status === 204) return null;
   const newest = answer.ok ? receiptIn(parsed(await answer.text().catch(() => ""))) : null;
   if (newest === null) throw new Refusal("host_away");

@@ -86,6 +86,12 @@ export async function guestOf(key, guests) {
   throw new Refusal("code_unknown");
 }
 
+// What shows the host that a guest asks for what it has from it: nobody else is told.
+export async function proofOf(key, survey) {
+  const asked = utf8(`veilsum newest 1\n${survey}\n`);
+  return hex(new Uint8Array(await crypto.subtle.sign("Ed25519", key, asked)));
+}
+
 // ------------------------------------------------------------------ shares and masking
 
 // Uniform words of 64 bits, from the system's generator and from nothing else.
