@@ -3,7 +3,8 @@
 In every attack the host and at most one delegate work together; they see all that
 guests sent, what that delegate opens, and the totals. The twin is a delegate that keeps
 every duty but one, and the attackers read one guest's number off what they have. With
-the duty kept, the run does not come about.
+the duty kept, the run does not come about. The last one works, and is a limit that
+every promise names.
 """
 
 import dataclasses
@@ -27,11 +28,13 @@ from veilsum.guests.submission import (
     Submission,
     X25519PrivateKey,
     guest_key,
+    make_submission,
     masked_bytes,
     open_share,
 )
 from veilsum.guests.survey_set import SurveySet
 from veilsum.guests.visiting import visit, words_of
+from veilsum.jobs.survey import COUNTED_ONCE, SurveyRecipe
 
 VICTIM = "Firm 5"  # invited by bob, who is honest; ann is with the host
 ANN, BOB, CEM = MEMBERS
@@ -706,3 +709,56 @@ def test_a_key_that_is_still_on_the_disk_is_not_said_to_be_gone(make_world):
         assert on_disk()
     store.finish(terms)
     assert not on_disk()
+# A limit: nobody can check that a guest counts itself once
+
+
+def alone_in_a_cell(world, count):
+    """The victim alone fills the rare cell, and a guest of bob's counts itself there.
+
+    That guest is nobody's friend and holds no share: it only has a page of its own.
+    """
+    sent = []
+    for place, (name, code) in enumerate(world.codes.items()):
+        cells = [[100 + place], [777 if name == VICTIM else None]]
+        words = words_of(world.terms, cells)
+        if name == "Firm 2":
+            words[1] = count % 2**64
+        sent.append(make_submission(world.terms, name, guest_key(code), words, 1))
+    terms = world.closed(sent)
+    recipe, masked = SurveyRecipe(terms), masked_sums(terms, sent)
+
+    def opened_by(name):
+        key = world.stores[name].commit(terms, name, sent)
+        return lambda: share_sums(terms, sent, key)
+
+    works = {
+        name: recipe.contribution(
+            name, shares=opened_by(name), masked=masked, guests=world.codes
+        )
+        for name in MEMBERS
+    }
+    return recipe.run(works, recipe.terms({"tolerate": 1}))
+
+
+RARE = {"rows": ["common", "rare"]}
+
+
+def test_a_guest_that_counts_itself_seven_times_uncovers_another(make_world):
+    """This attack works. So every promise says what it rests on, in these words."""
+    found = alone_in_a_cell(make_world(**RARE), 7)
+    assert found.given[1, 0] == 8 == found.enough
+    assert found.counts[1] == 777  # the victim's own number
+    assert not found.impossible
+    assert COUNTED_ONCE in found.guarantee.sentence
+    assert COUNTED_ONCE in found.to_dict()["promise"]
+    assert "even of one guest's number alone" in COUNTED_ONCE
+    told = " ".join(found.guarantee.limits)
+    assert "have a total released that too few filled, even one guest alone" in told
+
+
+@pytest.mark.parametrize("count", [0, 1, 6, 12, -5])
+def test_a_guest_uncovers_nobody_with_too_few_or_too_many(count, make_world):
+    found = alone_in_a_cell(make_world(**RARE), count)
+    assert found.counts[1] is None
+    assert found.counts[0] == sum(range(100, 112))
+    assert found.impossible == (("rare x all",) if count in (12, -5) else ())

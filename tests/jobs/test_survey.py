@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 
@@ -14,6 +15,7 @@ from veilsum.agreement.survey import Guest, SurveyTerms
 from veilsum.audit.noninterference import same_frames
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.jobs.survey import (
+    COUNTED_ONCE,
     GIVEN,
     SurveyGuarantee,
     SurveyRecipe,
@@ -199,6 +201,50 @@ def test_a_total_beyond_the_range_is_pointed_out():
     assert "lies beyond what the range allows" in found.summary()
 
 
+@pytest.mark.parametrize(
+    ("unit", "told"),
+    [
+        (Fraction(1), str(2**55 + 1)),
+        (Fraction(1, 100), "360287970189639.69"),
+        (Fraction(1, 2**20), "34359738368.00000095367431640625"),
+        (Fraction(1, 7), "36028797018963969/7"),
+    ],
+)
+def test_a_total_above_2_to_the_53_is_exact_in_the_file(unit, told):
+    """As a binary number of 53 bits it would be another one."""
+    x = vectors()
+    x[:, 4] = 0
+    x[0, 4] = 2**55 + 1
+    recipe = SurveyRecipe(terms_of(unit=unit))
+    found = running(recipe, dealt(x, np.random.default_rng(1)))("vectorised")
+    plain = json.loads(json.dumps(found.to_dict()))
+    assert plain["totals"][0][0] == told
+    assert Fraction(told) == (2**55 + 1) * unit
+    assert Fraction(float(2**55 + 1)) != 2**55 + 1
+
+
+def test_released_cells_that_nearly_as_many_filled_are_pointed_out():
+    """12 and 11 in a column: one guest may be all that they differ by."""
+    x = vectors()
+    x[5, [2, 6]] = 0
+    recipe = SurveyRecipe(terms_of())
+    found = running(recipe, dealt(x, np.random.default_rng(1)))("vectorised")
+    assert found.given.ravel().tolist() == [12, 8, 11, 4]
+    assert found.near == (("clerks x women", "managers x women"),)
+    assert found.to_dict()["near"] == [["clerks x women", "managers x women"]]
+    told = " ".join(found.summary().split())
+    assert "Look out: clerks x women and managers x women were filled by" in told
+    # 12 and 8 differ by more than minimum_honest; what is not released is not compared.
+    x = vectors()
+    found = running(recipe, dealt(x, np.random.default_rng(1)))("vectorised")
+    assert (found.near, "Look out" in found.summary()) == ((), False)
+    found = running(
+        SurveyRecipe(terms_of(minimum_honest=4, minimum_guests=6, tolerate=0)),
+        dealt(x, np.random.default_rng(1)),
+    )("vectorised")
+    assert found.near == (("managers x men", "managers x women"),)
+
+
 # Who learns what
 
 
@@ -213,6 +259,7 @@ def test_the_promise_is_one_sentence_and_counts_guests(tolerate):
     assert promise.sentence.startswith(f"Up to {tolerate} of the 3 members who collude")
     assert "up to 1 guest besides" in promise.sentence
     assert "at least 3 filled every cell whose total is released" in promise.sentence
+    assert promise.sentence.endswith(COUNTED_ONCE)
     assert promise.status == "private"
     assert sorted((*promise.corrupted, *promise.honest)) == [*DELEGATES]
     assert len(promise.corrupted) == tolerate
@@ -302,7 +349,8 @@ def test_a_simulation_adds_up_tables():
     assert "Wages: totals of 9 guests" in repr(found)
     assert "<table" in found._repr_html_()
     plain = found.to_dict()
-    assert plain["totals"] == [[38.25, -36.0], [None, 18.0]]
+    assert plain["totals"] == [["38.25", "-36"], [None, "18"]]
+    assert plain["near"] == []
     assert plain["guests"] == 9
     assert plain["promise"] == found.guarantee.sentence
     again = survey(

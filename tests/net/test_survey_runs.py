@@ -26,6 +26,7 @@ from veilsum.net.identity import read_identity
 from veilsum.parties.at_home import tried
 from veilsum.parties.consent import consent_to
 from veilsum.parties.joining import own_part
+from veilsum.parties.networked import SHOWN_OF_GUESTS
 from veilsum.parties.own_rules import OwnRules, relaxed
 from veilsum.parties.own_survey import STORE, SUBMISSIONS
 from veilsum.parties.taking_part import take_part
@@ -69,6 +70,9 @@ def test_totals_are_exact_proved_and_leave_no_key(tmp_path):
     }
     alone = vs.survey(tables, range=(-1000, 10_000_000), unit=0.01, seed=1)
     assert alone.answer.tolist() == first.answer.tolist()
+    # Masked numbers were shown, and it is not said that a ledger was charged.
+    driver = company.drivers["ann"]
+    assert driver._shown(driver.ending) == SHOWN_OF_GUESTS
     # Who joins again is told what was found then, without any key.
     again = company.run()
     check(company, again)
@@ -255,6 +259,10 @@ def test_the_page_says_who_is_in_the_set_and_that_guests_have_no_ledger(tmp_path
     assert "- if 2 collude, it may be 6, and nobody checks that" in page
     assert "- submissions: passed" in page
     assert "- store: passed" in page
+    assert "NOBODY CHECKS that a guest counts itself once there" in page
+    assert "can count itself several times, and then the total comes out" in page
+    assert "the totals over 13 guests if all come, over fewer if not all do" in page
+    assert "a set that leaves fewer than 4 is refused" in page
     assert "all 3 members together open every share" in page
     assert "is not checked, for nobody sees its number" in page
     result = json.loads((tmp_path / "out-cem" / "result.json").read_text())

@@ -145,6 +145,37 @@ def test_a_visit_at_every_width_and_scheme(browser, host, width, scheme):
     assert units_of(host.terms, content) == UNITS
 
 
+@pytest.mark.parametrize("language", ["en-GB", "de-DE"])
+def test_the_page_promises_what_is_proved_and_no_more(browser, host, language):
+    """Counts come out, too; how many delegates and guests; and what one can break."""
+    seen = visited(browser, host.address, locale=language)
+    seen.page.wait_for_selector("#all:not([hidden])")
+    told = " ".join(seen.page.text_content("#main").split())
+    said = {
+        "en-GB": (
+            "how many guests filled each cell",
+            "by their own word, at least 5 guests",
+            "Up to 1 of the delegates who work together",
+            "and 0 others, learn no more of your numbers",
+            "Honest guests are 4 at least, you among them",
+            "if no guest has counted itself more than once there",
+            "Nobody can check how often a guest counts itself",
+            "If more than 1 delegates work together",
+        ),
+        "de-DE": (
+            "wie viele Gäste jedes Feld ausgefüllt haben",
+            "nach eigener Angabe mindestens 5 Gäste",
+            "Bis zu 1 der Delegierten, die sich zusammentun",
+            "Ehrliche Gäste sind es mindestens 4, Sie eingeschlossen",
+            "wenn sich kein Gast dort mehr als einmal gezählt hat",
+            "Niemand kann prüfen, wie oft ein Gast sich zählt",
+        ),
+    }[language]
+    assert [one for one in said if one not in told] == []
+    assert "Only totals" not in told
+    seen.page.context.close()
+
+
 def test_by_keyboard_alone(seen, host):
     """Every field has its row's and column's name; focus follows the steps."""
     page = seen.page

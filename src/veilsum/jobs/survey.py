@@ -6,9 +6,10 @@ and gives that sum, to which the first of them adds the sum of the masked rests.
 sum over delegates, modulo 2^64, is the sum over the guests of the set. Masks of one
 word add up modulo 2^64 themselves: no carry is ever shown.
 
-The first sum says how many guests filled each cell. Only cells that enough of them
-filled are in the second: so many that, whoever colludes, honest ones are among them as
-agreed. So the first sum also has how many guests of the set each member has invited.
+The first sum says how many guests filled each cell, by their own word. Only cells that
+enough of them filled are in the second: so many that, whoever colludes, honest ones are
+among them as agreed, if nobody counts itself twice. So the first sum also has how many
+guests of the set each member has invited.
 
     totals = survey(tables, range=(0, 10_000), unit=0.01)
     print(totals.summary())
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import isnan
+from itertools import pairwise
 from typing import Any, ClassVar, TypeAlias, Unpack
 
 import numpy as np
@@ -45,15 +46,25 @@ Words: TypeAlias = Array[np.uint64]
 
 # Decimals that are shown; a finer unit is rounded on the screen, and nowhere else.
 MOST_DIGITS = 13
+# Pairs of cells that are named; all are in the result.
+MOST_PAIRS = 5
 
 GIVEN = "guests with a number in each cell"
 IN_THE_SET = "guests in the set, by who invited them"
 TOTALS = "totals of the cells that enough guests filled"
 
+# Whether a guest counts itself once in a cell at most is proved by nobody.
+COUNTED_ONCE = (
+    "This rests on guests that count themselves once in a cell at most, which nobody "
+    "can check: one guest with a page of its own can count itself several times, and "
+    "then the total comes out of a cell that fewer filled, even of one guest's number "
+    "alone."
+)
 NOT_CHECKED = (
     "a guest can give wrong numbers, and one that does not keep to the page numbers "
-    "beyond the range, or count itself several times in a cell: nobody sees what a "
-    "guest gave",
+    "beyond the range, or count itself several times in a cell, and so have a total "
+    "released that too few filled, even one guest alone; or below 0, and so have none: "
+    "nobody sees what a guest gave",
     "that one guest dominates a cell is not checked, for nobody sees its number: where "
     "none is below 0 no guest's number is beyond the total, and whoever gave the "
     "second largest knows the largest to within what all others come to",
@@ -80,6 +91,11 @@ IMPOSSIBLE = (
     "total was asked for, and whether other cells were counted rightly is not known "
     "either"
 )
+NEAR = (
+    "were filled by almost equally many guests: if a guest's number in the one follows "
+    "from its number in the other, the difference of the totals speaks of the few by "
+    "whom they differ"
+)
 BEYOND = (
     "lies beyond what the range allows for so many guests: at least one of them gave "
     "numbers that the page refuses"
@@ -91,7 +107,7 @@ class SurveyGuarantee(Guarantee):
     """What is promised to guests; `corrupted` and `honest` name members.
 
     Attributes:
-        told: the promise in one sentence.
+        told: the promise, and what it rests on.
     """
 
     told: str
@@ -403,7 +419,7 @@ def worst_members(survey: SurveyTerms) -> tuple[str, ...]:
 
 
 def promise_to_guests(survey: SurveyTerms) -> str:
-    """Return what is proved, in one sentence."""
+    """Return what is proved, and then what it rests on."""
     n, t, further = len(survey.names), survey.tolerate, survey.tolerate_guests
     some = f"up to {counted(further, 'guest')}"
     who = f"Whoever is no member{f', and {some} who collude,' if further else ''} can"
@@ -417,7 +433,8 @@ def promise_to_guests(survey: SurveyTerms) -> str:
         f"{who} learn of an honest guest's numbers only what the released counts and "
         "totals over all honest guests of the set say, of whom at least "
         f"{survey.minimum_honest + 1} filled every cell whose total is released, "
-        "unless they break the encryption under which shares lie at the host."
+        "unless they break the encryption under which shares lie at the host. "
+        f"{COUNTED_ONCE}"
     )
 
 
@@ -495,6 +512,25 @@ class SurveyResult(JobResult):
         )
 
     @property
+    def near(self) -> tuple[tuple[str, str], ...]:
+        """Released cells of one row or column that nearly as many guests filled.
+
+        By 1 up to `minimum_honest` they differ: fewer than a cell alone would need. Of
+        each row and column, in the order of counts, neighbours are looked at.
+        """
+        recipe, (high, wide) = self.recipe, self.shape
+        assert isinstance(recipe, SurveyRecipe)
+        cells = np.arange(high * wide).reshape(self.shape)
+        given, found = self._tally[1], dict[tuple[int, int], None]()
+        for line in (*cells.tolist(), *cells.T.tolist()):
+            shown = [cell for cell in line if self.counts[cell] is not None]
+            shown.sort(key=lambda cell: given[cell])
+            for less, more in pairwise(shown):
+                if 1 <= given[more] - given[less] <= self.survey.minimum_honest:
+                    found[less, more] = None
+        return tuple((recipe.label(less), recipe.label(more)) for less, more in found)
+
+    @property
     def beyond(self) -> tuple[str, ...]:
         """Cells whose total cannot be, if every guest's number is in the range."""
         survey, given = self.survey, self.given.ravel().tolist()
@@ -540,6 +576,9 @@ class SurveyResult(JobResult):
                 f"Empty: {empty} of {len(self.counts)} cells, which fewer than "
                 f"{self.enough} guests filled; no total was asked for."
             )
+        if self.near:
+            pairs = [f"{less} and {more}" for less, more in self.near]
+            shown = shown.also(f"Look out: {listed(pairs, most=MOST_PAIRS)} {NEAR}.")
         if self.beyond:
             shown = shown.also(f"The total of {listed(self.beyond)} {BEYOND}.")
         return shown
@@ -547,7 +586,11 @@ class SurveyResult(JobResult):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         survey = self.survey
-        totals = [[None if isnan(x) else x for x in row] for row in self.totals]
+        exact = [
+            None if one is None else _in_full(one * survey.unit) for one in self.counts
+        ]
+        across = len(survey.columns)
+        totals = [exact[k : k + across] for k in builtins.range(0, len(exact), across)]
         return {
             **super().to_dict(),
             "survey": survey.digest,
@@ -561,6 +604,7 @@ class SurveyResult(JobResult):
             "enough": self.enough,
             "given": self.given.tolist(),
             "impossible": list(self.impossible),
+            "near": [list(pair) for pair in self.near],
             "totals": totals,
             "beyond": list(self.beyond),
             "promise": self.guarantee.sentence,
@@ -576,8 +620,27 @@ def _exactly(count: int, unit: Fraction) -> str:
     digits = next((d for d in range(MOST_DIGITS) if not 10**d % unit.denominator), None)
     if digits is None:
         return figure(float(count * unit))
-    whole = int(abs(count) * unit * 10**digits)
-    sign, text = "-" if count < 0 else "", f"{whole:0{digits + 1}d}"
+    return _pointed(count * unit, digits)
+
+
+def _in_full(number: Fraction) -> str:
+    """Return a number with all its digits, however many; as a fraction without an end.
+
+    >>> [_in_full(x) for x in (Fraction(2**60 + 1, 4), Fraction(-3), Fraction(1, 3))]
+    ['288230376151711744.25', '-3', '1/3']
+    """
+    # As many digits as there are factors 2, or 5, of which no more than bits.
+    most = number.denominator.bit_length()
+    if 10**most % number.denominator:
+        return str(number)
+    digits = next(d for d in range(most) if not 10**d % number.denominator)
+    return _pointed(number, digits)
+
+
+def _pointed(number: Fraction, digits: int) -> str:
+    """Return a number with so many digits after the point, and none lost."""
+    whole = int(abs(number) * 10**digits)
+    sign, text = "-" if number < 0 else "", f"{whole:0{digits + 1}d}"
     return sign + (f"{text[:-digits]}.{text[-digits:]}" if digits else text)
 
 

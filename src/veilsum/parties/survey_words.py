@@ -89,6 +89,11 @@ def checks(survey: SurveyTerms) -> Iterator[str]:
         f"come who are invited, {survey.enough()}"
     )
     yield (
+        "how many filled a cell is what guests say: NOBODY CHECKS that a guest counts "
+        "itself once there. One that lies can have the total asked for of a cell that "
+        "fewer filled, even one guest alone"
+    )
+    yield (
         "every submission is signed by a key of the roster, is sealed for this survey "
         "and this member alone, and is in the set once"
     )
@@ -131,8 +136,14 @@ def who(survey: SurveyTerms) -> Iterator[str]:
         told = {
             0: "no guest is left to be hidden",
             1: "THE NUMBERS OF ONE GUEST ALONE",
-        }.get(few, f"the totals over {few} guests at least")
-        beyond = "" if size <= t else " (more than is tolerated: nobody checks this)"
+        }.get(
+            few, f"the totals over {few} guests if all come, over fewer if not all do"
+        )
+        beyond = (
+            f"; a set that leaves fewer than {survey.minimum_honest + 1} is refused"
+            if size <= t
+            else " (more than is tolerated: nobody checks this)"
+        )
         yield f"- {size} of {n} members, at worst {names}: {told}{beyond}"
     yield (
         f"- all {n} members together open every share: every number of every guest. "

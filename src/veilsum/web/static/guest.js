@@ -97,6 +97,11 @@ function render() {
   put("closes", said("closes", { date: dateText(survey.closes) }), Boolean(survey.closes));
   put("what-sealed", said("what_sealed", { count: survey.delegates.length, names: delegates }));
   put("what-totals", said("what_totals", { minimum: survey.minimum_guests }));
+  // Who sees no more than sums over how many, as the proof has it: minimum_honest others.
+  put("what-hidden", said(survey.tolerate > 0 ? "what_hidden" : "what_hidden_outside", {
+    tolerate: survey.tolerate, guests: survey.tolerate_guests, honest: survey.minimum_honest + 1,
+  }));
+  put("what-more", said("what_more", { tolerate: survey.tolerate }));
   put("what-trust", said(saved ? "what_file" : "what_trust"));
   $("what-link").hidden = saved;
   put("digest", survey.digest);
@@ -660,8 +665,10 @@ function checked(survey) {
     columns: names(survey?.columns),
     delegates: Array.isArray(survey?.delegates) && survey.delegates.length > 0 && survey.delegates.every(keyed),
     guests: Array.isArray(survey?.guests) && survey.guests.every(keyed),
-    minimum_guests: Number.isSafeInteger(survey?.minimum_guests),
   };
+  for (const field of ["minimum_guests", "minimum_honest", "tolerate", "tolerate_guests"]) {
+    wanted[field] = Number.isSafeInteger(survey?.[field]);
+  }
   for (const field of ["unit", "low", "high"]) {
     try {
       const { whole } = decimalOf(survey[field]);

@@ -15,15 +15,21 @@ const CATALOGUE = {
     what_sealed:
       "Each of the {count} delegates ({names}) gets one sealed piece that only this delegate can open.",
     what_totals:
-      "Only totals come out, of cells that at least {minimum} guests have filled.",
+      "What becomes known is who takes part, how many guests filled each cell, and the totals of cells that, by their own word, at least {minimum} guests have filled.",
     what_trust:
       "Whoever serves this page could change it: use the saved file, and compare its hash with the one in your invitation.",
     what_link: "Save the file",
     what_file:
       "You have opened the saved file: its SHA-256 hash should be the one in your invitation.",
     more_title: "What is not hidden, and the digest of the survey",
-    what_all:
-      "All delegates together could open your numbers. As long as one of them does not take part in that, your numbers are hidden among those of the other honest guests.",
+    what_hidden:
+      "Up to {tolerate} of the delegates who work together, with all guests whom they invited and {guests} others, learn no more of your numbers than counts and totals over all honest guests say, unless they break the encryption. Honest guests are {honest} at least, you among them; in a cell whose total comes out as well, if no guest has counted itself more than once there.",
+    what_hidden_outside:
+      "Whoever is no delegate, with {guests} guests, learns no more of your numbers than counts and totals over all honest guests say, unless the encryption is broken. Honest guests are {honest} at least, you among them; in a cell whose total comes out as well, if no guest has counted itself more than once there.",
+    what_once:
+      "Nobody can check how often a guest counts itself: one with a changed page can have the total come out of a cell that fewer have filled, even you alone.",
+    what_more:
+      "If more than {tolerate} delegates work together, totals over fewer guests may become known to them, even your numbers alone. All delegates together can open the numbers of everybody.",
     what_not:
       "That you take part is not hidden. Nobody keeps account for you of what other surveys ask.",
     digest: "Digest of the survey",
@@ -166,15 +172,21 @@ const CATALOGUE = {
     what_sealed:
       "Jeder der {count} Delegierten ({names}) erhält einen versiegelten Teil, den nur er öffnen kann.",
     what_totals:
-      "Heraus kommen nur Summen, und zwar von Feldern, die mindestens {minimum} Gäste ausgefüllt haben.",
+      "Bekannt wird, wer teilnimmt, wie viele Gäste jedes Feld ausgefüllt haben, und die Summen der Felder, die nach eigener Angabe mindestens {minimum} Gäste ausgefüllt haben.",
     what_trust:
       "Wer diese Seite ausliefert, könnte sie ändern: Nehmen Sie die gespeicherte Datei und vergleichen Sie deren Prüfsumme mit der in Ihrer Einladung.",
     what_link: "Datei speichern",
     what_file:
       "Sie haben die gespeicherte Datei geöffnet: Ihre SHA-256-Prüfsumme sollte die aus Ihrer Einladung sein.",
     more_title: "Was nicht verborgen bleibt, und die Prüfsumme der Umfrage",
-    what_all:
-      "Alle Delegierten zusammen könnten Ihre Zahlen öffnen. Solange einer von ihnen dabei nicht mitmacht, sind Ihre Zahlen unter denen der anderen ehrlichen Gäste verborgen.",
+    what_hidden:
+      "Bis zu {tolerate} der Delegierten, die sich zusammentun, mit allen Gästen, die sie eingeladen haben, und {guests} weiteren, erfahren nicht mehr über Ihre Zahlen, als Anzahlen und Summen über alle ehrlichen Gäste sagen, solange die Verschlüsselung hält. Ehrliche Gäste sind es mindestens {honest}, Sie eingeschlossen; in einem Feld, dessen Summe herauskommt, ebenfalls, wenn sich kein Gast dort mehr als einmal gezählt hat.",
+    what_hidden_outside:
+      "Wer nicht zu den Delegierten gehört, auch mit {guests} Gästen zusammen, erfährt nicht mehr über Ihre Zahlen, als Anzahlen und Summen über alle ehrlichen Gäste sagen, solange die Verschlüsselung hält. Ehrliche Gäste sind es mindestens {honest}, Sie eingeschlossen; in einem Feld, dessen Summe herauskommt, ebenfalls, wenn sich kein Gast dort mehr als einmal gezählt hat.",
+    what_once:
+      "Niemand kann prüfen, wie oft ein Gast sich zählt: Wer die Seite ändert, kann erreichen, dass die Summe eines Feldes herauskommt, das weniger ausgefüllt haben, sogar Sie allein.",
+    what_more:
+      "Tun sich mehr als {tolerate} Delegierte zusammen, können ihnen Summen über weniger Gäste bekannt werden, sogar Ihre Zahlen allein. Alle Delegierten zusammen können die Zahlen aller öffnen.",
     what_not:
       "Dass Sie teilnehmen, bleibt nicht verborgen. Niemand führt für Sie Buch darüber, was andere Umfragen fragen.",
     digest: "Prüfsumme der Umfrage",
