@@ -709,6 +709,8 @@ def test_a_key_that_is_still_on_the_disk_is_not_said_to_be_gone(make_world):
         assert on_disk()
     store.finish(terms)
     assert not on_disk()
+
+
 # A limit: nobody can check that a guest counts itself once
 
 
