@@ -173,7 +173,10 @@ def test_letters_have_code_address_and_hash_and_only_for_ones_own(scene, tmp_pat
     # Somebody has put another guest under this member's name, or left one out.
     fewer = tmp_path / "fewer.csv"
     fewer.write_text("\n".join(codes.read_text().splitlines()[:-1]))
-    assert "send nothing" in call("invite", scene.survey, fewer, "--page", PAGE, code=2)
+    words = ["invite", scene.survey, fewer, "--page", PAGE]
+    assert "with --identity" in call(*words, code=2)
+    words += ["--identity", codes.with_name("ann.key")]
+    assert "send nothing" in call(*words, code=2)
     assert "such as https" in call("invite", scene.survey, codes, "--page", "x", code=2)
 
 

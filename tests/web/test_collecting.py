@@ -617,6 +617,35 @@ def test_members_fetch_the_closed_survey_and_check_it(agreed, terms, store, tmp_
         fetch_closed(agreed, page, tmp_path / "gone")
 
 
+def test_what_is_fetched_overwrites_no_other_survey(agreed, terms, store, tmp_path):
+    for k in range(8):
+        store.take(submission(terms, f"Firm {k + 1}").to_json().encode())
+    found = close(agreed, store, tmp_path)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    other = consortium_from({**survey_table(set=found.digest), "title": "last year"})
+    before = {
+        "closed.toml": toml_of(other.to_table()).encode(),
+        "submissions.jsonl": b"last year's\n",
+    }
+    with served(agreed, store) as caller:
+        page = f"http://{HOST}:{caller.port}"
+        for names in (["closed.toml"], ["submissions.jsonl"], [*before]):
+            for name in names:
+                (mine / name).write_bytes(before[name])
+            with pytest.raises(InvalidInputError, match="is of another survey"):
+                fetch_closed(agreed, page, mine)
+            for name in names:
+                assert (mine / name).read_bytes() == before[name]
+                (mine / name).unlink()
+        (mine / "closed.toml").write_text("no survey at all")
+        with pytest.raises(InvalidInputError, match="is of another survey"):
+            fetch_closed(agreed, page, mine)
+        (mine / "closed.toml").unlink()
+        # The same once more, for it may have been closed again.
+        assert fetch_closed(agreed, page, mine) == fetch_closed(agreed, page, mine)
+
+
 def certificate(folder):
     """One for 127.0.0.1, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())

@@ -290,6 +290,10 @@ def invite(
     page = page_address(address)
     given = read_codes(codes)
     named = codes.with_name(f"{codes.name.removesuffix('.codes.csv')}.key")
+    if key is None and not named.exists():
+        raise InvalidInputError(
+            f"there is no {named}: give the member's key file with --identity"
+        )
     identity = read_identity(key or named)
     with closing(_store(folder or (key or named).parent)) as store:
         terms = check_survey(consortium, identity, store)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -92,10 +93,12 @@ def fetch_closed(
         ca: certificates to trust in place of the system's, PEM.
 
     Raises:
-        InvalidInputError: the host cannot be reached, or has something else.
+        InvalidInputError: the host cannot be reached, or has something else; or the
+            folder holds another survey's files.
         WaitingError: the survey is still open.
     """
     address, terms = page_address(page), survey_terms(consortium)
+    _check_place(folder, terms)
     context = ssl.create_default_context(cafile=None if ca is None else str(ca))
     opener = build_opener(_Stay, HTTPSHandler(context=context))
 
@@ -133,3 +136,17 @@ def fetch_closed(
     found = closed_set(agreed, read_submissions(sent, agreed))
     write_files(prepare_folder(folder), {CLOSED: closed, SENT: sent})
     return found
+
+
+def _check_place(folder: Path, terms: SurveyTerms) -> None:
+    """Refuse a folder whose files are not this survey's, closed earlier perhaps."""
+    there = [folder / name for name in (CLOSED, SENT) if (folder / name).exists()]
+    known = None
+    if folder / CLOSED in there:
+        with suppress(InvalidInputError):  # something else altogether
+            known = survey_terms(read_consortium(folder / CLOSED)).digest
+    if there and known != terms.digest:
+        raise InvalidInputError(
+            f"{there[0]} is there already, and is of another survey: it is left as it "
+            "is; move it away first"
+        )
