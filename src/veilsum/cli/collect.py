@@ -35,7 +35,7 @@ folder_option = click.option(
 
 @click.group("collect")
 def command() -> None:
-    """Ask guests for a table of numbers in one visit each, and show the totals only.
+    """Ask guests for a table of numbers in one visit each, and show counts and totals.
 
     \b
     Example:

@@ -75,9 +75,12 @@ you are invited to take part in a survey: {title}.
 Page    {page}
 Code    {code}
 {closes}
-Your numbers are masked in your browser before anything is sent. What becomes known
-are totals over all who take part. {who} learn no more of your numbers than totals over
-all honest guests say, of whom there are at least {least}.
+Your numbers are masked in your browser before anything is sent. What becomes known is,
+for each cell, how many filled it and, where enough did, the total over all who take
+part. {who} learn no more of your numbers than counts and totals over all honest guests
+say, of whom there are at least {least}. This rests on guests that count themselves once
+in a cell: one with a page of its own can count itself several times, and then the total
+comes out of a cell that fewer filled, even of one guest's number alone.
 
 Whoever serves a page can change it. If you would rather not rely on that, save
 {page}/page.html, compare the SHA-256 of the file with the one below, and open the file
@@ -96,9 +99,13 @@ Sie sind zu einer Umfrage eingeladen: {title}.
 Seite   {page}
 Code    {code}
 {closes}
-Ihre Zahlen werden in Ihrem Browser maskiert, bevor etwas gesendet wird. Bekannt werden
-Summen über alle, die teilnehmen. {who} erfahren nicht mehr über Ihre Zahlen, als
-Summen über alle ehrlichen Gäste sagen, und das sind mindestens {least}.
+Ihre Zahlen werden in Ihrem Browser maskiert, bevor etwas gesendet wird. Bekannt wird
+für jedes Feld, wie viele es ausgefüllt haben, und wo es genug sind, die Summe über alle,
+die teilnehmen. {who} erfahren nicht mehr über Ihre Zahlen, als Anzahlen und Summen über
+alle ehrlichen Gäste sagen, und das sind mindestens {least}. Das setzt voraus, dass jeder
+Gast sich in einem Feld nur einmal zählt: Wer eine eigene Seite benutzt, kann sich
+mehrfach zählen, und dann wird die Summe eines Feldes bekannt, das weniger ausgefüllt
+haben, sogar die Zahl eines Gastes allein.
 
 Wer eine Seite anbietet, kann sie ändern. Wenn Sie sich darauf nicht verlassen möchten,
 speichern Sie {page}/page.html, vergleichen Sie die SHA-256 der Datei mit der hier

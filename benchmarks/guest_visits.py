@@ -1,6 +1,6 @@
 """Guests a second: what a host takes on one core, over HTTP, with everything on disk.
 
-    python benchmarks/guests.py --cells 1000 --delegates 3 --guests 60
+    python benchmarks/guest_visits.py --cells 1000 --delegates 3 --guests 60
 
 Submissions are made first, by a guest in Python. Then they are posted to a survey's
 page one after the other, and processor time of the host's process is counted alone:
