@@ -100,12 +100,12 @@ Seite   {page}
 Code    {code}
 {closes}
 Ihre Zahlen werden in Ihrem Browser maskiert, bevor etwas gesendet wird. Bekannt wird
-für jedes Feld, wie viele es ausgefüllt haben, und wo es genug sind, die Summe über alle,
-die teilnehmen. {who} erfahren nicht mehr über Ihre Zahlen, als Anzahlen und Summen über
-alle ehrlichen Gäste sagen, und das sind mindestens {least}. Das setzt voraus, dass jeder
-Gast sich in einem Feld nur einmal zählt: Wer eine eigene Seite benutzt, kann sich
-mehrfach zählen, und dann wird die Summe eines Feldes bekannt, das weniger ausgefüllt
-haben, sogar die Zahl eines Gastes allein.
+für jedes Feld, wie viele es ausgefüllt haben, und wo es genug sind, die Summe über
+alle, die teilnehmen. {who} erfahren nicht mehr über Ihre Zahlen, als Anzahlen und
+Summen über alle ehrlichen Gäste sagen, und das sind mindestens {least}. Das setzt
+voraus, dass jeder Gast sich in einem Feld nur einmal zählt: Wer eine eigene Seite
+benutzt, kann sich mehrfach zählen, und dann wird die Summe eines Feldes bekannt, das
+weniger ausgefüllt haben, sogar die Zahl eines Gastes allein.
 
 Wer eine Seite anbietet, kann sie ändern. Wenn Sie sich darauf nicht verlassen möchten,
 speichern Sie {page}/page.html, vergleichen Sie die SHA-256 der Datei mit der hier
