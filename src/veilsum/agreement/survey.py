@@ -23,9 +23,6 @@ from datetime import date
 from fractions import Fraction
 from functools import cached_property
 
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
 from veilsum.agreement.consortium import Consortium, canonical
 from veilsum.agreement.pem import der_of
 from veilsum.agreement.sections import SurveySection
@@ -249,6 +246,9 @@ def check_guest_name(name: str) -> str:
 
 def _person(certificate: str) -> str:
     """Return what a certificate has in common with all others of the same key."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
     shown = der_of(certificate)
     # What is no certificate is told from others as it is; no run begins with it.
     with suppress(ValueError):

@@ -829,8 +829,7 @@ def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
 _EXPLAINED: Mapping[str, str] = {
     "parties that hold each level, cell, bin and value": "for each one in each group, "
     "how many members have any row with it; which members is not said, and still "
-    "follows where it is all of them, or none, and for whoever is the only one that "
-    "has it, or the only one that has it not",
+    "follows where it is all, or none, and for who alone has it, or has it not",
     "parties that hold several of a column": "for each group, how many members have "
     "rows with more than one of its levels, cells, bins or values",
     "X'WX": "for every two columns of the design, and for each with itself, the sum of "
