@@ -4,6 +4,7 @@ import asyncio
 import base64
 import http.client
 import json
+import os
 import re
 import socket
 import sqlite3
@@ -484,7 +485,9 @@ def test_a_host_that_is_killed_half_way_has_nothing_of_it(terms, store, tmp_path
     line = submission(terms).to_json().encode()
     store.close()
     run = [sys.executable, "-c", KILLED, str(store.path)]
-    assert subprocess.run(run, input=line, check=False).returncode == 9
+    beside = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    ended = subprocess.run(run, input=line, env=beside, check=False)
+    assert ended.returncode == 9
     again = GuestCollection.open(store.path, terms)
     assert rows_in(again) == [0, 0]
     assert again.take(line)[1]
