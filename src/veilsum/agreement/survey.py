@@ -202,6 +202,11 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
         )
     with about("survey"):
         unit = unit_of(said.unit)
+    if 10 ** unit.denominator.bit_length() % unit.denominator:
+        raise InvalidScenarioError(
+            "[survey] unit must be a decimal number such as 0.01, which people can "
+            f"type, found {unit}"
+        )
     counts = {key: _count(said, key) for key in _COUNTS}
     found = SurveyTerms(
         digest=_open_digest(consortium),

@@ -38,14 +38,12 @@ from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.fixed_point import as_python_integers
 from veilsum.numbers.units import Counts, Measure, unit_of
 from veilsum.privacy.guarantee import Component, Guarantee, Worst
-from veilsum.showing import MOST_ROWS, Showing, Table, counted, figure
+from veilsum.showing import MOST_ROWS, Showing, Table, counted
 from veilsum.tables.frames import as_frame
 
 # Numbers modulo 2^64, one for each word of a vector.
 Words: TypeAlias = Array[np.uint64]
 
-# Decimals that are shown; a finer unit is rounded on the screen, and nowhere else.
-MOST_DIGITS = 13
 # Pairs of cells that are named; all are in the result.
 MOST_PAIRS = 5
 
@@ -545,7 +543,7 @@ class SurveyResult(JobResult):
         """Return the totals, and how many filled each cell."""
         survey, across = self.survey, len(self.survey.columns)
         told = [
-            None if one is None else _exactly(one, survey.unit) for one in self.counts
+            None if one is None else in_full(one * survey.unit) for one in self.counts
         ]
         head = ("", *survey.columns)
         align = "<" + ">" * len(survey.columns)
@@ -587,7 +585,7 @@ class SurveyResult(JobResult):
         """Return plain values for JSON."""
         survey = self.survey
         exact = [
-            None if one is None else _in_full(one * survey.unit) for one in self.counts
+            None if one is None else in_full(one * survey.unit) for one in self.counts
         ]
         across = len(survey.columns)
         totals = [exact[k : k + across] for k in builtins.range(0, len(exact), across)]
@@ -611,34 +609,17 @@ class SurveyResult(JobResult):
         }
 
 
-def _exactly(count: int, unit: Fraction) -> str:
-    """Return so many units with all their digits, if these have an end.
-
-    >>> _exactly(11011497169, Fraction(1, 100)), _exactly(-3, Fraction(1, 8))
-    ('110114971.69', '-0.375')
-    """
-    digits = next((d for d in range(MOST_DIGITS) if not 10**d % unit.denominator), None)
-    if digits is None:
-        return figure(float(count * unit))
-    return _pointed(count * unit, digits)
-
-
-def _in_full(number: Fraction) -> str:
+def in_full(number: Fraction) -> str:
     """Return a number with all its digits, however many; as a fraction without an end.
 
-    >>> [_in_full(x) for x in (Fraction(2**60 + 1, 4), Fraction(-3), Fraction(1, 3))]
+    >>> [in_full(x) for x in (Fraction(2**60 + 1, 4), Fraction(-3), Fraction(1, 3))]
     ['288230376151711744.25', '-3', '1/3']
     """
     # As many digits as there are factors 2, or 5, of which no more than bits.
     most = number.denominator.bit_length()
     if 10**most % number.denominator:
         return str(number)
-    digits = next(d for d in range(most) if not 10**d % number.denominator)
-    return _pointed(number, digits)
-
-
-def _pointed(number: Fraction, digits: int) -> str:
-    """Return a number with so many digits after the point, and none lost."""
+    digits = next(d for d in builtins.range(most) if not 10**d % number.denominator)
     whole = int(abs(number) * 10**digits)
     sign, text = "-" if number < 0 else "", f"{whole:0{digits + 1}d}"
     return sign + (f"{text[:-digits]}.{text[-digits:]}" if digits else text)

@@ -12,7 +12,6 @@ import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ from veilsum.files.scenarios import read_scenario_file
 from veilsum.guests.delegate import DelegateStore
 from veilsum.guests.submission import guest_key
 from veilsum.guests.survey_set import SurveySet
-from veilsum.jobs.survey import SurveyResult
+from veilsum.jobs.survey import SurveyResult, in_full
 from veilsum.net.identity import Identity, is_signature, public_key
 from veilsum.net.receipt import Receipt, checked, read_as, read_receipt, verify_receipts
 from veilsum.net.trust import check_identity
@@ -396,8 +395,7 @@ def published(
     if taken.digest != survey.set:
         raise InvalidInputError("the run was of another set than this host's")
     totals = [
-        None if one is None else exact_decimal(one * survey.unit)
-        for one in found.counts
+        None if one is None else in_full(one * survey.unit) for one in found.counts
     ]
     return {
         "format": RESULT_FORMAT,
@@ -416,21 +414,6 @@ def published(
         "submissions": sorted(digest for _, _, digest in taken.entries),
         "receipts": [json.loads(one.to_json()) for one in signed],
     }
-
-
-def exact_decimal(number: Fraction) -> str:
-    """Return a number of decimal units with all its digits.
-
-    >>> exact_decimal(Fraction(-5, 4)), exact_decimal(Fraction(30))
-    ('-1.25', '30')
-    """
-    places = 0
-    while (whole := number * 10**places).denominator != 1:
-        places += 1
-    digits = str(abs(whole.numerator)).rjust(places + 1, "0")
-    point = len(digits) - places
-    text = f"{digits[:point]}.{digits[point:]}" if places else digits
-    return f"-{text}" if number < 0 else text
 
 
 def _against(terms: SurveyTerms, language: str) -> str:
