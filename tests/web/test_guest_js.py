@@ -610,7 +610,7 @@ def test_a_file_posts_to_a_whole_address_only(address):
 
 
 def test_a_unit_that_nobody_can_type_is_refused():
-    with pytest.raises(InvalidInputError, match="decimals"):
+    with pytest.raises(InvalidInputError, match="a decimal number"):
         page_survey(asked(unit="1/3", range=[0, 9]))
     assert json.loads(page_survey(asked(unit="1/8")))["unit"] == "125e-3"
     assert json.loads(page_survey(asked(unit=1)))["unit"] == "1e-0"
