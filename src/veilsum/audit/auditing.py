@@ -260,6 +260,11 @@ def play(
     except KeyboardInterrupt:
         if done == 0:
             raise
+    except BrokenExecutor as error:
+        raise InvalidInputError(
+            f"those that shared an audit have ended before it ({error}): memory ran "
+            "out, and fewer of them need less; or a cluster is gone"
+        ) from None
     return tally, done
 
 

@@ -10,6 +10,7 @@ import click
 
 from veilsum.cli.output import (
     json_option,
+    on_option,
     print_json,
     say,
     seed_option,
@@ -57,13 +58,7 @@ RUNS = {"quick": 200, "standard": 1000, "deep": 4000}
     help="Of a study: this one; all of them, one after the other, if not said.",
 )
 @seed_option
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    default=2,
-    show_default=True,
-    help="Threads; the result does not depend on how many there are.",
-)
+@on_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -107,7 +102,7 @@ def command(
     distance: float | None,
     question: str | None,
     seed: int,
-    workers: int,
+    on: str | None,
     out: Path | None,
     key: Path | None,
     transcripts: tuple[tuple[Path, Path], ...],
@@ -173,7 +168,7 @@ def command(
         if name:
             asked = {**asked, "question": name}
             say(f"question {name}")
-        found, record, members = _audited(what, asked, workers, transcripts)
+        found, record, members = _audited(what, asked, on, transcripts)
         here = record.content["made_with"]
         if before is not None:
             record = before.repeated(record)
@@ -197,11 +192,10 @@ def command(
 def _audited(
     what: Path,
     asked: dict[str, Any],
-    workers: int,
+    on: str | None,
     transcripts: tuple[tuple[Path, Path], ...],
 ) -> tuple[Audit, AuditRecord, dict[str, str]]:
     """Return what an audit found, its record, and the certificates of the file."""
-    from concurrent.futures import ThreadPoolExecutor
     from dataclasses import replace
     from functools import partial
 
@@ -222,6 +216,7 @@ def _audited(
     from veilsum.files.scenarios import read_toml
     from veilsum.net.transcript_file import read_transcript
     from veilsum.privacy.transcript import Transcript
+    from veilsum.scale import workers_on
 
     ran = RunFolder(what) if what.is_dir() else None
     file = what if ran is None else ran.file
@@ -255,7 +250,7 @@ def _audited(
         most_work=work_of(scene, asked["depth"]),
     )
     total = executions_of(scene, asked["depth"], asked["executions"])
-    with ThreadPoolExecutor(workers) as pool:
+    with workers_on(on or "threads:2") as pool:
         found = play(
             scene,
             groups,

@@ -49,7 +49,7 @@ from veilsum.numbers.arrays import as_whole, is_number
 from veilsum.numbers.laws import LAWS, LawName, Masks
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.worst_case import MOST_WORK, against_any, check_tolerate
-from veilsum.scale import map_pieces, processes
+from veilsum.scale import map_pieces, workers_on
 from veilsum.showing import Showing, Shown, Table, counted
 from veilsum.tables.frames import load_pandas
 from veilsum.watching import Progress, Report, staged, watched
@@ -89,6 +89,8 @@ SETTING = ("graph", "law", "sigma", "method", "tolerate")
 # Of a sweep, and of its file.
 MOST_RUNS, MOST_BYTES = 1_000_000, 1 << 30
 OWN_GRAPH = "its own"
+# Runs that are begun before the first of them is asked for.
+AHEAD = 64
 
 
 @dataclass(frozen=True)
@@ -410,7 +412,7 @@ def sweep(
     largest: float | None = None,
     settings: Settings | None = None,
     out: str | Path | None = None,
-    workers: int = 1,
+    on: str | None = None,
     progress: Progress = None,
 ) -> Sweep:
     """Simulate one problem for every choice, and return a tidy table.
@@ -436,8 +438,9 @@ def sweep(
         settings: iterations, steps, start and the like; a step is for its own method.
         out: a CSV file to which every run is added as it ends. A sweep that was stopped
             goes on from there; the file of another one is refused.
-        workers: processes that share the runs. A script needs `if __name__ ==
-            "__main__":` around what starts them.
+        on: who shares the runs: `processes:8`, or a Ray cluster such as
+            `ray://head:10001`; by default this process does all. A script needs
+            `if __name__ == "__main__":` around what starts processes.
         progress: None for a bar, False for none, or a function that is called with the
             lines done, and all of them.
 
@@ -489,9 +492,8 @@ def sweep(
     name = _digest(runs, colluding, _positive("distance", distance))
     made = _Lines(runs, tuple(colluding), distance, name)
     asked = len(runs.choices) * len(colluding)
-    shared = as_whole(workers, what="workers", least=1)
     with watched(progress) as opening:
-        rows = _carried_out(made, asked, out, shared, staged(opening, "lines"))
+        rows = _carried_out(made, asked, out, on, staged(opening, "lines"))
     return Sweep(tuple(rows), runs.tolerance, distance, asked)
 
 
@@ -499,7 +501,7 @@ def _carried_out(
     made: _Lines,
     asked: int,
     out: str | Path | None,
-    workers: int,
+    where: str | None,
     progress: Report | None,
 ) -> list[Row]:
     """Return all lines, or those there are when somebody stops it."""
@@ -509,14 +511,11 @@ def _carried_out(
         progress(len(rows), asked)
     first = len(rows) // len(made.tolerate)
     left = range(first, len(made.runs.choices))
-    several = workers > 1 and len(left) > 1
-    if several:
+    if where is not None:
         _check_portable(made.runs)
-    pool = processes(min(workers, len(left))) if several else nullcontext()
     try:
-        with pool as on:
-            ahead = 4 * workers
-            ended = map_pieces(made.runs, left, seed=0, on=on, ahead=ahead)
+        with nullcontext() if where is None else workers_on(where) as on:
+            ended = map_pieces(made.runs, left, seed=0, on=on, ahead=AHEAD)
             for key, one in zip(left, ended, strict=True):
                 lines = made.of(key, one)
                 rows += lines
@@ -524,11 +523,12 @@ def _carried_out(
                     kept.add(lines)
                 if progress is not None:
                     progress(len(rows), asked)
-    except BrokenExecutor:
+    except BrokenExecutor as error:
         raise InvalidInputError(
-            "the processes that shared a sweep have ended before it: a script needs "
-            'if __name__ == "__main__": around what starts them; or memory ran out, '
-            "and fewer workers need less. What is in the file of out is kept"
+            f"those that shared a sweep have ended before it ({error}): a script needs "
+            'if __name__ == "__main__": around what starts processes; or memory ran '
+            "out, and fewer of them need less; or a cluster is gone. What is in the "
+            "file of out is kept, and the same call goes on from there"
         ) from None
     except KeyboardInterrupt:
         # What there is stays; whoever has a file goes on from there.
@@ -750,7 +750,7 @@ def _check_portable(runs: _Runs) -> None:
     except (SecretError, PicklingError, AttributeError, TypeError) as error:
         raise InvalidInputError(
             f"these costs cannot go to other processes ({error}): they have functions "
-            "of their own. Take workers=1, or start several sweeps, each with seeds "
+            "of their own. Leave out on, or start several sweeps, each with seeds "
             "and a file of its own"
         ) from None
 
