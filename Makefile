@@ -65,10 +65,13 @@ bench: $(BENCH)  ## run the benchmarks: ratios, side by side
 	$(BIN)/python benchmarks/network.py
 	$(BIN)/python benchmarks/relay.py
 	$(BIN)/python benchmarks/reports.py
+	$(BIN)/python benchmarks/planner_page.py
 
+# With extras: pip 23 takes `coverage[toml]` for another package than the `coverage` that is
+# pinned, and refuses all as soon as there is a newer one.
 lock: $(DEV)  ## compile requirements/*.txt anew, with hashes and no host
 	for name in run dev bench; do (cd requirements && ../$(BIN)/uv pip compile --quiet --universal \
-	  --python-version 3.11 --generate-hashes --no-header --no-annotate $$name.in -o $$name.txt); done
+	  --python-version 3.11 --generate-hashes --no-strip-extras --no-header --no-annotate $$name.in -o $$name.txt); done
 
 # A commit's wheel and source archive have the same bytes wherever they are built: every file
 # is dated as the commit is.

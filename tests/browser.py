@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -37,7 +38,7 @@ class Seen:
     Attributes:
         page: Playwright's.
         errors: what the console said, and what scripts raised.
-        outside: addresses that the page asked for, beyond its own files.
+        outside: addresses that the page asked for, beyond its own files and server.
     """
 
     page: Any
@@ -51,9 +52,17 @@ class Seen:
         return max(0, self.page.evaluate(script))
 
 
-@contextmanager
-def opened(path: Path, *, width: int = 1280, scheme: str = "light") -> Iterator[Seen]:
+def opened(path: Path, *, width: int = 1280, scheme: str = "light") -> Any:
     """Open a file in a browser; skip the test where there is none."""
+    return opened_at(path.resolve().as_uri(), width=width, scheme=scheme)
+
+
+@contextmanager
+def opened_at(url: str, *, width: int = 1280, scheme: str = "light") -> Iterator[Seen]:
+    """Open an address in a browser; what its own server has is not outside.
+
+    Nothing is waited for but the page itself: a page that is told of events never ends.
+    """
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on this machine to open the page with")
     from playwright.sync_api import sync_playwright
@@ -64,9 +73,10 @@ def opened(path: Path, *, width: int = 1280, scheme: str = "light") -> Iterator[
             viewport={"width": width, "height": 900}, color_scheme=scheme
         )
         seen = Seen(context.new_page())
+        own = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}/"
 
         def answer(route: Any) -> None:
-            if route.request.url.startswith(("file:", "data:", "blob:")):
+            if route.request.url.startswith((own, "file:", "data:", "blob:")):
                 route.continue_()
             else:
                 seen.outside.append(route.request.url)
@@ -78,6 +88,6 @@ def opened(path: Path, *, width: int = 1280, scheme: str = "light") -> Iterator[
             lambda said: seen.errors.append(said.text) if said.type == "error" else 0,
         )
         seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
-        seen.page.goto(path.resolve().as_uri())
+        seen.page.goto(url)
         yield seen
         browser.close()

@@ -16,7 +16,7 @@ from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.pem import pem_of
 from veilsum.agreement.survey import SurveyTerms, survey_terms
 from veilsum.guests.delegate import DelegateStore, masked_sums, share_sums
-from veilsum.guests.submission import Submission, Words, guest_key
+from veilsum.guests.submission import Submission, Words, guest_key, new_code
 from veilsum.guests.survey_set import set_of
 from veilsum.guests.visiting import visit
 
@@ -104,6 +104,7 @@ class World:
         self.folder, self.kind, self.asked = folder, kind, survey
         self.stores = {name: kind.open(folder / f"{name}.surveys") for name in MEMBERS}
         self.codes: dict[str, str] = {}
+        self.inviter: dict[str, str] = {}
         self.guest: list[dict[str, str]] = []
         for k in range(n_guests):
             self.invite(f"Firm {k + 1}", MEMBERS[k % len(MEMBERS)])
@@ -111,18 +112,26 @@ class World:
 
     def invite(self, name: str, member: str, claimed: str | None = None) -> None:
         """Have a member invite a guest; the host may claim that another did."""
-        self.codes[name] = self.stores[member].invite(name)
+        self.codes[name], self.inviter[name] = new_code(), member
         key = guest_key(self.codes[name]).public_key().public_bytes_raw()
         row = {"name": name, "key": key.hex(), "invited_by": claimed or member}
         self.guest.append(row)
 
     def open_survey(self, **survey: Any) -> SurveyTerms:
         """Make new keys, and the file with all who are invited."""
-        made = {name: one.new_key().hex() for name, one in self.stores.items()}
-        keys = {"guest": self.guest, "delegates": made}
-        self.said = {**self.asked, **keys, **survey}
+        keys = {name: one.new_key() for name, one in self.stores.items()}
+        for name, member in self.inviter.items():
+            public = guest_key(self.codes[name]).public_key().public_bytes_raw()
+            self.stores[member].vouch(name, public, keys[member])
+        made = {name: one.hex() for name, one in keys.items()}
+        said = {"guest": self.guest, "delegates": made}
+        self.said = {**self.asked, **said, **survey}
         self.terms = opened(**self.said)
         return self.terms
+
+    def key(self, member: str) -> bytes:
+        """A delegate's public key of the survey that is open."""
+        return dict(self.terms.delegates)[member]
 
     def visit(self, name: str, value: float, number: int = 1) -> Submission:
         """A guest comes with the same number in every cell."""

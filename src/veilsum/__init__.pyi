@@ -260,6 +260,12 @@ from .jobs.sums import (
 from .jobs.sums import (
     sum as sum,
 )
+from .jobs.survey import (
+    SurveyResult as SurveyResult,
+)
+from .jobs.survey import (
+    survey as survey,
+)
 from .jobs.survival import (
     SurvivalResult as SurvivalResult,
 )

@@ -50,6 +50,7 @@ def guests(**first):
 
 KEYS = survey_table()["survey"]["delegates"]
 REFUSED = {
+    "a unit without an end": ({"unit": "1/3", "range": [0, 9]}, "a decimal number"),
     "no key of a member": ({"delegates": {"ann": KEYS["ann"]}}, "no key of bob, cem"),
     "a stranger's key": ({"delegates": {**KEYS, "eve": "0" * 64}}, "no member"),
     "one key for two": ({"delegates": {**KEYS, "ann": KEYS["bob"]}}, "one key"),

@@ -3,30 +3,38 @@
 In every attack the host and at most one delegate work together; they see all that
 guests sent, what that delegate opens, and the totals. The twin is a delegate that keeps
 every duty but one, and the attackers read one guest's number off what they have. With
-the duty kept, the run does not come about.
+the duty kept, the run does not come about. The last one works, and is a limit that
+every promise names.
 """
 
+import dataclasses
 import random
 import secrets
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
 
-from surveys import MEMBERS, World, opened
-from veilsum.errors import BudgetError, InvalidInputError
+from surveys import MEMBERS, World, opened, survey_table
+from veilsum.agreement.consortium import consortium_from
+from veilsum.agreement.pem import pem_of
+from veilsum.agreement.survey import survey_terms
+from veilsum.errors import BudgetError, InvalidInputError, StoreError
 from veilsum.guests import submission, survey_set
-from veilsum.guests.delegate import DelegateStore, masked_sums
+from veilsum.guests.delegate import DelegateStore, masked_sums, share_sums
 from veilsum.guests.submission import (
     SUITE,
     Submission,
     X25519PrivateKey,
     guest_key,
+    make_submission,
     masked_bytes,
     open_share,
 )
 from veilsum.guests.survey_set import SurveySet
-from veilsum.guests.visiting import words_of
+from veilsum.guests.visiting import visit, words_of
+from veilsum.jobs.survey import COUNTED_ONCE, SurveyRecipe
 
 VICTIM = "Firm 5"  # invited by bob, who is honest; ann is with the host
 ANN, BOB, CEM = MEMBERS
@@ -336,12 +344,48 @@ def test_a_member_knows_whom_it_invited(make_world):
         under_others_names(make_world())
 
 
+class RemembersInvitations(DelegateStore):
+    """Vouches for a guest once and for all."""
+
+    def _invited(self, terms, me):
+        rows = self._live().execute("SELECT key, name FROM invited")
+        return {key: name.decode() for key, name in rows}
+
+
+def with_last_years_guests(world):
+    """Bob invites nobody this year, and stands in the file with last year's guests.
+
+    Their codes have been lying about for a year; the host has them.
+    """
+    old = [one for one in world.guest if one["invited_by"] == BOB]
+    world.guest.clear()
+    world.inviter.clear()
+    world.invite("Alone", CEM)
+    for k in range(5):
+        world.invite(f"Invented {k + 1}", ANN)
+    world.guest += old
+    world.open_survey(title="Next year")
+    known = {one["name"]: 10 + k for k, one in enumerate(world.guest)}
+    sent = world.all_visit({**known, "Alone": 765})
+    total = world.total(world.closed(sent), sent)[1]
+    return total - sum(known.values()) + known["Alone"]
+
+
+def test_invitations_that_never_end_make_guests_of_the_hosts(make_world):
+    assert with_last_years_guests(make_world(RemembersInvitations)) == 765
+
+
+def test_an_invitation_is_to_one_survey(make_world):
+    with pytest.raises(BudgetError, match="taken it from an earlier survey"):
+        with_last_years_guests(make_world())
+
+
 def test_a_guest_is_not_invited_under_two_names(make_world):
     """Or the victim were two guests, and a later survey another one's."""
     world = make_world()
     row = next(one for one in world.guest if one["name"] == VICTIM)
     with pytest.raises(InvalidInputError, match="is that of 'Firm 5'"):
-        world.stores[BOB].vouch("Company 5", bytes.fromhex(row["key"]))
+        world.stores[BOB].vouch("Company 5", bytes.fromhex(row["key"]), world.key(BOB))
     row["name"] = "Company 5"
     world.open_survey()
     world.codes["Company 5"] = world.codes[VICTIM]
@@ -350,6 +394,53 @@ def test_a_guest_is_not_invited_under_two_names(make_world):
     sent = world.all_visit(numbers)
     with pytest.raises(BudgetError, match="that 'bob' invited 'Company 5'"):
         world.total(world.closed(sent), sent)
+
+
+def test_a_key_of_the_hosts_in_a_delegates_place_opens_every_share(make_world):
+    """And a delegate that looks at the file before guests are invited finds it."""
+    world = make_world()
+    host = {name: X25519PrivateKey.generate() for name in (BOB, CEM)}
+    host[ANN] = private_key(world.stores[ANN], dict(world.terms.delegates)[ANN])
+    world.said["delegates"] = {
+        name: host[name].public_key().public_bytes_raw().hex() for name in MEMBERS
+    }
+    world.terms = opened(**world.said)
+    found = world.visit(VICTIM, 123)
+    total = found.words
+    for name in MEMBERS:
+        total = total + open_share(world.terms, found, name, host[name])
+    assert total.tolist() == [1, 123]
+    world.stores[ANN].check_file(world.terms, ANN)
+    with pytest.raises(InvalidInputError, match="not one that this store has made"):
+        world.stores[BOB].check_file(world.terms, BOB)
+
+
+def filled_by_the_coalition(world, enough):
+    """One honest guest has a number in a cell, and all that ann invited say so, too."""
+    with_ann = [one["name"] for one in world.guest if one["invited_by"] == ANN]
+    sent = []
+    for name, code in world.codes.items():
+        own = values(15)[name]
+        first = 100 if name in with_ann else own if name == VICTIM else None
+        sent.append(visit(world.terms, code, [[first, own]]))
+    terms = world.closed(sent)
+    given, _, value, _ = world.total(terms, sent)
+    if given < enough(terms):
+        return None
+    return value - 100 * len(with_ann)
+
+
+def test_heads_in_a_cell_may_be_the_coalitions(make_world):
+    """Of 15 guests, ann invited five; the usual rule asks for five in a cell."""
+    two = {"columns": ["some", "all"], "n_guests": 15}
+    world = make_world(**two)
+    numbers = values(15)
+    assert world.terms.minimum_guests == 5
+    found = filled_by_the_coalition(world, lambda terms: terms.minimum_guests)
+    assert found == numbers[VICTIM]
+    world = make_world(**two)
+    assert filled_by_the_coalition(world, lambda terms: terms.enough()) is None
+    assert world.terms.enough() == 9
 
 
 class LooksAtOneSurvey(DelegateStore):
@@ -413,6 +504,110 @@ def test_a_member_and_its_guests_may_come_later(make_world):
     numbers = values() | {f"Branch {k + 1}": 1 for k in range(4)}
     second = world.all_visit(numbers)
     assert world.total(world.closed(second), second)[1] == sum(numbers.values())
+
+
+def over_six_surveys(world):
+    """An early rule was weaker: what followed then stands beside all that follow now.
+
+    Three guests are known together, which today's rule would not allow. Every later set
+    differs by four from each earlier one, and the victim falls out of all of them.
+    """
+    crowd, other = [*values(24)], [f"Other {k}" for k in range(24)]
+    for k, name in enumerate(other):
+        world.invite(name, MEMBERS[k % 3])
+    for name in "abcdefgh":
+        world.invite(name, BOB)
+    numbers = {name: 37 * k % 1000 for k, name in enumerate(world.codes)}
+
+    def ask(names, minimum_honest):
+        world.open_survey(minimum_honest=minimum_honest)
+        sent = [world.visit(name, numbers[name]) for name in names]
+        return world.total(world.closed(sent), sent)[1]
+
+    abc = ask([*crowd, *"abc"], 2) - ask(crowd, 2)
+    abde, none = ask([*other, *"abde"], 3), ask(other, 3)
+    defg, fgch = ask([*other, *"defg"], 3), ask([*other, *"fgch"], 3)
+    return (fgch - none) - (defg - none) + (abde - none) - abc, numbers["h"]
+
+
+def test_six_surveys_that_differ_by_four_each_show_one_guest(make_world):
+    found, own = over_six_surveys(make_world(LooksAtOneSurvey, n_guests=24))
+    assert found == own
+
+
+def test_what_an_early_rule_let_through_is_no_way_round_todays(make_world):
+    with pytest.raises(BudgetError, match="beside earlier surveys this one would tell"):
+        over_six_surveys(make_world(n_guests=24))
+
+
+class KnowsNamesOnly(DelegateStore):
+    """Takes a member under another name for somebody else."""
+
+    def _check_span(self, terms, found, earlier):
+        bare = [dataclasses.replace(one, persons={}) for one in earlier]
+        super()._check_span(dataclasses.replace(terms, persons=()), found, bare)
+
+
+def under_another_name(folder, kind, certificates):
+    """Ann's guests of both years are the attackers', and bob's differ by one.
+
+    `certificates` are those of her two names, ann and anna.
+    """
+    seats = {name: kind.open(folder / name[:3]) for name in (ANN, "anna", BOB, CEM)}
+    numbers = {}
+
+    def ask(first, invited, certificate, year):
+        members, keys, rows, codes = (first, BOB, CEM), {}, [], {}
+        for member, names in zip(members, invited, strict=True):
+            made = seats[member].new_key()
+            keys[member] = made.hex()
+            for name in names:
+                codes[name] = seats[member].invite(name, made)
+                key = guest_key(codes[name]).public_key().public_bytes_raw().hex()
+                rows.append({"name": name, "key": key, "invited_by": member})
+                numbers.setdefault(name, 13 * len(numbers) + 1)
+        table = survey_table(**CELLS, guest=rows, delegates=keys, title=year)
+        shown = [certificate, b"of bob", b"of cem"]
+        table["members"] = [
+            {"name": name, "certificate": pem_of(der)}
+            for name, der in zip(members, shown, strict=True)
+        ]
+        table["graph"] = {"edges": [[first, BOB], [BOB, CEM], [first, CEM]]}
+        terms = survey_terms(consortium_from(table))
+        sent = [visit(terms, code, [[numbers[name]]]) for name, code in codes.items()]
+        table["survey"]["set"] = survey_set.set_of(terms, sent).digest
+        terms = survey_terms(consortium_from(table))
+        total = masked_sums(terms, sent)
+        for name in members:
+            key = seats[name].commit(terms, name, sent)
+            total = total + share_sums(terms, sent, key)
+        return int(total[1])
+
+    bobs, cems = ([f"Firm {m} {k}" for k in range(6)] for m in (BOB, CEM))
+    before, after = ([f"{m} {k}" for k in range(4)] for m in (ANN, "anna"))
+    try:
+        difference = ask(ANN, (before, bobs, cems), certificates[0], "This year")
+        names = (after, bobs[1:], cems)
+        difference -= ask(certificates[2], names, certificates[1], "Next year")
+    finally:
+        for one in seats.values():
+            one.close()
+    own = sum(numbers[one] for one in before) - sum(numbers[one] for one in after)
+    return difference - own, numbers[bobs[0]]
+
+
+def test_a_member_under_a_second_name_has_twice_the_guests(tmp_path):
+    both = (b"of ann", b"of ann", "anna")
+    found, own = under_another_name(tmp_path, KnowsNamesOnly, both)
+    assert found == own
+
+
+@pytest.mark.parametrize(
+    "again", [(b"of ann", b"of ann", "anna"), (b"of ann", b"renewed", ANN)]
+)
+def test_a_member_is_known_by_name_and_by_key(tmp_path, again):
+    with pytest.raises(BudgetError, match="beside earlier surveys this one would tell"):
+        under_another_name(tmp_path, DelegateStore, again)
 
 
 # 3. Nothing carried over
@@ -488,3 +683,84 @@ def test_a_key_is_gone_from_the_disk_after_the_answer(make_world):
         store.commit(terms, BOB, sent)
     (kept,) = store.answered()
     assert (kept.survey, kept.set) == (terms.digest, terms.set)
+
+
+def test_a_key_that_is_still_on_the_disk_is_not_said_to_be_gone(make_world):
+    """Somebody reads the store meanwhile: its log must be kept for that one."""
+    world = make_world()
+    sent = world.all_visit(values())
+    terms = world.closed(sent)
+    world.total(terms, sent)
+    store = world.stores[BOB]
+    secret = private_key(store, world.key(BOB)).private_bytes_raw()
+
+    def on_disk():
+        return any(
+            secret in one.read_bytes()
+            for one in store.path.parent.glob(f"{store.path.name}*")
+        )
+
+    store._live().execute("PRAGMA busy_timeout = 10")
+    with closing(sqlite3.connect(store.path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM closed").fetchall()
+        with pytest.raises(StoreError, match="can still be found on the disk"):
+            store.finish(terms)
+        assert on_disk()
+    store.finish(terms)
+    assert not on_disk()
+
+
+# A limit: nobody can check that a guest counts itself once
+
+
+def alone_in_a_cell(world, count):
+    """The victim alone fills the rare cell, and a guest of bob's counts itself there.
+
+    That guest is nobody's friend and holds no share: it only has a page of its own.
+    """
+    sent = []
+    for place, (name, code) in enumerate(world.codes.items()):
+        cells = [[100 + place], [777 if name == VICTIM else None]]
+        words = words_of(world.terms, cells)
+        if name == "Firm 2":
+            words[1] = count % 2**64
+        sent.append(make_submission(world.terms, name, guest_key(code), words, 1))
+    terms = world.closed(sent)
+    recipe, masked = SurveyRecipe(terms), masked_sums(terms, sent)
+
+    def opened_by(name):
+        key = world.stores[name].commit(terms, name, sent)
+        return lambda: share_sums(terms, sent, key)
+
+    works = {
+        name: recipe.contribution(
+            name, shares=opened_by(name), masked=masked, guests=world.codes
+        )
+        for name in MEMBERS
+    }
+    return recipe.run(works, recipe.terms({"tolerate": 1}))
+
+
+RARE = {"rows": ["common", "rare"]}
+
+
+def test_a_guest_that_counts_itself_seven_times_uncovers_another(make_world):
+    """This attack works. So every promise says what it rests on, in these words."""
+    found = alone_in_a_cell(make_world(**RARE), 7)
+    assert found.given[1, 0] == 8 == found.enough
+    assert found.counts[1] == 777  # the victim's own number
+    assert not found.impossible
+    assert COUNTED_ONCE in found.guarantee.sentence
+    assert COUNTED_ONCE in found.to_dict()["promise"]
+    assert "even of one guest's number alone" in COUNTED_ONCE
+    told = " ".join(found.guarantee.limits)
+    assert "have a total released that too few filled, even one guest alone" in told
+
+
+@pytest.mark.parametrize("count", [0, 1, 6, 12, -5])
+def test_a_guest_uncovers_nobody_with_too_few_or_too_many(count, make_world):
+    found = alone_in_a_cell(make_world(**RARE), count)
+    assert found.counts[1] is None
+    assert found.counts[0] == sum(range(100, 112))
+    assert found.impossible == (("rare x all",) if count in (12, -5) else ())

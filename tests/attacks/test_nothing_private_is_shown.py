@@ -183,6 +183,15 @@ MADE = {
     "QuadraticResult": lambda: vs.quadratic_program(
         {p: ([[1.0]], [v]) for p, v in OWN.items()}, **QUICK
     ),
+    "SurveyResult": lambda: vs.survey(
+        {
+            **{p: {"x": [v]} for p, v in OWN.items()},
+            **{f"guest {k}": {"x": [100.0 * k]} for k in range(10)},
+        },
+        range=(0, 1e6),
+        unit=0.125,
+        **QUICK,
+    ),
     "DispatchResult": lambda: vs.dispatch(
         {p: site(v) for p, v in OWN.items()}, prices=(0.0, 1e6), **QUICK
     ),

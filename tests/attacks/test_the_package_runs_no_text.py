@@ -60,7 +60,11 @@ LOOKUPS = Counter(
 # Where another program is started, and which: what it is given is written there, and a
 # file's text reaches it as a page to be printed, by a path of our own. And where values
 # are tried for whether they could go to another process of one's own; none is loaded.
-STARTED = {"report/printing.py": ["subprocess"], "jobs/sweep.py": ["pickle"]}
+STARTED = {
+    "report/printing.py": ["subprocess"],
+    "jobs/sweep.py": ["pickle"],
+    "web/planner.py": [".create_subprocess_exec"],
+}
 
 
 def findings(source):
@@ -113,6 +117,14 @@ def test_no_line_runs_text_or_loads_code():
     found = {name: [*findings(text)] for name, text in sources(".")}
     assert len(found) > 150
     assert {name: lines for name, lines in found.items() if lines} == STARTED
+    (called,) = (
+        node
+        for node in ast.walk(ast.parse((PACKAGE / "web" / "planner.py").read_text()))
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "attr", "") == "create_subprocess_exec"
+    )
+    words = ["sys.executable", "'-m'", "'veilsum.web.planning'"]
+    assert [ast.unparse(one) for one in called.args] == words
     text = (PACKAGE / "jobs" / "sweep.py").read_text("utf-8")
     assert [line for line in text.splitlines() if "pickle import" in line] == [
         "    from pickle import PicklingError, dumps"

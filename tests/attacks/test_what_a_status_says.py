@@ -20,6 +20,7 @@ from veilsum.audit.noninterference import Watching
 from veilsum.parties import run_status
 from veilsum.parties.events import Telling
 from veilsum.parties.run_status import RunStatus, StatusFile, read_status, write_status
+from veilsum.protocol.effects import Send
 from veilsum.protocol.machine import Machine
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -34,6 +35,9 @@ class Told(Watching):
         class Noting(Machine):
             def receive(self, sender, frame):
                 found = super().receive(sender, frame)
+                for effect in found:
+                    if isinstance(effect, Send):
+                        telling[self.me].note("send", effect.frame, effect.to)
                 telling[self.me].watch(self)
                 return found
 
@@ -78,6 +82,7 @@ def test_nothing_that_is_written_depends_on_rows(tmp_path, monkeypatch):
     assert all(len(one) > 4 for one in first.values())
     phases = {msgspec.json.decode(one)["phase"] for one in first["a"]}
     assert {"sharing", "summing", "finished"} <= phases
+    assert msgspec.json.decode(first["a"][-1])["sent"] > 0
 
 
 def test_a_status_with_a_count_of_rows_would_show(tmp_path, monkeypatch):

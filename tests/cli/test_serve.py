@@ -144,16 +144,29 @@ def test_a_run_without_a_sign_of_life_is_said_to_be_silent(company):
     assert "no sign of life since" in told
 
 
-def ask(port, page):
+def ask(port, page, token=""):
     """A page, once somebody listens; None if nobody does."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONGEST)
     try:
-        connection.request("GET", page)
+        connection.request("GET", page, headers={"Cookie": f"veilsum-{port}={token}"})
         return connection.getresponse().read().decode()
     except ConnectionRefusedError:
         return None
     finally:
         connection.close()
+
+
+def on_page(company, port):
+    """The token of the page of runs, and what an open page is told first."""
+    token = (company.folder("a") / "page.token").read_text().strip()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONGEST)
+    headers = {"Cookie": f"veilsum-{port}={token}"}
+    connection.request("GET", "/events", headers=headers)
+    answer = connection.getresponse()
+    line = next(line for line in answer if line.startswith(b"data: "))
+    connection.close()
+    answer.close()
+    return token, json.loads(line[6:])
 
 
 def until(true, process):
@@ -171,7 +184,9 @@ def test_a_process_that_is_killed_goes_on_and_one_that_is_ended_says_so(company)
     (company.folder("a") / "veilsum.toml").write_text('jobs = ["cost"]\n')
     port = free_port()
     path = path_of(company)
-    more = ("--metrics", f"127.0.0.1:{port}", "--log", "json", "--json")
+    page = free_port()
+    more = ("--metrics", f"127.0.0.1:{port}", "--page", f"127.0.0.1:{page}")
+    more = (*more, "--log", "json", "--json")
     command = [sys.executable, "-m", "veilsum", "serve", *words(company, *more)]
 
     def start():
@@ -184,19 +199,31 @@ def test_a_process_that_is_killed_goes_on_and_one_that_is_ended_says_so(company)
     with start() as first:
         until(lambda: is_in("running") and read_status(path).waiting, first)
         until(lambda: 'veilsum_runs{state="running"} 1' in ask(port, "/metrics"), first)
+        until(lambda: on_page(company, page)[1]["runs"][0]["waiting"], first)
+        token, seen = on_page(company, page)
         os.kill(first.pid, signal.SIGKILL)
     assert is_in("running")
+    (run,) = seen["runs"]
+    assert (run["state"], set(run["waiting"])) == ("running", {"b", "c", "d"})
+    assert run["links"].keys() <= {"b", "c", "d"}
+    assert any("phase" in line for line in seen["log"])
     with start() as second, company.local as others:
         for name in "bcd":
             others.start(name)
         assert set(others.wait().values()) == {0}
         until(lambda: is_in("done"), second)
         assert ask(port, "/healthz") == "ok\n"
+        until(lambda: on_page(company, page)[1]["runs"][0]["report"], second)
+        same, seen = on_page(company, page)
+        report = ask(page, f"/report/{seen['runs'][0]['id']}", token)
         second.terminate()
         out, err = second.communicate(timeout=LONGEST)
         assert second.returncode == 0
+    assert same == token, "an open page goes on"
+    assert "checks of what was signed hold" in report
     (one,) = json.loads(out)
     assert (one["state"], one["phase"]) == ("done", "finished")
+    assert token not in err
     lines = [json.loads(line) for line in err.splitlines()]
     phases = [line for line in lines if line["event"] == "phase"]
     assert {"time", "run", "phase", "epoch", "round"} <= set(phases[0])

@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import importlib.util
+import inspect
 import pkgutil
 import re
 import shlex
@@ -262,6 +263,26 @@ def test_every_public_name_is_documented_once_and_nothing_else_is():
     pages = "\n".join(one.read_text("utf-8") for one in DOCS.rglob("*.md"))
     named = re.findall(r"^::: veilsum\.(.+)$", pages, flags=re.MULTILINE)
     assert sorted(named) == sorted(set(vs.__all__) - set(exceptions()))
+
+
+def keywords_of(function):
+    """What must be said by name, so that its meaning must be told somewhere."""
+    parameters = inspect.signature(function).parameters.values()
+    return [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+
+
+FUNCTIONS = {
+    name: one for name in vs.__all__ if inspect.isfunction(one := getattr(vs, name))
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_tells_what_its_keywords_mean(name):
+    text = inspect.getdoc(FUNCTIONS[name])
+    as_of = re.search(r"It takes what `(\w+)` takes", text)
+    text += inspect.getdoc(FUNCTIONS[as_of[1]]) if as_of else ""
+    words = set(re.findall(r"\w+", text))
+    assert [key for key in keywords_of(FUNCTIONS[name]) if key not in words] == []
 
 
 # JSON

@@ -23,10 +23,10 @@ from veilsum.errors import (
     is_seen,
 )
 from veilsum.files.consortiums import (
-    _toml,
     draft_consortium,
     new_run,
     read_consortium,
+    toml_of,
     write_consortium,
 )
 from veilsum.graphs.topology import Topology
@@ -114,7 +114,7 @@ titles = st.lists(
 def test_whatever_is_plain_survives_the_file(content):
     """Whatever a text contains, and however values lie in each other."""
     spelt = {key: plain(value, "a section") for key, value in content.items()}
-    assert canonical(tomllib.loads(_toml(spelt))) == canonical(spelt)
+    assert canonical(tomllib.loads(toml_of(spelt))) == canonical(spelt)
 
 
 @given(title=titles, edges=st.lists(numbers, min_size=2, max_size=4))
@@ -213,8 +213,8 @@ def test_without_the_package_the_extra_is_named(tmp_path):
     code = (
         "import sys; sys.modules['tomli_w'] = None\n"
         "from veilsum.errors import MissingExtraError\n"
-        "from veilsum.files.consortiums import _toml\n"
-        "try:\n    _toml({})\n"
+        "from veilsum.files.consortiums import toml_of\n"
+        "try:\n    toml_of({})\n"
         "except MissingExtraError as error:\n    print(error)"
     )
     words = [sys.executable, "-c", code]

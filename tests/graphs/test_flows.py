@@ -89,6 +89,30 @@ def test_a_separator_separates_and_is_as_small_as_menger_says(data, topology):
     assert not any(ends[0] <= home and ends[1] <= home for home in homes)
 
 
+@given(st.data(), any_topologies(min_agents=3))
+def test_sets_of_bits_and_arrays_find_the_same(data, topology):
+    """Components, pairs in their order, and the separator nearest to the first."""
+    flows = connectivity._Flows(topology)
+    near = neighbour_sets(topology)
+    assert flows._near == near, "small"
+    found = [connectivity._members(part) for part in connectivity._parts(near)]
+    graph = topology.to_networkx()
+    assert found == sorted(tuple(sorted(one)) for one in nx.connected_components(graph))
+    assert flows.least_degree == topology.degrees.min()
+    pairs = [[*some] for some in flows.telling_pairs()]
+    assert pairs == [[*some] for some in connectivity._telling_pairs(topology)]
+    u, v = unlinked_pair(data, topology)
+    assert flows.separator(u, v) == separator(split_graph(topology), u, v)
+
+
+@few
+@given(any_topologies(min_agents=3))
+def test_who_knows_the_size_of_a_cut_finds_the_same(topology):
+    kappa = vertex_connectivity(topology)
+    known = connectivity.minimum_vertex_cut(topology, size=kappa)
+    assert known == connectivity.minimum_vertex_cut(topology)
+
+
 @given(any_topologies())
 def test_vertex_connectivity_is_networkx_s(topology):
     expected = nx.node_connectivity(topology.to_networkx())

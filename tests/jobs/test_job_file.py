@@ -1,6 +1,7 @@
 """Scenario files of jobs: every example runs, and mistakes are explained."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.scenarios import read_scenario
 from veilsum.jobs.job_file import read_job
+from veilsum.jobs.meta import FEW_STUDIES
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -272,6 +274,25 @@ missing = { c = ["-9"] }
         wrong = said.replace("b =", key, 1) if key else said.replace('";"', "1")
         with pytest.raises(InvalidScenarioError, match=why):
             read_job(written(folder, FILES.replace("[model]", wrong)), "model")
+
+
+def limits_in(output):
+    """Return what stands under Limits, each in one line."""
+    told = output.split("\nLimits:\n")[1].split("\n\n")[0]
+    return [" ".join(one.split()) for one in re.split(r"\n  (?! )", f"\n{told}")[1:]]
+
+
+def test_three_limits_are_shown_the_question_s_own_first_and_all_if_asked():
+    given = ("meta", EXAMPLES / "sleep-meta.toml", "--driver", "vectorised")
+    few, every = (limits_in(run(*given, *more).output) for more in ((), ("--limits",)))
+    whole = json.loads(run(*given, "--json").output)["guarantee"]["limits"]
+    assert every == whole
+    assert len(few) == 4
+    assert few[0] == FEW_STUDIES
+    assert set(few[:3]) < set(whole)
+    assert (
+        few[3] == f"and {len(whole) - 3} more: --limits shows them, and --json has them"
+    )
 
 
 def test_who_would_be_refused_is_counted_where_all_would():

@@ -246,6 +246,9 @@ def test_a_limit_counts_what_honest_rows_hold():
         LIMIT.check(100)
     assert told.value.rule == "release_fraction"
     assert "[policy] release_fraction" in str(told.value)
+    # Whoever called from Python has no file with sections.
+    assert "vs.Rules(release_fraction=...)" in str(told.value)
+    assert "vs.Schema(..., minimum_rows=" in str(told.value)
 
 
 def test_the_advice_in_the_refusal_is_enough():

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -31,8 +32,9 @@ multiprocessing.set_forkserver_preload(["net.one_study"])
 WAITS = {"meeting": 600.0, "deadline": 300.0, "patience": 4}
 # By the clock on the wall: what takes so long never ends.
 LONGEST = 600.0
-# A party of four has some so many steps in a study of three.
-STEPS = 330
+# A party of four has at least so many steps in a study of three; often more than the
+# larger number, since frames are asked for again where somebody is slow.
+LEAST, STEPS = 250, 330
 STREAM = np.random.default_rng(21)
 # Who is killed after which step: one, two at a time, one again and again.
 DRAWN = [
@@ -51,10 +53,13 @@ def start(group, name, kill_after=0):
 
 
 def gone_through(group, kills, late=False):
-    """Have all go through the study; who dies is started again, at once or late."""
+    """Have all go through the study; who dies is started again, at once or late.
+
+    Returns how often each of them died.
+    """
     waiting = {name: [*kills.get(name, ()), 0] for name in NAMES}
     running = {name: start(group, name, left.pop(0)) for name, left in waiting.items()}
-    deaths = 0
+    deaths = Counter()
     while running:
         for name, process in [*running.items()]:
             process.join(0.2)
@@ -64,14 +69,20 @@ def gone_through(group, kills, late=False):
             said = error.read_text() if error.exists() else "nothing"
             assert process.exitcode in {0, -signal.SIGKILL}, f"{name}: {said}"
             del running[name]
-            deaths += process.exitcode != 0
-            if process.exitcode and not late:
-                running[name] = start(group, name, waiting[name].pop(0))
+            if process.exitcode:
+                deaths[name] += 1
+                if not late:
+                    running[name] = start(group, name, waiting[name].pop(0))
     if late:
         process = start(group, name := next(iter(kills)))
         process.join(LONGEST)
         assert process.exitcode == 0, (group.folder(name) / "error").read_text()
     return deaths
+
+
+def steps_of(group, name):
+    """How many steps a party counted that came to its end."""
+    return int((group.folder(name) / "steps").read_text())
 
 
 def parts(group, question):
@@ -122,7 +133,9 @@ def check(group, may_fail=False):
 def test_a_party_that_is_killed_goes_on_with_its_study(kills, tmp_path):
     group = Group(tmp_path, MEANS, SMOKERS, FIT, **WAITS)
     deaths = gone_through(group, kills)
-    assert deaths == sum(map(len, kills.values()))
+    for name, steps in kills.items():
+        if deaths[name] < len(steps):  # it was through before its step came
+            assert LEAST < steps[deaths[name]] > steps_of(group, name)
     check(group)  # who is started again at once is waited for
 
 
@@ -131,7 +144,7 @@ def test_who_comes_back_too_late_ends_with_a_reason(step, tmp_path):
     """The others have given up by then, and gone on without a word from it."""
     waits = {"meeting": 8.0, "deadline": 8.0, "patience": 2}
     group = Group(tmp_path, MEANS, SMOKERS, FIT, **waits)
-    assert gone_through(group, {"c": [step]}, late=True) == 1
+    assert gone_through(group, {"c": [step]}, late=True) == {"c": 1}
     check(group, may_fail=True)
     stages = read_status(group.folder("c") / "out").stages.values()
     assert {one.stage for one in stages} != {"finished"}
@@ -154,7 +167,5 @@ def test_the_checker_sees_a_second_masked_vector(tmp_path):
 def test_steps_are_counted_to_the_end(tmp_path):
     """So that what is drawn falls within questions and between them."""
     group = Group(tmp_path, MEANS, SMOKERS, FIT, **WAITS)
-    assert gone_through(group, {}) == 0
-    for name in NAMES:
-        count = int((group.folder(name) / "steps").read_text())
-        assert count >= STEPS
+    assert not gone_through(group, {})
+    assert min(steps_of(group, name) for name in NAMES) >= LEAST

@@ -29,6 +29,7 @@ from hypothesis import strategies as st
 
 from machines import Stopped, join_frame, sealed, stopped_at
 from parties.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed, certificate
+from surveys import opened
 from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.costs import COST_KINDS
 from veilsum.costs import domains
@@ -43,7 +44,9 @@ from veilsum.jobs.job_file import job_of
 from veilsum.jobs.presence import PRESENCE, Cells, Screened, held
 from veilsum.jobs.regression import FormulaJob
 from veilsum.jobs.releases import ReleaseLimit, shown_of
+from veilsum.jobs.running import plan_for
 from veilsum.jobs.statistics import StatisticsRecipe, Wishes, wishes_of
+from veilsum.jobs.survey import SurveyRecipe
 from veilsum.jobs.survival import SurvivalRecipe
 from veilsum.jobs.terms import Terms
 from veilsum.methods.choosing import ITERATIVE
@@ -165,6 +168,14 @@ def plans():
     yield "statistics", job_plan(STATISTICS, TABLE_OF_ANN, **HISTOGRAM)
     yield "survival", job_plan(SURVIVAL, {"x": np.arange(60.0), "sex": ["f", "m"] * 30})
     yield "dispatch", job_plan(DISPATCH, SITE)
+
+
+def test_the_page_has_the_terms_of_a_survey():
+    recipe = SurveyRecipe(opened(set="ab" * 32))
+    plan = plan_for(recipe, recipe.terms({"run": "r"}), recipe.agreed)
+    assert set(terms_table("survey")) == {*json.loads(plan.terms)} - {"run"}
+    assert (plan.size, plan.law.counted.bits) == (4 + 3, 64)
+    assert (plan.policy.tolerate, plan.policy.minimum_honest) == (1, 2)
 
 
 def test_the_page_has_exactly_the_terms_keys():
@@ -859,6 +870,9 @@ def shown_in_sums():
     yield ("statistics by group", "the only one"), told
     price = PriceRecipe(PriceSearch(0.0, 100.0)).release(())
     yield ("dispatch", "each"), price.statistics
+    first, second = SurveyRecipe(opened()).foreseen
+    yield ("survey", "first"), first.statistics
+    yield ("survey", "second, where a cell has enough guests"), second.statistics
 
 
 @pytest.mark.parametrize("place", [place for place, _ in shown_in_sums()], ids=str)

@@ -13,6 +13,7 @@ from receipts import Study
 from veilsum.cli.app import app
 from veilsum.errors import BudgetError, InvalidInputError, LedgerError, OutputError
 from veilsum.files.ledger import open_ledger, read_ledger
+from veilsum.guests.delegate import DelegateStore
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.parties.backup import make_backup, restore_backup, resume
 from veilsum.privacy.accountant import Budget
@@ -192,3 +193,17 @@ def test_from_the_command_line(folder, tmp_path):
     shown = CliRunner().invoke(app, ["ledger", str(ledger)])
     assert "Its owner said" in shown.output
     assert "\x1b[2J" not in shown.output
+
+
+def test_that_a_store_of_surveys_is_left_out_is_said(tmp_path):
+    """An old one put back would add up a second set, with a key that was erased."""
+    new_identity("alice", tmp_path)
+    words = ["backup", "make", tmp_path / "alice.key", "-o"]
+    plain = CliRunner().invoke(app, [*map(str, (*words, tmp_path / "one"))])
+    assert "surveys.store" not in plain.output
+    DelegateStore.open(tmp_path / "surveys.store").close()
+    said = CliRunner().invoke(app, [*map(str, (*words, tmp_path / "two"))])
+    assert "It does not hold surveys.store" in said.output
+    told = CliRunner().invoke(app, [*map(str, (*words, tmp_path / "three")), "--json"])
+    assert json.loads(told.output)["left_out"] == ["surveys.store"]
+    assert "surveys.store" not in restore_backup(tmp_path / "two", tmp_path / "new")

@@ -84,6 +84,7 @@ def test_four_parties_of_one_process_come_to_one_answer(company, tmp_path):
     assert not [*company.folder("a").rglob("result.json")]
     for name, events in seen.items():
         check_events(company, name, events)
+        assert events[-1].sent == found[name].to_dict()["bytes"] > 0
     what_comes_after(company, found["b"])
 
 
@@ -99,11 +100,15 @@ def check_events(company, name, events):
     assert {one.names[0] for one in events if one.what == "met"} == others
     waited = [one for one in events if one.what == "waiting"]
     assert set(waited[0].names) <= others
+    assert set(events[-1].links) == others
     for one in events:
         assert (one.run, one.party) == (company.consortium.run, name)
         assert set(one.names) <= {*company.names}
         told = asdict(one)
         told.pop("run")
+        links = told.pop("links")
+        assert set(links) <= others
+        assert all(type(words) is str for words in links.values())
         assert {type(value) for value in told.values()} <= {str, int, tuple}
         for number in np.ravel([*TARGETS, MEAN]):
             assert f"{number}" not in str(told)

@@ -18,6 +18,7 @@ from veilsum.graphs.augmentation import (
 )
 from veilsum.graphs.connectivity import cut_parties, smallest_cuts
 from veilsum.graphs.topology import Topology
+from veilsum.privacy import diagnosis
 from veilsum.privacy.diagnosis import examine
 from veilsum.privacy.worst_case import worst_mu2
 
@@ -194,6 +195,18 @@ def test_a_complete_graph_has_no_cut():
 
 
 @few
+@given(graphs(most=9), st.integers(0, 3))
+def test_links_tried_together_are_worth_what_each_is_alone(graph, t):
+    t = min(t, len(graph) - 2)
+    topology = examine(topology_of(graph), tolerate=t).repaired
+    pairs = nx.non_edges(topology.to_networkx())
+    absent = sorted((min(pair), max(pair)) for pair in pairs)[:6]
+    together = diagnosis._worst_with_each(topology, t, absent)
+    alone = [diagnosis._worst_with(topology, t, link) for link in absent]
+    assert [*together] == pytest.approx(alone, rel=1e-9)
+
+
+@few
 @given(graphs(most=9), st.integers(0, 2))
 def test_helpful_links_do_what_they_promise(graph, t):
     assume(t < len(graph) - 1)
@@ -205,7 +218,7 @@ def test_helpful_links_do_what_they_promise(graph, t):
         assert helpful.epsilon_ratio < 1
         assert helpful.epsilon_ratio == pytest.approx(before.upper / after.upper)
         assert not graph.has_edge(*map(int, helpful.link))
-    ratios = [helpful.epsilon_ratio for helpful in found.helpful_links]
+    ratios = [round(helpful.epsilon_ratio, 9) for helpful in found.helpful_links]
     assert ratios == sorted(ratios)
 
 

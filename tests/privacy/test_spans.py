@@ -45,6 +45,28 @@ def test_it_finds_somebody_exactly_if_some_few_parties_have_a_vector(known, few)
         assert says_something_of(known, found)
 
 
+@given(sums, sums, st.integers(1, 5))
+@settings(max_examples=60)
+def test_it_finds_all_that_is_new_and_nothing_that_was_known(known, more, few):
+    """On some few places, the larger span has more than the smaller one."""
+
+    def size(sets, places):
+        rest = [name for name in NAMES if name not in places]
+        every = rank([row(one, NAMES) for one in sets])
+        return every - rank([row(one, rest) for one in sets])
+
+    def is_new(places):
+        return size([*known, *more], places) > size(known, places)
+
+    found = given_away(more, few, known=known)
+    sizes = range(1, few + 1)
+    every = (few_ for size_ in sizes for few_ in combinations(NAMES, size_))
+    assert (found is not None) == any(map(is_new, every))
+    if found is not None:
+        assert len(found) <= few
+        assert is_new(found)
+
+
 @given(sums, st.integers(0, 3), st.integers(2, 4))
 @settings(max_examples=40)
 def test_it_is_the_condition_over_all_coalitions(known, tolerate, honest):

@@ -323,6 +323,7 @@ def test_a_large_graph_gets_an_interval(monkeypatch):
     topology = Topology.family("regular:400:8:seed=1")
     exact = worst_mu2(topology, tolerate=1)
     monkeypatch.setattr(module, "DENSE_PARTIES", 100)
+    module._FOUND.clear()
     found = worst_case(topology, sigma=1.0, tolerate=1)
     assert not found.worst.exact
     assert found.worst.vertex_connectivity is None

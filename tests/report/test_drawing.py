@@ -175,6 +175,14 @@ FIGURES = {
             "Surv(time, event) ~ C(hormone)", gbsg2(4), times=[365, 1095, 1825], **FREE
         )
     ),
+    "survey": lambda: draw(
+        vs.survey(
+            {k: {"women": [k, None], "men": [-k, 1.0]} for k in range(9)},
+            range=(-9, 9),
+            driver="vectorised",
+            seed=0,
+        )
+    ),
     "dispatch": lambda: draw(
         vs.dispatch(SITES, prices=(0, 64), price_unit=2, driver="vectorised", seed=0)
     ),

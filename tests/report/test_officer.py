@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import tomli_w
 from click.testing import CliRunner
 
 from browser import SCHEMES, WIDTHS, opened
@@ -27,12 +28,14 @@ from report.officer_plans import (
     written_plan,
     written_study,
 )
+from surveys import survey_table
 from veilsum.agreement.consortium import ConsortiumFile, consortium_from
 from veilsum.agreement.sections import COMMANDS, PolicySection
 from veilsum.audit.run_folder import OF_ALL, RunFolder
 from veilsum.cli.app import app
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
+from veilsum.graphs.topology import Topology
 from veilsum.jobs.job_file import job_of
 from veilsum.net.receipt import ALIKE, verify_receipts
 from veilsum.parties.agreed import agreed_on, promise_of
@@ -43,6 +46,7 @@ from veilsum.privacy.guarantee import PARTY_UNITS_LIMIT, against
 from veilsum.privacy.lattice import lattice_success
 from veilsum.report import annex as papers
 from veilsum.report import forms, officer
+from veilsum.report.page import html as html_text
 from veilsum.report.plan_facts import CHANCES, _facts, facts_of
 from veilsum.report.printing import as_pdf, browser
 from veilsum.report.sentences import (
@@ -160,8 +164,16 @@ def test_every_sentence_can_be_said_in_full_of_every_plan_it_is_true_of(known):
 
 
 def test_every_kind_of_question_is_described():
-    assert {f"purpose.{name}" for name in COMMANDS} <= {one.key for one in CATALOGUE}
-    assert set(papers.QUESTIONS) == {*COMMANDS, "cost"}
+    asked = {*COMMANDS} - {"survey"}  # which has no such paper
+    assert {f"purpose.{name}" for name in asked} <= {one.key for one in CATALOGUE}
+    assert set(papers.QUESTIONS) == {*asked, "cost"}
+
+
+def test_there_is_no_paper_about_a_survey(tmp_path):
+    path = tmp_path / "open.toml"
+    path.write_text(tomli_w.dumps(survey_table()))
+    with pytest.raises(InvalidInputError, match=r"no officer's paper about a .survey."):
+        facts_of(path)
 
 
 def test_exactly_one_thing_is_said_of_what_a_member_does_not_learn(known):
@@ -438,6 +450,76 @@ def test_a_cost_is_checked_at_home(folder, tmp_path):
         assert said in found.output
 
 
+# What opens a connection to somebody else.
+CALLERS = re.compile(
+    r"\b(urlopen|build_opener|HTTPS?Connection|create_connection|open_connection|"
+    r"getaddrinfo|sock_connect|smtplib|ftplib|httpx|aiohttp|import requests)\b|"
+    r"websockets\.(asyncio|sync)\.client import"
+)
+HOST = re.compile(r"(?:https?|wss?)://([\w.-]+\.\w+)")
+
+
+def calling(folder):
+    """By file that can call somebody, the hosts that it has of its own."""
+    return {
+        str(path.relative_to(folder)): {
+            host
+            for host in HOST.findall(text)
+            if not host.endswith((".example", ".example.org"))
+        }
+        for path in sorted(folder.rglob("*.py"))
+        if CALLERS.search(text := path.read_text("utf-8"))
+    }
+
+
+def test_every_paper_says_of_which_plan_it_is(known):
+    for facts in known.values():
+        name = facts.title or facts.run or facts.file
+        for made in (papers.annex, forms.edpb):
+            for language in LANGUAGES:
+                paper = made(facts, language)
+                assert name in paper.title
+                page = papers.as_html(paper).decode()
+                shown = html_text(paper.title)
+                assert f"<title>{shown}</title>" in page
+                assert f"<h1>{shown}</h1>" in page
+                foot = page_foot(page).removesuffix("...")
+                assert paper.title.startswith(foot)
+                assert name[:20] in foot
+
+
+def test_commands_are_set_apart_from_what_is_said_of_them(folder):
+    for language in LANGUAGES:
+        page = officer.write(written("site", folder), format="html", language=language)
+        found = re.findall("<code>(.*?)</code>", page.decode())
+        typed = [re.sub("</?span>", "", one).split() for one in found]
+        names = ["consortium", "check", "audit", "verify", "report"]
+        assert [one[1] for one in typed] == names
+        assert typed[-1][-2:] == ["--for", "dpo"]
+        for one in typed:  # such commands there are
+            asked = CliRunner().invoke(app, [one[1], "--help"])
+            assert asked.exit_code == 0
+            options = [word for word in one if word.startswith("--")]
+            assert all(word in asked.output for word in options)
+
+
+def page_foot(page):
+    """Return what is printed below every page, as a browser reads the style."""
+    (text,) = re.findall(r'@bottom-left \{ content: "([^"]*)"', page)
+    return re.sub(r"\\([0-9a-f]{6})", lambda one: chr(int(one[1], 16)), text)
+
+
+def test_the_program_calls_nobody_of_its_own(tmp_path):
+    """Whoever can call has no address of its own to call; a new caller is noticed."""
+    found = calling(ROOT / "src" / "veilsum")
+    assert set(found) == {"net/doctor.py", "net/sockets.py", "web/fetching.py"}
+    assert not any(found.values())
+    # The twin: a line that reports home is found.
+    home = "urlopen('https://home.veilsum.org/hello')"
+    (tmp_path / "planted.py").write_text(home)
+    assert calling(tmp_path) == {"planted.py": {"home.veilsum.org"}}
+
+
 @pytest.mark.parametrize("kind", [one for one in QUESTIONS if "dispatch" not in one])
 def test_whose_numbers_are_masked_is_what_the_guarantee_says(kind):
     """Of rows, or of what a member makes of all of them: less is hidden then."""
@@ -458,7 +540,7 @@ def test_every_rule_that_is_weaker_is_explained_first(known):
                 assert one.startswith(("Weaker than usual", "Schwächer als üblich"))
                 seen.add(rule)
             assert ("site_terms = true" in " ".join(alarms)) == facts.site_terms
-    assert seen == set(STRICTER) - told_elsewhere
+    assert seen == set(STRICTER) - told_elsewhere - {"minimum_guests"}  # of surveys
 
 
 def test_sums_are_in_words_in_both_languages(asked):
@@ -658,6 +740,54 @@ def test_two_together_know_the_sums_over_the_others(known):
         assert sorted(rest) == sorted(set(NAMES) - set(some))
 
 
+def test_where_all_are_linked_no_more_than_sums_is_known(known):
+    """And in a ring two who stand between the others know what each of them gave."""
+    found = agreed_on(consortium_from(TABLES["model"]))
+    graph, masks = found.terms.topology, found.terms.law.masks
+    assert known["model"].all_linked
+    for size in range(2, len(NAMES)):
+        for some in combinations(NAMES, size):
+            (piece,) = against(graph, masks, corrupted=some).components
+            assert set(piece.parties) == set(NAMES) - set(some)
+    ann, bob, cem, dee = NAMES
+    ring = Topology.from_edges([(ann, bob), (bob, cem), (cem, dee), (dee, ann)])
+    told = against(ring, masks, corrupted=(ann, cem))
+    assert sorted(len(one.parties) for one in told.components) == [1, 1]
+    edges = [[a, b] for a, b in combinations(NAMES, 2) if (a, b) != (bob, dee)]
+    given = {**TABLES["model"], "graph": {"edges": edges}}
+    assert not _facts(consortium_from(given), "consortium").all_linked
+
+
+def test_the_same_rows_may_be_used_again_and_all_after_some_may_not(tmp_path, known):
+    data = tables("statistics")
+
+    def ask(number, names):
+        given = {**TABLES["losing"], "run": f"number-{number}-{'0' * 32}"}
+        consortium = consortium_from(
+            {
+                **given,
+                "members": [m for m in given["members"] if m["name"] in names],
+                "graph": {"edges": [list(two) for two in combinations(names, 2)]},
+            }
+        )
+        budget = Budget(minimum_honest=2)  # as a ledger has it after such a plan
+        with open_ledger(tmp_path / "ann.ledger", create=budget) as ledger:
+            job_of(
+                consortium,
+                {name: data[name] for name in names},
+                driver="vectorised",
+                seed=0,
+                ledgers={"ann": ledger},
+            ).run()
+
+    ask(1, NAMES[:3])
+    ask(2, NAMES[:3])  # the very same rows and members
+    with pytest.raises(BudgetError, match="could give away dee"):
+        ask(3, NAMES)
+    facts = known["losing"]
+    assert values(facts, "en")["apart"] == str(facts.minimum_honest + facts.tolerate)
+
+
 def test_after_a_loss_two_of_three_know_what_the_third_gave(known):
     found = agreed_on(consortium_from(TABLES["losing"]))
     graph, masks = found.terms.topology, found.terms.law.masks
@@ -774,6 +904,60 @@ def test_a_member_with_women_only_may_take_part():
     )
     assert some[0][:5].tolist() == [0, 4, 4, 4, 3]
     assert some[0].tolist() == others[0].tolist()
+
+
+def test_the_only_one_without_knows_that_all_others_have_it():
+    """And one that has it does not know which of the others has it not."""
+    worlds = {
+        name: run("losing", with_men(**dict.fromkeys(NAMES, 40) | {name: 0}))
+        for name in ("dee", "bob", "cem")
+    }
+    holders = {name: int(one.released.sums[0][4]) for name, one in worlds.items()}
+    assert set(holders.values()) == {len(NAMES) - 1}
+    assert holders["dee"] - 0 == len(set(NAMES) - {"dee"})  # all others: it knows
+    # To ann, who has it, all three worlds are one.
+    assert holders["dee"] - 1 == len(set(NAMES) - {"ann"}) - 1
+    first, *others = (one.released.sums[0].tolist() for one in worlds.values())
+    assert all(one == first for one in others)
+
+
+def test_no_sum_of_a_column_is_over_three_people():
+    """Who the men are changes no sum; by group, where it would, they are refused."""
+    data = with_men(ann=1, bob=1, cem=1, dee=0)
+    moved = {}
+    for name, one in data.items():
+        columns = {key: np.asarray(one[key]) for key in ("x", "y", "grade")}
+        sexes = np.roll(np.asarray(one["sex"]), 7)
+        moved[name] = as_frame({**columns, "sex": sexes})
+    ours, theirs = (run("cell", one).released.sums for one in (data, moved))
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.tolist() == other.tolist()
+    for kind, refused in (("groups", True), ("statistics", False)):
+        consortium = consortium_from(
+            table({**QUESTIONS[kind], "policy": {"minimum_count": 0}})
+        )
+        job = job_of(consortium, data, driver="vectorised", seed=0)
+        if refused:
+            with pytest.raises(InvalidInputError, match="Not sent"):
+                job.run()
+        else:
+            job.run()
+
+
+def test_of_a_regression_nobody_looks_at_dominance(known):
+    """However small a part two people may make up, no table is refused for it."""
+    for kind, refused in (("gaussian", False), ("statistics", True)):
+        consortium = consortium_from(
+            table({**QUESTIONS[kind], "policy": {"dominance": 0.001}})
+        )
+        job = job_of(consortium, tables(kind), driver="vectorised", seed=0)
+        if refused:
+            with pytest.raises(InvalidInputError, match="dominance"):
+                job.run()
+        else:
+            job.run()
+    assert "dominance" not in known["model"].rules
+    assert "dominance" in known["losing"].rules
 
 
 def lonely():
@@ -934,11 +1118,18 @@ def test_levels_follow_from_the_plan(known):
     assert levels("site")["risk.site"][0] == 4
     assert "risk.site" not in levels("model")
     assert levels("site")["risk.person"] == (3, 3)
-    assert levels("cell")["risk.cell"] == (3, 3)
+    assert levels("cell")["risk.counted"] == (3, 3)
     assert levels("loose")["risk.one"] == (3, 3)
     assert "risk.one" not in levels("cell")
     assert levels("model")["risk.person"] == (1, 3)
-    assert "risk.fewer" in levels("losing")
+    # What comes out when members pool is graver where it may be about one person,
+    # and likelier where fewer are enough after a loss.
+    assert levels("cell")["risk.collusion"] == (2, 3)
+    assert levels("losing")["risk.collusion_lost"] == (3, 2)
+    assert "risk.collusion" not in levels("losing")
+    assert levels("losing")["risk.fewer"] == (3, 2)
+    assert levels("losing")["risk.later"] == (2, 1)
+    assert levels("model")["risk.absent"] == (3, 1)
     assert "risk.absent" in levels("model")
     for facts in known.values():
         for one in risks(facts):
@@ -987,6 +1178,11 @@ def test_the_annex_opens_in_a_browser(language, tmp_path, folder):
                     assert not seen.errors
                     assert not seen.outside
                     assert seen.too_wide == 0
+                    if width == 390:  # cells below each other, as wide as the page
+                        cells = seen.page.locator("td").evaluate_all(
+                            "all => all.map(one => one.offsetWidth)"
+                        )
+                        assert min(cells) > 300
 
 
 def test_examples_that_real_parties_could_run_have_an_annex():

@@ -81,6 +81,15 @@ def test_no_text_becomes_a_tag_or_an_attribute(text):
     )
 
 
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_title_below_every_page_ends_no_text_and_no_style(text):
+    style = everywhere(text).partition("<style>")[2].partition("</style>")[0]
+    *_, foot = style.splitlines()
+    found = re.fullmatch(r'@page \{ @bottom-left \{ content: "([^"]*)"; [^<"]*', foot)
+    assert re.fullmatch(r"([A-Za-z0-9]|\\[0-9a-f]{6})*", found[1])
+    assert len(re.sub(r"\\[0-9a-f]{6}", "x", found[1])) <= pages.MOST_FOOT
+
+
 @pytest.mark.parametrize("text", HOSTILE[:2])
 def test_twin_a_page_that_trusts_text_has_other_tags(text, monkeypatch):
     monkeypatch.setattr(pages, "safe", lambda one: one)

@@ -137,6 +137,23 @@ def test_slow_callers_are_given_up_and_keep_nobody_out():
                 assert answer.readline() in (b"", GIVEN_UP)
 
 
+def test_who_has_asked_and_asks_no_more_keeps_nobody_out():
+    whole = b"GET / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n"
+    with served() as port:
+        held = []
+        for more in (b"", b"GET / HT") * 8:
+            one = socket.create_connection((HOST, port))
+            one.sendall(whole % port)
+            assert one.recv(4_000).startswith(b"HTTP/1.1 200")
+            one.sendall(more)
+            held.append(one)
+            assert ask(port)[0].status == 200
+        for one in held:  # and none is held for ever
+            with one, suppress(ConnectionResetError):
+                while one.recv(4_000):
+                    pass
+
+
 def test_who_asks_too_often_waits():
     with served(PageBounds(burst=3, per_second=1e-9)) as port:
         found = [ask(port)[0].status for _ in range(5)]

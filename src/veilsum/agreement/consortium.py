@@ -200,6 +200,10 @@ class Consortium(Shown):
         """Say why these members may not go on without the others, if they may not."""
         topology, policy = self.topology, self.rules.policy
         left = tuple(name for name in topology.parties if name in members)
+        if any(isinstance(one, SurveySection) for one in self.questions):
+            # Each of them holds a share of every guest's numbers.
+            lost = [name for name in topology.parties if name not in members]
+            return f"without {listed(lost)} nothing adds up" if lost else None
         # Of a plan only the graph and the policy decide this.
         law = self.masks.on(topology)
         plan = Plan(

@@ -17,12 +17,14 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 from functools import cached_property
 
 from veilsum.agreement.consortium import Consortium, canonical
+from veilsum.agreement.pem import der_of
 from veilsum.agreement.sections import SurveySection
 from veilsum.errors import InvalidScenarioError, is_seen, printable
 from veilsum.numbers.arrays import listed, nearest
@@ -37,9 +39,10 @@ MOST_WORDS, MOST_GUESTS = 100_000, 10_000
 # Totals of all guests stay below, so that nothing wraps around modulo 2^64.
 TOTAL_BITS = 62
 # What a file may say; where it says nothing, the second.
+MINIMUM_GUESTS = 5
 _COUNTS: dict[str, tuple[int, int, int]] = {
     "minimum_honest": (2, 3, 1000),
-    "minimum_guests": (3, 5, MOST_GUESTS),
+    "minimum_guests": (3, MINIMUM_GUESTS, MOST_GUESTS),
     "tolerate_guests": (0, 0, MOST_GUESTS),
 }
 _HEX = re.compile(r"[0-9a-f]{64}")
@@ -89,6 +92,8 @@ class SurveyTerms:
         guests: the roster.
         delegates: every member with its X25519 public key for this survey.
         set: digest of which submissions are added; None as long as the survey is open.
+        persons: every member with a digest of the key in its certificate: who it is,
+            under whatever name.
     """
 
     digest: str
@@ -106,6 +111,7 @@ class SurveyTerms:
     guests: tuple[Guest, ...]
     delegates: tuple[tuple[str, bytes], ...]
     set: str | None = None
+    persons: tuple[tuple[str, str], ...] = ()
 
     @property
     def n_cells(self) -> int:
@@ -147,6 +153,20 @@ class SurveyTerms:
         lost = sum(count for _, count in invited.most_common(self.tolerate))
         return max(0, invited.total() - lost - self.tolerate_guests)
 
+    def enough(self, guests: Iterable[str] | None = None) -> int:
+        """Return how many must fill a cell so that, surely, enough honest ones did.
+
+        Guests of a coalition may all fill a cell that one other filled: who counts
+        heads there shows that one. So as many are needed as the worst coalition has,
+        and `minimum_honest` + 1 more.
+
+        Args:
+            guests: those of the set; None for all that are invited, which is stricter.
+        """
+        names = [*self.roster] if guests is None else [*guests]
+        lost = len(names) - self.honest(names)
+        return max(self.minimum_guests, lost + self.minimum_honest + 1)
+
     def refusal(self, guests: Collection[str]) -> str | None:
         """Say why the numbers of exactly these guests may not be added, if so."""
         needed, found = self.minimum_honest + 1, self.honest(guests)
@@ -173,8 +193,8 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
             f"the consortium file has no [survey], but a [{said.heading}]"
         )
     members = [member.name for member in consortium.members]
-    for key in ("rows", "columns"):
-        _check_labels(getattr(said, key), f"[survey] {key}")
+    _check_labels(said.rows, "[survey] rows")
+    _check_labels(said.columns, "[survey] columns")
     cells = len(said.rows) * len(said.columns)
     if 2 * cells > MOST_WORDS:
         raise InvalidScenarioError(
@@ -182,6 +202,11 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
         )
     with about("survey"):
         unit = unit_of(said.unit)
+    if 10 ** unit.denominator.bit_length() % unit.denominator:
+        raise InvalidScenarioError(
+            "[survey] unit must be a decimal number such as 0.01, which people can "
+            f"type, found {unit}"
+        )
     counts = {key: _count(said, key) for key in _COUNTS}
     found = SurveyTerms(
         digest=_open_digest(consortium),
@@ -196,6 +221,9 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
         guests=_roster(said.guest or (), members),
         delegates=_delegates(said.delegates or {}, members),
         set=None if said.set is None else _checked_hex(said.set, "[survey] set"),
+        persons=tuple(
+            (one.name, _person(one.certificate)) for one in consortium.members
+        ),
         **counts,
     )
     _check_range(found)
@@ -219,6 +247,19 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
 def check_guest_name(name: str) -> str:
     """Return a guest's name, which is shown, signed and sealed; refuse an odd one."""
     return _checked_label(name, "the name of a guest")
+
+
+def _person(certificate: str) -> str:
+    """Return what a certificate has in common with all others of the same key."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    shown = der_of(certificate)
+    # What is no certificate is told from others as it is; no run begins with it.
+    with suppress(ValueError):
+        key = x509.load_der_x509_certificate(shown).public_key()
+        shown = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(shown).hexdigest()
 
 
 def _open_digest(consortium: Consortium) -> str:
@@ -314,9 +355,7 @@ def _delegates(
 
 def _count(said: SurveySection, key: str) -> int:
     least, usual, most = _COUNTS[key]
-    found = getattr(said, key)
-    if found is None:
-        return usual
+    found = said.given().get(key, usual)
     if not least <= found <= most:
         raise InvalidScenarioError(
             f"[survey] {key} must be from {least} to {most:,}, found {found}"

@@ -21,7 +21,12 @@ from msgspec.structs import replace as replaced
 
 from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.drafting import masks_between
-from veilsum.agreement.sections import DispatchSection, JobSection, MasksSection
+from veilsum.agreement.sections import (
+    DispatchSection,
+    JobSection,
+    MasksSection,
+    SurveySection,
+)
 from veilsum.agreement.study import AgreedStudy
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import (
@@ -204,6 +209,14 @@ class Rehearsal:
     consortium: Consortium
     simulated: Masks | None = None
     named: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.asked, SurveySection):
+            raise InvalidInputError(
+                "an audit plays a question on rows that are nobody's, and a survey "
+                "asks members for none: what guests are promised is proved in the "
+                "guide on surveys, and veilsum check counts who is left"
+            )
 
     @classmethod
     def of(cls, agreement: Consortium) -> Rehearsal:

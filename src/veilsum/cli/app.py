@@ -15,6 +15,7 @@ COMMANDS = {
     "audit": "Attack what a file agrees on, with controls, and say what was found.",
     "backup": "Copy a party's key, rules and ledger, and put them back.",
     "check": "Say what a plan asks, what becomes known, and whether a table passes.",
+    "collect": "Ask guests for numbers in a browser, and show counts and totals.",
     "consortium": "Write down what members of a run agree on, show it, or amend it.",
     "cox": "Fit a Cox regression over several parties' tables.",
     "dispatch": "Find the price that balances private demands.",

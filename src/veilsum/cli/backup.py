@@ -35,24 +35,34 @@ def make(*, key: Path, out: Path, as_json: bool) -> None:
     """Write everything of the party whose key is KEY that must not be lost.
 
     That is its keys and certificates, its rules, its ledger and relay.token, not runs
-    on their way, nor results and receipts. The file is for its owner only: whoever has
-    it has the key, unless that has a passphrase.
+    on their way, nor results and receipts, nor surveys.store, of which an old copy
+    would forget what was added up since. The file is for its owner only: whoever has it
+    has the key, unless that has a passphrase.
 
     \b
     Example:
       veilsum backup make keys/hospital-3.key -o hospital-3.backup
     """
     from veilsum.parties.backup import make_backup
+    from veilsum.parties.own_survey import STORE
 
     found = make_backup(key.parent, key.stem, out)
+    left = [STORE] if (key.parent / STORE).exists() else []
     if as_json:
-        print_json({"backup": str(out), "files": list(found)})
+        print_json({"backup": str(out), "files": list(found), "left_out": left})
     else:
         click.echo(f"{out} holds {', '.join(found)}: keep it as you keep the key.")
         if f"{key.stem}.ledger" not in found:
             click.echo(
                 f"It holds no ledger: there is no {key.stem}.ledger beside the key. If "
                 "it is\nelsewhere (--ledger), what became known would be forgotten."
+            )
+        if left:
+            click.echo(
+                f"It does not hold {STORE}: an old copy would forget which guests were "
+                "added up\nsince, and bring back keys that were erased. If it is lost, "
+                "the surveys that are\nopen cannot be added up, and you should be a "
+                "delegate of no survey that asks\nguests of earlier ones."
             )
 
 

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 @click.command("check")
 @click.argument("plan", type=FILE)
-@click.option("--data", type=FILE, help="This party's own table: a file.")
+@click.option(
+    "--data",
+    type=FILE,
+    help="This party's own table: a file. Of a survey, a delegate's folder.",
+)
 @click.option("--cost", type=FILE, help="This party's own cost: a TOML file.")
 @table_options
 @click.option(
@@ -86,15 +90,19 @@ def command(
 def _verdict(consortium: Consortium, *, good: bool, given: bool) -> str:
     """Return the last line: what was not looked at is not said to be good."""
     from veilsum.agreement.consortium import Minimisation
+    from veilsum.agreement.sections import SurveySection
 
     if not good:
         return "REFUSED: you may not take part"
     if given:
         return "you may take part"
     (question,) = consortium.questions
-    cost = isinstance(question, Minimisation)
-    what, option = ("cost", "--cost") if cost else ("table", "--data")
-    return f"no {what} was given, so nothing of it was checked; add {option} FILE"
+    what, option = "table", "--data FILE"
+    if isinstance(question, Minimisation):
+        what, option = "cost", "--cost FILE"
+    elif isinstance(question, SurveySection):
+        what, option = "folder", "--data FOLDER"
+    return f"no {what} was given, so nothing of it was checked; add {option}"
 
 
 def _read(plan: Path) -> tuple[Consortium | AgreedStudy, bool]:
@@ -181,6 +189,7 @@ def _run_at_home(
     """Return the same about one run."""
     from contextlib import ExitStack
 
+    from veilsum.agreement.sections import SurveySection
     from veilsum.files.ledger import open_ledger
     from veilsum.parties.at_home import about_you, tried
     from veilsum.parties.consent import Part
@@ -193,6 +202,10 @@ def _run_at_home(
     verdict = Part("YOUR OWN RULES SAY", tuple(told or ["nothing is refused"]))
     if not any(files.values()):
         return (Part("YOUR OWN RULES", own.lines), verdict), int(bool(refused))
+    (question,) = consortium.questions
+    if isinstance(question, SurveySection) and question.set is None:
+        lines, good = _open_survey_at_home(consortium, party, files["data"])
+        return (Part("YOUR CHECKS", lines), verdict), int(bool(refused) or not good)
     given: dict[str, Any] = {**files, **how}
     part = own_part(consortium, **given)
     with ExitStack() as stack:
@@ -203,3 +216,30 @@ def _run_at_home(
         most = page.facts["numbers"][1]
         yours = about_you(part, found, own=own, ledger=ledger, most=most)
     return (*yours, verdict), int(bool(refused) or not found.good)
+
+
+def _open_survey_at_home(
+    consortium: Consortium, party: str, folder: Path | None
+) -> tuple[tuple[str, ...], bool]:
+    """Say whether an open survey is true about a delegate, before guests are invited.
+
+    Whoever wrote the file could have put a key of its own in this one's place.
+    """
+    from contextlib import closing
+
+    from veilsum.agreement.survey import survey_terms
+    from veilsum.errors import InvalidInputError
+    from veilsum.guests.delegate import DelegateStore
+    from veilsum.parties.own_survey import STORE
+
+    try:
+        if folder is None or not (folder / STORE).exists():
+            raise InvalidInputError(
+                f"give the folder with {STORE}, in which veilsum collect delegate made "
+                "the key of this survey, with --data FOLDER"
+            )
+        with closing(DelegateStore.open(folder / STORE)) as store:
+            store.check_file(survey_terms(consortium), party)
+    except InvalidInputError as error:
+        return (f"- REFUSED: {error}",), False
+    return ("- your key and guests are as you made them",), True

@@ -83,8 +83,8 @@ def new(
 
     drafted, left_out = draft_consortium(
         plan,
-        certificates=_certificates(files),
-        addresses=_addresses(places),
+        certificates=certificates_in(files),
+        addresses=addresses_in(places),
         organiser=organiser,
     )
     for one in runs_of(drafted):
@@ -180,7 +180,7 @@ def amend(
                 f"{file} has another certificate of {one.name!r} than the one that was "
                 "renewed: ask for the renewal of that one"
             )
-    given = _certificates(files)
+    given = certificates_in(files)
     certificates = {one.name: one.certificate for one in willing} | given
     if len(certificates) != len(willing) + len(given) or not certificates:
         raise InvalidInputError(
@@ -293,7 +293,8 @@ def _amended(
     }
 
 
-def _certificates(files: Iterable[Path]) -> dict[str, str]:
+def certificates_in(files: Iterable[Path]) -> dict[str, str]:
+    """Return the certificates in files, by the names in them."""
     from veilsum.files.consortiums import read_certificate
     from veilsum.net.identity import certificate_name
 
@@ -308,7 +309,8 @@ def _certificates(files: Iterable[Path]) -> dict[str, str]:
     return found
 
 
-def _addresses(places: Iterable[str]) -> dict[str, Address | None]:
+def addresses_in(places: Iterable[str]) -> dict[str, Address | None]:
+    """Return what NAME=HOST:PORT says, one after the other."""
     from veilsum.agreement.consortium import Address
 
     found: dict[str, Address | None] = {}

@@ -16,7 +16,10 @@ from veilsum.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from veilsum.jobs.job_file import JobFile
+    from veilsum.showing import Showing
 
+# Whether all limits are to be shown, in what click keeps of a command.
+LIMITS = "veilsum.limits"
 # Spelt out: importing them would load numpy for --help.
 DRIVERS = ("loopback", "vectorised")
 
@@ -36,10 +39,23 @@ def job_options(command: Callable[..., None]) -> Callable[..., None]:
             "--out", type=click.Path(path_type=Path), help="Folder for result.json."
         ),
         json_option,
+        click.option(
+            "--limits",
+            is_flag=True,
+            expose_value=False,
+            callback=_noted,
+            help="Show every limit of the guarantee, not the foremost alone.",
+        ),
     ]
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def _noted(context: click.Context, option: click.Parameter, value: Any) -> None:
+    """Keep what no command needs to know of for `run`."""
+    del option
+    context.meta[LIMITS] = value
 
 
 def run(
@@ -90,7 +106,19 @@ def run(
         say(f"this file changes minimum_rows; by default would be refused: {who}")
     if job.title:
         console().print(f"{escape(job.title)}\n")
-    click.echo(result.showing(**(asked or {})).text())
+    showing = result.showing(**(asked or {}))
+    if not click.get_current_context().meta[LIMITS]:
+        showing = _briefer(showing, result.foremost)
+    click.echo(showing.text())
+
+
+def _briefer(showing: Showing, first: tuple[str, ...]) -> Showing:
+    """Return the same with some limits only, and a line that says where the rest is."""
+    more = len(showing.folded.get("Limits", ())) - len(first)
+    if more < 2:
+        return showing
+    rest = f"and {more} more: --limits shows them, and --json has them"
+    return showing.also(folded={"Limits": (*first, rest)})
 
 
 def _rendered(figures: Mapping[str, Any]) -> dict[str, bytes]:

@@ -99,23 +99,16 @@ WAITING = 3
 MENDABLE = (InvalidInputError, BadInput)
 # Seconds of silence after which a person is told whom all wait for.
 REMIND_SECONDS = 10.0
-# What a person is told when the machine enters a phase.
-STAGES = {
-    "greeting": "meeting the others",
-    "sharing": "exchanging shares with neighbours",
-    "confirming": "both ends of every link confirm their shares",
-    "committing": "waiting for everybody's signed commit",
-    "summing": "committed; exchanging masked numbers",
-    "iterating": "committed; iterating on masked costs",
-    "agreeing": "comparing and signing the answer",
-    "finished": "agreed by everybody; waiting until the neighbours have it too",
-    "aborted": "given up",
-}
 
 
 @click.command("join")
 @click.argument("consortium", type=FILE)
-@click.option("--data", type=FILE, help="This party's own table: a file.")
+@click.option(
+    "--data",
+    type=FILE,
+    help="This party's own table: a file. Of a survey, the folder with its store "
+    "surveys.store and the host's submissions.jsonl.",
+)
 @click.option("--cost", type=FILE, help="This party's own cost: a TOML file.")
 @click.option(
     "--identity",
@@ -240,7 +233,7 @@ def command(
             )
         if how["once"] and how["drop"] is None:
             raise BadInput("--once is for files that are carried: add --drop FOLDER")
-        if data is not None and data.suffix != ".parquet":
+        if data is not None and data.suffix != ".parquet" and not data.is_dir():
             load_pandas_alone()
         files = {"data": data, "cost": cost}
         how["out"] = out
@@ -332,6 +325,7 @@ def _take_part(
             ledger=ledger,
             ways=ways,
             on_event=_teller(style),
+            file=file,
             **how,
         )
     except InvalidInputError as error:
@@ -476,6 +470,12 @@ def ask(
         raise BadInput(f"nothing was sent; {declined}")
 
 
+def _stage(event: RunEvent) -> str:
+    from veilsum.parties.events import STAGES
+
+    return f"{STAGES[event.phase]}{_where(event)}"
+
+
 def _teller(style: str) -> Callable[[RunEvent], None]:
     """Return what tells a person, or a log, of each event."""
     told = [monotonic()]
@@ -496,7 +496,7 @@ def _teller(style: str) -> Callable[[RunEvent], None]:
 # What a person is told of events.
 SAID: dict[str, Callable[[RunEvent], str]] = {
     "agreed": lambda event: f"what was agreed to is in {event.file}, for you alone",
-    "phase": lambda event: f"{STAGES[event.phase]}{_where(event)}",
+    "phase": _stage,
     "evidence": lambda event: (
         f"{event.names[0]} contradicted itself: the evidence is in {event.file}, for "
         "you alone (it may hold the answer, or what tells it to who tries); "

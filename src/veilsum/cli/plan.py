@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from veilsum.cli.output import (
     json_option,
     print_json,
+    say,
     seed_option,
 )
 from veilsum.errors import InvalidInputError
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
 
 @click.command("plan")
 @click.option("--parties", type=int, metavar="N", help="How many parties there are.")
-@click.option(
-    "--tolerate", type=int, required=True, metavar="T", help="How many may collude."
-)
+@click.option("--tolerate", type=int, metavar="T", help="How many may collude.")
 @click.option(
     "--attacker-success",
     type=float,
@@ -72,12 +71,21 @@ if TYPE_CHECKING:
     metavar="SPEC|FILE",
     help="Plan for this graph only: a family such as ring:9, or a graph file.",
 )
+@click.option(
+    "--page",
+    "page",
+    is_flag=False,
+    flag_value="127.0.0.1:8472",
+    metavar="[HOST:PORT]",
+    help="Draw a network in a browser and see what holds as you drag: a page on this "
+    "computer only, at 127.0.0.1:8472 if not said. It begins with what else is given.",
+)
 @seed_option
 @json_option
 def command(
     *,
     parties: int | None,
-    tolerate: int,
+    tolerate: int | None,
     attacker_success: float | None,
     epsilon: float | None,
     distance: float | None,
@@ -88,6 +96,7 @@ def command(
     law: LawName,
     degree: int | None,
     spec: str | None,
+    page: str | None,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -100,7 +109,24 @@ def command(
     Example:
       veilsum plan --parties 16 --tolerate 2 --attacker-success 0.51 \\
         --columns age:0:100,bmi:10:60 --response y:0:300 --model linear --degree 4
+      veilsum plan --page
+      veilsum plan --page --graph petersen --tolerate 2
     """
+    if page is not None:
+        records = _record_distance(
+            columns, response, model, distance, intercept=intercept
+        )
+        given = {
+            "tolerate": tolerate,
+            "success": attacker_success,
+            "distance": records.distance if records else distance,
+            "law": None if law == "gaussian" else law,
+        }
+        graph = spec or (None if parties is None else f"ring:{parties}")
+        _show_page(page, graph, {k: v for k, v in given.items() if v is not None})
+        return
+    if tolerate is None:
+        raise InvalidInputError("say how many may collude: --tolerate T")
     from veilsum.privacy.planner import plan
 
     records = _record_distance(columns, response, model, distance, intercept=intercept)
@@ -121,6 +147,29 @@ def command(
     if records is not None:
         click.echo(f"{_about_records(records)}\n")
     click.echo(str(found))
+
+
+def _show_page(listen: str, spec: str | None, given: dict[str, Any]) -> None:
+    """Serve the planner page until somebody says to stop."""
+    import asyncio
+
+    from veilsum.web import pages  # which says what is missing, if something is
+
+    del pages
+    from veilsum.web.planner import planner_address, serve_planner
+    from veilsum.web.planning import drawn
+
+    address = planner_address(listen)
+    if spec is not None:
+        from veilsum.files.graphs import topology_from
+
+        given["drawn"] = drawn(topology_from(spec))
+
+    def opened(url: str) -> None:
+        say(f"  open {url}")
+        say("  Ctrl-C ends it")
+
+    asyncio.run(serve_planner(address, opened=opened, start=given))
 
 
 def _graph(spec: str | None) -> Topology | str | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from veilsum.cli.app import BadInput
+from veilsum.cli.live_page import page_options, shown_page
 from veilsum.cli.output import FILE, json_option, print_json, say
 from veilsum.cli.own_table import table_options, taken
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     help="Show /metrics (Prometheus) and /healthz there; on this computer only, such "
     "as 127.0.0.1:9464.",
 )
+@page_options
 @click.option(
     "--agree",
     "asked",
@@ -90,6 +92,8 @@ def command(
     key: Path | None,
     listen: str | None,
     shown_at: str | None,
+    page: str | None,
+    page_open: bool,
     asked: Path | None,
     declined: Path | None,
     once: bool,
@@ -103,14 +107,16 @@ def command(
     it and no rule is weaker than usual unless they say so: of a study, every question.
     What they refuse is refused.
     Everything else waits: veilsum status shows it, --agree FILE asks a person, and
-    --refuse FILE is a person's no. With --json the state of all runs is printed at the
-    end.
+    --refuse FILE is a person's no. With --page all runs beside the key are on a page,
+    with reports of those that are done. With --json the state of all runs is printed
+    at the end.
 
     \b
     Example:
       veilsum serve inbox --identity ward7.key --data ward7.csv --metrics 127.0.0.1:9464
       veilsum serve inbox --identity ward7.key --data ward7.csv --agree inbox/ages.toml
       veilsum serve inbox --identity ward7.key --refuse inbox/ages.toml
+      veilsum serve inbox --identity ward7.key --data ward7.csv --page
     """
     from veilsum.agreement.consortium import Address
     from veilsum.cli.join import only_key, set_up
@@ -136,7 +142,9 @@ def command(
     set_up(style=style)
     logging.getLogger("veilsum.net.serving").setLevel(logging.INFO)
     serving = Serving(folder, home)
-    _serve(serving, shown_at, once=once)
+    beside = home.identity.key_file.parent
+    with shown_page(beside, page, opened=page_open, style=style):
+        _serve(serving, shown_at, once=once)
     if as_json:
         from msgspec import structs
 

@@ -76,8 +76,14 @@ def simulate(
 ) -> Executions:
     """Run phase I `executions` times and keep what each left behind.
 
-    `coefficients` has one row per party; a flat list means one coefficient each.
-    `progress` is None for a bar, False for none, or a function of done and total.
+    Args:
+        topology: the communication graph.
+        coefficients: one row per party; a flat list means one coefficient each.
+        sigma: standard deviation of one coordinate of one share.
+        executions: how many there are, each with fresh shares.
+        stream: where all shares are drawn from.
+        corrupted: the colluding parties, whose view is kept.
+        progress: None for a bar, False for none, or a function of done and total.
     """
     topology = Topology.of(topology)
     check_sigma(sigma)

@@ -111,7 +111,7 @@ def write_consortium(path: str | Path, consortium: Consortium | AgreedStudy) -> 
     Members hold copies of it: another file under its name would be taken for it.
     """
     path = Path(path)
-    text = _toml(consortium.to_table())
+    text = toml_of(consortium.to_table())
     try:
         with path.open("x", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
@@ -124,7 +124,8 @@ def write_consortium(path: str | Path, consortium: Consortium | AgreedStudy) -> 
         raise OutputError(f"cannot write {path}: {error.strerror}") from None
 
 
-def _toml(table: Mapping[str, Any]) -> str:
+def toml_of(table: Mapping[str, Any]) -> str:
+    """Return what a file of these tables says."""
     try:
         import tomli_w
     except ImportError:

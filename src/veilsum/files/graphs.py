@@ -42,17 +42,26 @@ def read_topology(path: Path, *, weight: str | None = None) -> Topology:
     """Return the graph in a file; the ending tells the format.
 
     `.graphml` is GraphML, `.json` node-link JSON; anything else is an edge list with
-    one link per line, `a b` or `a,b`, and `#` for comments.
+    one link per line, `a b` or `a,b`, with its weight behind if it has one, and `#` for
+    comments. `weight` names the attribute that holds relative noise variances ("weight"
+    in an edge list); without it all links are alike.
     """
+    content = contents(path, MOST_BYTES, InvalidGraphError)
+    return topology_in(content, str(path), path.suffix, weight=weight)
+
+
+def topology_in(
+    content: bytes, name: str, suffix: str, *, weight: str | None = None
+) -> Topology:
+    """Return the graph in a file that has been read; messages call it by a name."""
     import networkx as nx  # not before it is needed: it takes long to load
 
-    reader = _READERS.get(path.suffix.lower(), _edge_list)
-    content = contents(path, MOST_BYTES, InvalidGraphError)
+    reader = _READERS.get(suffix.lower(), _edge_list)
     try:
         graph = reader(content)
     except RecursionError:
         raise InvalidGraphError(
-            f"{path} has objects or lists inside each other too deep to be read"
+            f"{name} has objects or lists inside each other too deep to be read"
         ) from None
     except (
         ElementTree.ParseError,
@@ -63,7 +72,7 @@ def read_topology(path: Path, *, weight: str | None = None) -> Topology:
         nx.NetworkXException,
     ) as error:
         raise InvalidGraphError(
-            f"{path} is not a graph in the format its name promises: {error}"
+            f"{name} is not a graph in the format its name promises: {error}"
         ) from None
     return Topology.from_networkx(graph, weight=weight)
 

@@ -57,28 +57,32 @@ def read_toml(path: Path, *, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
     All TOML comes through here, and whoever wrote it may mean harm: what would take
     long or fill the memory is refused first.
     """
-    content = contents(path, most_bytes, InvalidScenarioError)
+    return toml_in(contents(path, most_bytes, InvalidScenarioError), str(path))
+
+
+def toml_in(content: bytes, name: str) -> dict[str, Any]:
+    """Return the same of a file that has been read; messages call it by a name."""
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
         if _LONG_KEY.search(_TEXTS.sub("s", text)):
             raise InvalidScenarioError(
-                f"{path} has a key with more than {MOST_DOTS} dots, such as a.b.c, and "
+                f"{name} has a key with more than {MOST_DOTS} dots, such as a.b.c, and "
                 "no section goes that deep"
             )
         found = tomllib.loads(text)
     except RecursionError:
         raise InvalidScenarioError(
-            f"{path} has tables or lists inside each other too deep to be read"
+            f"{name} has tables or lists inside each other too deep to be read"
         ) from None
     except ValueError as error:  # not TOML, not UTF-8, or a number of 5000 digits
         if isinstance(error, InvalidScenarioError):
             raise
-        raise InvalidScenarioError(f"{path} is not valid TOML: {error}") from None
-    _check_values(path, found)
+        raise InvalidScenarioError(f"{name} is not valid TOML: {error}") from None
+    _check_values(name, found)
     return found
 
 
-def _check_values(path: Path, table: dict[str, Any]) -> None:
+def _check_values(name: str, table: dict[str, Any]) -> None:
     """Refuse what float64 cannot hold, and what is too deep to be shown or copied.
 
     Hexadecimal numbers may have any length. Level by level, not by recursion.
@@ -93,11 +97,11 @@ def _check_values(path: Path, table: dict[str, Any]) -> None:
                 inside += one
             elif isinstance(one, int) and one.bit_length() > MOST_BITS:
                 raise InvalidScenarioError(
-                    f"{path} has a whole number beyond 1e308: correct it"
+                    f"{name} has a whole number beyond 1e308: correct it"
                 )
         level = inside
     if level:
         raise InvalidScenarioError(
-            f"{path} has tables or lists inside each other more than {DEEPEST} deep, "
+            f"{name} has tables or lists inside each other more than {DEEPEST} deep, "
             "and no section has that"
         )

@@ -140,8 +140,10 @@ def _disjoint_lack(
 ) -> int:
     """Return how many neighbours disjoint parts lack in all, the parts chosen well."""
     chosen: dict[frozenset[int], int] = {}
+    rows = np.split(topology.adjacency.indices, topology.adjacency.indptr[1:-1])
+    linked = [set(row.tolist()) for row in rows]
     for part in sorted(parts, key=len):
-        near = set(topology.adjacency[sorted(part)].indices.tolist()) - part
+        near = set().union(*(linked[v] for v in part)) - part
         must = min(connectivity, topology.n_parties - len(part))
         lack = max(0, must - len(near))
         inside = [other for other in chosen if other & part]
@@ -156,24 +158,23 @@ def _best_attempt(
     topology: Topology, connectivity: int, bound: int, progress: Opening
 ) -> tuple[Link, ...]:
     """Close cuts in several orders and keep the fewest links."""
-    stream = np.random.default_rng(0)
-    further = ATTEMPTS if topology.n_parties <= MANY_PARTIES else 0
+    attempts = 1 + (ATTEMPTS if topology.n_parties <= MANY_PARTIES else 0)
     # An attempt adds `bound` links or more, and then tries to do without each.
-    one = 2 * bound
-    advance = progress("links to add", one * (1 + further))
-    best = _attempt(topology, connectivity, None, bound, advance)
-    for before in range(one, one * (1 + further), one):
+    advance = progress("links to add", attempts * 2 * bound)
+
+    def attempt(k: int, stream: np.random.Generator | None) -> tuple[Link, ...]:
+        def told(done: int) -> None:
+            advance(k * 2 * bound + done)
+
+        return _attempt(topology, connectivity, stream, bound, told)
+
+    stream = np.random.default_rng(0)
+    best = attempt(0, None)
+    for k in range(1, attempts):
         if len(best) == bound:
             break
-        found = _attempt(
-            topology,
-            connectivity,
-            stream,
-            bound,
-            lambda done, before=before: advance(before + done),
-        )
-        best = min(best, found, key=len)
-    advance(one * (1 + further))
+        best = min(best, attempt(k, stream), key=len)
+    advance(attempts * 2 * bound)
     return best
 
 
@@ -202,9 +203,8 @@ def _attempt(
 
 def _small_cut(topology: Topology, connectivity: int) -> tuple[int, ...] | None:
     """Return a cut of fewer than k parties, if there is one."""
-    if vertex_connectivity(topology, at_most=connectivity) >= connectivity:
-        return None
-    return minimum_vertex_cut(topology)
+    kappa = vertex_connectivity(topology, at_most=connectivity)
+    return None if kappa >= connectivity else minimum_vertex_cut(topology, size=kappa)
 
 
 def _link_across(

@@ -20,7 +20,7 @@ search that takes too long is refused.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -55,9 +55,42 @@ def components(topology: Topology) -> tuple[tuple[int, ...], ...]:
     """
     if topology.n_parties == 0:
         return ()
+    if _is_small(topology):
+        return tuple(map(_members, _parts(neighbour_sets(topology))))
     count, label = csgraph.connected_components(topology.adjacency, directed=False)
     members = [tuple(np.flatnonzero(label == k).tolist()) for k in range(count)]
     return tuple(sorted(members))
+
+
+def _is_small(topology: Topology) -> bool:
+    """Whether sets of parties as bits of integers take less time than arrays."""
+    # As many arcs as its split network has.
+    return 2 * (topology.n_parties + 2 * topology.n_edges) < COMPILE_ARCS
+
+
+def _members(bits: int) -> tuple[int, ...]:
+    """Return the parties in a set, in order."""
+    found = []
+    while bits:
+        last = bits & -bits
+        found.append(last.bit_length() - 1)
+        bits ^= last
+    return tuple(found)
+
+
+def _parts(near: list[int]) -> Iterator[int]:
+    """Yield the connected components as sets, in order of first member."""
+    left = (1 << len(near)) - 1
+    while left:
+        part, fresh = 0, left & -left
+        while fresh:
+            part |= fresh
+            reached = 0
+            for here in _members(fresh):
+                reached |= near[here]
+            fresh = reached & ~part
+        yield part
+        left &= ~part
 
 
 def is_connected(topology: Topology) -> bool:
@@ -124,17 +157,21 @@ def _fewest_paths(n: int, edges: bytes, at_most: int | None, *, directed: bool) 
     return _weakest_pair(plain, at_most=at_most).paths
 
 
-def minimum_vertex_cut(topology: Topology) -> tuple[int, ...] | None:
+def minimum_vertex_cut(
+    topology: Topology, *, size: int | None = None
+) -> tuple[int, ...] | None:
     """Return a smallest vertex cut, or None for a complete graph, which has none.
+
+    Whoever knows its size, kappa, has it sooner.
 
     >>> minimum_vertex_cut(Topology.family("star:5"))
     (0,)
     """
     if not is_connected(topology):
         return ()
-    found = _weakest_pair(topology, at_most=None)
+    found = _weakest_pair(topology, at_most=None, known=size)
     if found.pair is not None:
-        return separator(split_graph(topology), *found.pair)
+        return _Flows(topology).separator(*found.pair)
     lonely = int(np.argmin(topology.degrees))
     if topology.degrees[lonely] == topology.n_parties - 1:
         return None
@@ -179,10 +216,10 @@ def _candidates(topology: Topology, size: int) -> Iterator[tuple[int, ...]]:
     for v in np.flatnonzero(topology.degrees == size).tolist():
         yield tuple(sorted(adjacency[[v]].indices.tolist()))
     flows = _Flows(topology)
-    for u, v, common in chain(*_telling_pairs(topology)):
+    for u, v, common in chain(*flows.telling_pairs()):
         if flows.paths(u, v, common, most=size + 1) == size:
-            yield separator(flows.graph, u, v)
-            yield separator(flows.graph, v, u)
+            yield flows.separator(u, v)
+            yield flows.separator(v, u)
 
 
 class _Weakest(NamedTuple):
@@ -192,18 +229,25 @@ class _Weakest(NamedTuple):
     pair: tuple[int, int] | None
 
 
-def _weakest_pair(topology: Topology, *, at_most: int | None) -> _Weakest:
-    """Search the pairs that suffice for the fewest disjoint paths."""
+def _weakest_pair(
+    topology: Topology, *, at_most: int | None, known: int | None = None
+) -> _Weakest:
+    """Search the pairs that suffice for the fewest disjoint paths.
+
+    The first pair that has so few is returned; who knows how many need not go on.
+    """
     if not is_connected(topology):
         return _Weakest(0, None)
     if at_most is not None and 0 < at_most * topology.n_parties < topology.n_edges:
         topology = certificate(topology, at_most)
-    least = int(topology.degrees.min())
-    best = _Weakest(least if at_most is None else min(least, at_most), None)
     flows = _Flows(topology)
+    least = flows.least_degree
+    best = _Weakest(least if at_most is None else min(least, at_most), None)
     # Neighbours first: they are more likely to show a cut.
-    across, around = _telling_pairs(topology)
+    across, around = flows.telling_pairs()
     for u, v, common in chain(around, across):
+        if best.paths == known:
+            break
         paths = flows.paths(u, v, common, most=best.paths)
         if paths < best.paths:
             best = _Weakest(paths, (u, v))
@@ -264,31 +308,69 @@ def _telling_pairs(topology: Topology) -> tuple[Iterator[Pair], Iterator[Pair]]:
     return across, around()
 
 
+def _few_telling_pairs(near: list[int]) -> tuple[Iterator[Pair], Iterator[Pair]]:
+    """Return the same pairs in the same order, from sets of neighbours."""
+    v = min(range(len(near)), key=lambda one: near[one].bit_count())
+    beside = _members((1 << len(near)) - 1 & ~near[v] & ~(1 << v))
+    across = ((v, w, (near[v] & near[w]).bit_count()) for w in beside)
+    around = (
+        (x, y, (near[x] & near[y]).bit_count())
+        for x in _members(near[v])
+        for y in _members(near[v] & ~near[x])
+        if y > x
+    )
+    return across, around
+
+
 class _Flows:
     """Counts paths between many pairs of one graph, and what that costs."""
 
     def __init__(self, topology: Topology) -> None:
-        self.graph, self.work = split_graph(topology), 0.0
-        small = len(self.graph.head) < COMPILE_ARCS
-        self._near = neighbour_sets(topology) if small else None
+        self._topology, self.work = topology, 0.0
+        self._near = neighbour_sets(topology) if _is_small(topology) else None
+
+    @cached_property
+    def _graph(self) -> SplitGraph:
+        return split_graph(self._topology)
+
+    @property
+    def least_degree(self) -> int:
+        """The fewest neighbours that a party has."""
+        if self._near is None:
+            return int(self._topology.degrees.min())
+        return min(one.bit_count() for one in self._near)
+
+    def telling_pairs(self) -> tuple[Iterator[Pair], Iterator[Pair]]:
+        """Return pairs without a link, some of them parted by a smallest cut."""
+        if self._near is None:
+            return _telling_pairs(self._topology)
+        return _few_telling_pairs(self._near)
 
     def paths(self, u: int, v: int, common: int, *, most: int) -> int:
         """Return how many disjoint paths join a pair, counting to `most`."""
         if common >= most:
             return most
         if self._near is None:
-            found, searches = disjoint_paths(self.graph, u, v, most=most)
+            found, searches = disjoint_paths(self._graph, u, v, most=most)
         else:
             found, searches = paths_among(self._near, u, v, most=most)
-        self.work += 2 * searches * len(self.graph.head)
+        parties, links = self._topology.n_parties, self._topology.n_edges
+        self.work += 4 * searches * (parties + 2 * links)
         if self.work > MOST_WORK:
             raise LongSearchError(
-                f"a graph of {len(self.graph.through):,} parties and as many links as "
+                f"a graph of {parties:,} parties and as many links as "
                 "this one has too many paths to count: "
                 "whether a few parties can separate the others was not found out; use "
                 "fewer links, or a smaller tolerate"
             )
         return found
+
+    def separator(self, u: int, v: int) -> tuple[int, ...]:
+        """Return the smallest set between two parties that is nearest to the first."""
+        if self._near is None:
+            return separator(self._graph, u, v)
+        *_, cut = _paths_and_cut(self._near, u, v, len(self._near))
+        return _members(cut)
 
 
 class SplitGraph(NamedTuple):
@@ -464,6 +546,15 @@ def paths_among(near: list[int], u: int, v: int, *, most: int) -> tuple[int, int
     path is given up from there, and the search goes on where it came from: with the
     party before. So all that has to be kept of paths is who comes before whom.
     """
+    found, searches, _ = _paths_and_cut(near, u, v, most)
+    return found, searches
+
+
+def _paths_and_cut(near: list[int], u: int, v: int, most: int) -> tuple[int, int, int]:
+    """Return also whom the last search entered and could not leave, if it was in vain.
+
+    These separate the two, and are the ones nearest to u, whatever the paths are.
+    """
     shared = near[u] & near[v]
     count = shared.bit_count()
     before: dict[int, int] = {}
@@ -491,7 +582,7 @@ def paths_among(near: list[int], u: int, v: int, *, most: int) -> tuple[int, int
                     came[onward] = here, there
                     queue.append(onward)
         else:
-            return count + searches, searches + 1
+            return count + searches, searches + 1, entered & ~left
         while here != u:
             here, there = came[here]
             if there == here:  # it was on a path, and is not on the new ones
@@ -500,4 +591,4 @@ def paths_among(near: list[int], u: int, v: int, *, most: int) -> tuple[int, int
             else:
                 before[there] = here
                 taken |= 1 << there
-    return most, max(most - count, 0)
+    return most, max(most - count, 0), 0

@@ -55,7 +55,11 @@ MIXING: dict[str, Callable[[Topology], Sparse]] = {
 
 
 def mixing_weights(topology: GraphLike, name: str) -> Sparse:
-    """Return the named weights of an undirected graph."""
+    """Return the weights with which neighbours average, by their name.
+
+    >>> mixing_weights(Topology.family("path:2"), "metropolis").toarray().tolist()
+    [[0.5, 0.5], [0.5, 0.5]]
+    """
     topology = Topology.of(topology)
     if name not in MIXING:
         raise InvalidInputError(

@@ -236,8 +236,9 @@ class Topology(Shown):
     def adjacency(self) -> Sparse:
         """The symmetric weighted adjacency matrix (CSR); opposite arcs add."""
         n, (i, j) = self.n_parties, self.edges.T
-        half = sparse.coo_array((self.weights, (i, j)), shape=(n, n))
-        return sparse.csr_array(half + half.T)
+        ends = np.concatenate([i, j]), np.concatenate([j, i])
+        both = np.concatenate([self.weights, self.weights])
+        return sparse.csr_array((both, ends), shape=(n, n))
 
     @cached_property
     def degrees(self) -> FloatArray:

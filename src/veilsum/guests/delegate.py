@@ -4,10 +4,11 @@ A guest is hidden as long as delegates keep six duties (DESIGN 12, and the guide
 surveys). Each of them stands here as a check of its own, made before any number leaves:
 
 1. *One set.* For one survey a delegate adds up one set of submissions, ever. It writes
-   the set down, on disk, before it lets anybody use its shares: two sets that differ by
-   one guest would show that guest.
-2. *Inside its own mask.* The key is given to whoever adds shares up only after that,
-   and what comes of it is a party's private input of an ordinary sum.
+   the set down, on disk, before anything that was made of its shares leaves: two sets
+   that differ by one guest would show that guest. And not before all members have
+   shown that they hold the same set, so that a mistake of the host can be mended.
+2. *Inside its own mask.* What shares add up to is a party's private input of an
+   ordinary sum, and goes nowhere else.
 3. *Nothing carried over.* A key is made for one survey and is bound to the first that
    uses it; afterwards it is erased, and with it every share. The set stays known.
 4. *Nothing replayed.* Every submission is checked again: survey, guest, number and
@@ -19,18 +20,19 @@ surveys). Each of them stands here as a check of its own, made before any number
    guests must be left, in this survey and in what follows from this and all earlier
    ones together.
 
-The store is one SQLite file of one member, readable by its owner only.
+The store is one SQLite file of one member, for all surveys that it ever answers: a new
+one for each would know of no earlier survey. It is readable by its owner only.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -58,15 +60,18 @@ SURVEYS = Kind(
     schema=(
         "CREATE TABLE key (public BLOB PRIMARY KEY, private BLOB, survey TEXT)",
         "CREATE TABLE closed (survey TEXT PRIMARY KEY, digest TEXT NOT NULL, "
-        "guests TEXT NOT NULL)",
-        "CREATE TABLE invited (key BLOB PRIMARY KEY, name TEXT NOT NULL)",
+        "guests TEXT NOT NULL, persons TEXT NOT NULL)",
+        "CREATE TABLE invited (survey BLOB NOT NULL REFERENCES key, key BLOB NOT NULL, "
+        "name TEXT NOT NULL, PRIMARY KEY (survey, key))",
     ),
     error=StoreError,
     undone="written",
-    if_damaged="put a sound copy in its place; with a new one this member would not "
-    "know which surveys it has answered",
+    if_damaged="put its newest sound copy in its place, and answer no survey that was "
+    "closed since that was made: nothing there knows which set it was",
     patience=30.0,  # transactions take milliseconds
 )
+# A member's name, and a digest of the key in its certificate.
+Inviter: TypeAlias = tuple[str, str]
 # Coalitions that are tried, at most; more members than that do not run a survey.
 MOST_COALITIONS = 2_000
 
@@ -79,11 +84,21 @@ class AnsweredSurvey:
         survey: its digest.
         set: digest of the one set that was added.
         guests: whose submissions those were, with who invited each.
+        persons: by member, a digest of the key in its certificate of then.
     """
 
     survey: str
     set: str
     guests: dict[str, str]
+    persons: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def invited(self) -> dict[str, Inviter]:
+        """Guests, with name and key of who invited each."""
+        return {
+            guest: (member, self.persons.get(member, member))
+            for guest, member in self.guests.items()
+        }
 
 
 class DelegateStore(OpenFile):
@@ -119,19 +134,30 @@ class DelegateStore(OpenFile):
             )
         return public
 
-    def invite(self, name: str) -> str:
-        """Return a new guest's invitation; what is kept of it is its public key."""
+    def invite(self, name: str, survey: bytes) -> str:
+        """Return a new guest's invitation; what is kept of it is its public key.
+
+        Args:
+            name: how the guest is called.
+            survey: the key that was made for the one survey it is invited to.
+        """
         code = new_code()
-        self.vouch(name, guest_key(code).public_key().public_bytes_raw())
+        self.vouch(name, guest_key(code).public_key().public_bytes_raw(), survey)
         return code
 
-    def vouch(self, name: str, key: bytes) -> None:
-        """Stand up for a guest whose key is known: it is who the name says."""
+    def vouch(self, name: str, key: bytes, survey: bytes) -> None:
+        """Stand up for a guest whose key is known: it is who the name says.
+
+        That is for one survey: a later one may name nobody that was not asked again,
+        whose code others may have by then.
+        """
         check_guest_name(name)
         if len(key) != KEY_BYTES:
             raise InvalidInputError(f"the key of {name!r} must have {KEY_BYTES} bytes")
         with self.transaction():
             self._check_there()
+            if self._one("SELECT 1 FROM key WHERE public = ?", survey) is None:
+                raise InvalidInputError("the survey's key was not made by this store")
             known = self._one("SELECT name FROM invited WHERE key = ?", key)
             if known is not None and known[0].decode() != name:
                 raise InvalidInputError(
@@ -139,10 +165,34 @@ class DelegateStore(OpenFile):
                     "everybody with a code of their own"
                 )
             self._live().execute(
-                "INSERT OR IGNORE INTO invited VALUES (?, ?)", (key, name)
+                "INSERT OR IGNORE INTO invited VALUES (?, ?, ?)", (survey, key, name)
             )
 
     # A survey
+
+    def check_file(self, terms: SurveyTerms, me: str) -> None:
+        """Refuse a survey's file that is not true about this member.
+
+        Before any guest is invited with it: whoever wrote the file could have put a key
+        of its own in a delegate's place, and would open what guests seal to it long
+        before that delegate is asked to add anything.
+
+        Raises:
+            InvalidInputError: the key in the file was not made here, or serves another
+                survey; or the roster has guests that this member did not invite to
+                it, or lacks some that it did.
+        """
+        self._check_delegate(terms, me)
+        with self.transaction("BEGIN"):
+            self._key(terms, me)
+            self._check_invited(terms, me)
+            there = {one.key for one in terms.guests if one.invited_by == me}
+            made = self._invited(terms, me)
+        if absent := [name for key, name in made.items() if key not in there]:
+            raise InvalidInputError(
+                f"the roster lacks {listed(sorted(absent)[:5])}, whom {me!r} invited: "
+                "speak with whoever wrote the file"
+            )
 
     def examine(
         self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
@@ -157,13 +207,27 @@ class DelegateStore(OpenFile):
             BudgetError: a second set, an invented guest, a key of another survey; or
                 too few would hide a guest, in this survey or across all.
         """
-        if me not in terms.names:
-            raise InvalidInputError(f"{me!r} is no delegate of this survey")
+        return self._examined(terms, me, submissions)[0]
+
+    def add_up(
+        self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
+    ) -> Words:
+        """Return this delegate's sum of shares of a set that passes `examine`.
+
+        It is this party's private input of a sum, and goes nowhere else: nothing of
+        it, not even masked, leaves before `commit`. Delegates meet in between, and who
+        finds that another one has another set is bound to none.
+        """
+        return self._examined(terms, me, submissions)[1]
+
+    def _examined(
+        self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
+    ) -> tuple[SurveySet, Words]:
+        self._check_delegate(terms, me)
         found = self._check_submissions(terms, submissions)
         with self.transaction("BEGIN"):
             key = self._check_history(terms, me, found)
-        share_sums(terms, submissions, key)
-        return found
+        return found, share_sums(terms, submissions, key)
 
     def commit(
         self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
@@ -182,10 +246,10 @@ class DelegateStore(OpenFile):
             self._check_there()
             # Another process may have come first.
             key = self._check_history(terms, me, found)
-            guests = _with_inviters(terms, found)
+            now = _to_answer(terms, found)
             self._live().execute(
-                "INSERT OR IGNORE INTO closed VALUES (?, ?, ?)",
-                (terms.digest, found.digest, json.dumps(guests)),
+                "INSERT OR IGNORE INTO closed VALUES (?, ?, ?, ?)",
+                (now.survey, now.set, json.dumps(now.guests), json.dumps(now.persons)),
             )
             self._live().execute(
                 "UPDATE key SET survey = ? WHERE public = ?",
@@ -193,23 +257,38 @@ class DelegateStore(OpenFile):
             )
         return DelegateKey(me, key)
 
-    def finish(self, terms: SurveyTerms) -> None:
+    def finish(self, terms: SurveyTerms) -> tuple[str, ...]:
         """Erase the key of a survey, when its answer is known or nobody waits for it.
 
+        Return whose it was: the members whose keys of this survey this store has made.
+
         That this survey had this set stays known.
+
+        Raises:
+            StoreError: another program has the store open, and what it sees of it still
+                has the key; to be called again.
         """
-        publics = {public for _, public in terms.delegates}
+        found = []
         with self.transaction():
-            for public in publics:
+            for name, public in terms.delegates:
                 # A key that was never used is bound by this, and used by no other.
-                self._live().execute(
+                changed = self._live().execute(
                     "UPDATE key SET private = NULL, survey = ? WHERE public = ? "
                     "AND (survey IS NULL OR survey = ?)",
                     (terms.digest, public, terms.digest),
                 )
+                found += [name] * changed.rowcount
         with self._kind.sentences(self.path), self._lock:
             # The log in front of the file has the key as well: begin it anew, empty.
-            self._live().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            asked = self._live().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            busy, *_ = asked.fetchone()
+        if busy:
+            raise StoreError(
+                f"{self.path} is open in another program, and until that ends the "
+                "survey's key can still be found on the disk: end it, and run this "
+                "again, or veilsum collect erase"
+            )
+        return tuple(found)
 
     def answered(self) -> tuple[AnsweredSurvey, ...]:
         """Return every survey that this delegate has given its shares to."""
@@ -224,10 +303,15 @@ class DelegateStore(OpenFile):
         """Return the key after every check against what is kept."""
         earlier = self._answered()
         self._check_one_set(terms, found, earlier)
+        key = self._key(terms, me)
         self._check_invited(terms, me)
         self._check_count(terms, found)
         self._check_span(terms, found, earlier)
-        return self._key(terms, me)
+        return key
+
+    def _check_delegate(self, terms: SurveyTerms, me: str) -> None:
+        if me not in terms.names:
+            raise InvalidInputError(f"{me!r} is no delegate of this survey")
 
     def _check_submissions(
         self, terms: SurveyTerms, submissions: Sequence[Submission]
@@ -246,15 +330,14 @@ class DelegateStore(OpenFile):
                 )
 
     def _check_invited(self, terms: SurveyTerms, me: str) -> None:
+        made = self._invited(terms, me)
         for guest in terms.guests:
-            if guest.invited_by != me:
-                continue
-            known = self._one("SELECT name FROM invited WHERE key = ?", guest.key)
-            if known is None or known[0].decode() != guest.name:
+            if guest.invited_by == me and made.get(guest.key) != guest.name:
                 raise BudgetError(
-                    f"the roster says that {me!r} invited {guest.name!r} with the key "
-                    f"{guest.key.hex()[:16]}, and it did not: whoever wrote the file "
-                    "may have invented that guest"
+                    f"the roster says that {me!r} invited {guest.name!r} to this "
+                    f"survey with the key {guest.key.hex()[:16]}, and it did not: "
+                    "whoever wrote the file may have invented that guest, or taken it "
+                    "from an earlier survey"
                 )
 
     def _check_count(self, terms: SurveyTerms, found: SurveySet) -> None:
@@ -265,31 +348,29 @@ class DelegateStore(OpenFile):
         self, terms: SurveyTerms, found: SurveySet, earlier: Sequence[AnsweredSurvey]
     ) -> None:
         """Refuse a set that tells of few guests beside all earlier surveys' sets."""
-        mine = _with_inviters(terms, found)
-        sets = [mine, *(one.guests for one in earlier if one.survey != terms.digest)]
-        inviters = sorted({member for one in sets for member in one.values()})
-        sizes = range(min(terms.tolerate, len(inviters)) + 1)
-        if sum(comb(len(inviters), size) for size in sizes) > MOST_COALITIONS:
+        mine = _to_answer(terms, found).invited
+        others = [one.invited for one in earlier if one.survey != terms.digest]
+        people = _people({who for one in (mine, *others) for who in one.values()})
+        sizes = range(min(terms.tolerate, len(people)) + 1)
+        if sum(comb(len(people), size) for size in sizes) > MOST_COALITIONS:
             raise BudgetError(
-                f"{len(inviters)} members of whom any {terms.tolerate} may collude are "
+                f"{len(people)} members of whom any {terms.tolerate} may collude are "
                 "more coalitions than can be looked at"
             )
         few = terms.minimum_honest + terms.tolerate_guests
         for size in sizes:
-            for coalition in combinations(inviters, size):
-                left = [
-                    {name for name, member in one.items() if member not in coalition}
-                    for one in sets
-                ]
-                self._check_left([one for one in left if one], few)
-
-    def _check_left(self, sets: Sequence[set[str]], few: int) -> None:
-        if (shown := given_away(sets, few)) is not None:
-            raise BudgetError(
-                f"beside earlier surveys this one would tell of {listed(shown)} "
-                f"alone: sets of guests must differ by none, or by more than {few} "
-                "that colluding members did not invite"
-            )
+            for chosen in combinations(people, size):
+                coalition = frozenset[Inviter]().union(*chosen)
+                new, *old = (
+                    {name for name, who in one.items() if who not in coalition}
+                    for one in (mine, *others)
+                )
+                if shown := _newly_shown(new, old, few):
+                    raise BudgetError(
+                        "beside earlier surveys this one would tell of "
+                        f"{listed(shown)} alone: sets of guests must differ by none, "
+                        f"or by more than {few} that colluding members did not invite"
+                    )
 
     def _key(self, terms: SurveyTerms, me: str) -> X25519PrivateKey:
         """Return this delegate's key of this survey, and of no other."""
@@ -316,11 +397,24 @@ class DelegateStore(OpenFile):
     # What is kept
 
     def _answered(self) -> tuple[AnsweredSurvey, ...]:
-        rows = self._live().execute("SELECT survey, digest, guests FROM closed")
+        rows = self._live().execute("SELECT * FROM closed")
         return tuple(
-            AnsweredSurvey(survey.decode(), digest.decode(), json.loads(guests))
-            for survey, digest, guests in rows.fetchall()
+            AnsweredSurvey(
+                survey.decode(),
+                digest.decode(),
+                json.loads(guests),
+                json.loads(persons),
+            )
+            for survey, digest, guests, persons in rows.fetchall()
         )
+
+    def _invited(self, terms: SurveyTerms, me: str) -> dict[bytes, str]:
+        """Return whom this delegate has invited to a survey, by their keys."""
+        rows = self._live().execute(
+            "SELECT key, name FROM invited WHERE survey = ?",
+            (dict(terms.delegates)[me],),
+        )
+        return {key: name.decode() for key, name in rows.fetchall()}
 
     def _one(self, asked: str, value: Any) -> Any:
         return self._live().execute(asked, (value,)).fetchone()
@@ -333,8 +427,51 @@ class DelegateStore(OpenFile):
             )
 
 
-def _with_inviters(terms: SurveyTerms, found: SurveySet) -> dict[str, str]:
-    return {name: terms.roster[name].invited_by for name in found.guests}
+def _newly_shown(
+    new: set[str], earlier: Sequence[set[str]], few: int
+) -> tuple[str, ...]:
+    """Return a few guests of whom a sum over a new set would tell; none if of nobody.
+
+    What follows from earlier sets alone, under a weaker rule of then, is known already,
+    and whatever this one adds to it is not. Numbers may be others than then, so this
+    set is held beside each earlier one by itself as well.
+    """
+    if not new:
+        return ()
+    for one in (new, *(new ^ old for old in earlier)):
+        if 1 <= len(one) <= few:
+            return tuple(sorted(one))
+    return given_away([new], few, known=[one for one in earlier if one]) or ()
+
+
+def _to_answer(terms: SurveyTerms, found: SurveySet) -> AnsweredSurvey:
+    """Return what is kept of a survey and its set."""
+    guests = {name: terms.roster[name].invited_by for name in found.guests}
+    return AnsweredSurvey(terms.digest, found.digest, guests, dict(terms.persons))
+
+
+def _people(inviters: Collection[Inviter]) -> list[frozenset[Inviter]]:
+    """Return who may be one person, over years.
+
+    A member may come back with a new key, under another name, or both in turn. All that
+    have one name are one, as all that have one key, and as whoever is linked by these;
+    each is tried, for a name may be somebody else's by now, or be taken to look so.
+    """
+    found = set()
+    for name, key in inviters:
+        named = frozenset(one for one in inviters if one[0] == name)
+        keyed = frozenset(one for one in inviters if one[1] == key)
+        linked = named | keyed
+        while more := {
+            one
+            for one in inviters
+            if one not in linked
+            and any(one[0] == other[0] or one[1] == other[1] for other in linked)
+        }:
+            linked |= more
+        # A key under one name alone is that name's, which may have been renewed.
+        found |= {named, linked} if keyed <= named else {named, keyed, linked}
+    return sorted(found, key=sorted)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import isfinite
+from math import inf
 
 import numpy as np
 
@@ -66,10 +66,8 @@ def words_of(survey: SurveyTerms, cells: Sequence[Sequence[float | None]]) -> Wo
 
 def _count(survey: SurveyTerms, cell: float, where: str) -> int:
     """Return how many units a cell has; refuse another number, or part of a unit."""
-    if not is_number(cell) or not isfinite(cell):
-        raise RangeError(
-            f"{where}: must be a number, or empty", plain=f"{where}: must be a number"
-        )
+    if not is_number(cell) or not -inf < cell < inf:
+        raise RangeError(f"{where}: must be a number, or empty")
     # What was typed, 0.1, and not the float that is nearest to it.
     typed = Fraction(int(cell)) if cell == int(cell) else Fraction(repr(float(cell)))
     counts = typed / survey.unit
@@ -79,6 +77,5 @@ def _count(survey: SurveyTerms, cell: float, where: str) -> int:
             plain=f"{where}: is no whole number of {survey.unit}",
         )
     if not survey.least <= counts <= survey.most:
-        bounds = f"must be from {survey.low} to {survey.high}"
-        raise RangeError(f"{where}: {bounds}, found {cell}", plain=f"{where}: {bounds}")
+        raise RangeError(f"{where}: must be from {survey.low} to {survey.high}")
     return int(counts)

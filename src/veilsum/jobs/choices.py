@@ -26,6 +26,7 @@ from veilsum.models.families import Family
 from veilsum.numbers.arrays import FloatArray, Vector, listed
 from veilsum.numbers.units import Counts
 from veilsum.tables.frames import Frame, load_pandas
+from veilsum.tables.rules import MORE_SUMS
 from veilsum.tables.schema import Schema
 
 
@@ -60,8 +61,7 @@ class ChoiceRecipe(ManyRounds[ChoiceState]):
         told = (
             f"the fit has not converged in {self.most_rounds} sums, and more than "
             "that there is no room for: scale the columns, leave some out, merge "
-            "levels, or agree on more [schema] minimum_rows, or openly on more "
-            "[policy] most_rounds or release_fraction"
+            f"levels, or {MORE_SUMS}"
         )
         if endless := self.search.endless_columns(state):
             told = (

@@ -48,7 +48,7 @@ from veilsum.showing import Both, Showing, counted, number
 from veilsum.tables.asked import Question
 from veilsum.tables.formula import read_surv
 from veilsum.tables.frames import as_frame
-from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.rules import MORE_SUMS, AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
 Strata = Literal["party", "none"]
@@ -103,9 +103,8 @@ class CoxRecipe(ManyRounds[CoxState]):
         """Return what to say of a fit for which no room is left."""
         told = (
             f"the fit has not converged in {self.most_rounds} sums, and more than "
-            "that there is no room for: scale the columns, leave some out, or agree on "
-            "more [schema] minimum_rows, or openly on more [policy] most_rounds or "
-            "release_fraction"
+            f"that there is no room for: scale the columns, leave some out, or "
+            f"{MORE_SUMS}"
         )
         if endless := self.search.endless_columns(state):
             told = (

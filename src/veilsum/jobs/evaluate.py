@@ -85,7 +85,7 @@ from veilsum.showing import Block, Showing, Table, number
 from veilsum.tables.asked import Question
 from veilsum.tables.formula import read_surv
 from veilsum.tables.frames import Frame, load_pandas
-from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.rules import MORE_SUMS, AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
 # Bins of a chance where nobody has said others.
@@ -1149,8 +1149,7 @@ class RefitsRecipe(ManyRounds[Refitting]):
         told = (
             f"the fits without each fold have not all converged in {self.most_rounds} "
             "sums, and more than that there is no room for: use fewer folds or "
-            "columns, or agree on more [schema] minimum_rows, or openly on more "
-            "[policy] most_rounds or release_fraction"
+            f"columns, or {MORE_SUMS}"
         )
         for k, one in enumerate(state.fits, start=1):
             if fading := self.refits.newton.fading_columns(one):

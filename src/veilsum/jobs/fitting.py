@@ -49,7 +49,7 @@ from veilsum.models.rows import RowMeasures
 from veilsum.models.sandwich import Meat, MeatRequest
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.units import Counts
-from veilsum.tables.rules import DisclosureError, Rules, openly
+from veilsum.tables.rules import MORE_SUMS, DisclosureError, Rules, openly
 
 # Honest parties beyond the columns of a design, where errors are clustered by party.
 FURTHER_HONEST = 3
@@ -178,8 +178,7 @@ class NewtonRecipe(ManyRounds[State]):
         told = (
             f"the fit has not converged in {self.most_rounds} sums, and more than "
             "that there is no room for: scale the columns, use ridge or fewer columns, "
-            "or agree on more [schema] minimum_rows, or openly on more [policy] "
-            "most_rounds or release_fraction"
+            f"or {MORE_SUMS}"
         )
         if fading := self.newton.fading_columns(state):
             told = (
@@ -341,7 +340,8 @@ def reserved(limit: ReleaseLimit | None, size: int) -> ReleaseLimit | None:
         raise DisclosureError(
             "most_rounds",
             "robust errors take one more sum than the fit, and most_rounds is "
-            f"{limit.most_rounds}: allow 2 or more, or use the errors of the model",
+            f"{limit.most_rounds}: use the errors of the model, or agree openly on "
+            f"{openly(most_rounds=2)} or more",
         )
     return replace(limit, after=size, most_rounds=limit.most_rounds - 1)
 

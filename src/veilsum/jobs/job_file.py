@@ -142,7 +142,10 @@ class JobFile(Secret):
 
 
 def read_job(path: Path, kind: str) -> JobFile:
-    """Return the job in a scenario file; tables and graphs are found beside it."""
+    """Return the job in a scenario file; tables and graphs are found beside it.
+
+    `kind` is the section with its question, such as "model" or "statistics".
+    """
     file = read_scenario_file(path)
     question: JobSection | None = getattr(file, kind)
     if question is None:

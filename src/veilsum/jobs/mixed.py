@@ -39,7 +39,7 @@ from veilsum.models.mixed import (
 from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.units import BITS, Counts, Integers
 from veilsum.showing import Showing, Table, number
-from veilsum.tables.rules import Rules
+from veilsum.tables.rules import MORE_SUMS, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
 # Sums at several thetas are functions with a pole for each party. With so many honest
@@ -108,8 +108,7 @@ class MixedRecipe(ManyRounds[ThetaSearch]):
         return (
             f"the variances have not converged in {self.most_rounds} sums, and more "
             "than that there is no room for: one of them may be 0. Leave out a random "
-            "slope, agree on more [schema] minimum_rows, or openly on more [policy] "
-            "most_rounds or release_fraction"
+            f"slope, or {MORE_SUMS}"
         )
 
     def fit(self, sums: Sums) -> MixedFit:

@@ -116,7 +116,7 @@ from veilsum.tables.formula import (
 )
 from veilsum.tables.frames import Frame, as_frame, load_pandas
 from veilsum.tables.propensity import Propensity, PropensityWeights
-from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.rules import AtHome, Rules, agreed_rows
 from veilsum.tables.schema import CheckedTable, Schema
 
 # Totals have 192 bits at most: beyond so many bits of a term, fewer rows have room.
@@ -447,7 +447,7 @@ class Model:
                 least,
                 terms.honest,
                 "leave out columns with few values, such as 0 and 1, agree on more "
-                "[schema] minimum_rows",
+                + agreed_rows(),
             )
         if self.meat is not None:
             check_parties(self.meat, rules, terms)

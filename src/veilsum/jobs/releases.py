@@ -26,7 +26,7 @@ from veilsum.privacy.guarantee import (
     UNITS_LIMIT,
     Guarantee,
 )
-from veilsum.tables.rules import DisclosureError, Rules, openly
+from veilsum.tables.rules import DisclosureError, Rules, agreed_rows, openly
 
 IDENTICAL = (
     "inputs that every party's rules admit, and whose listed sums agree in every "
@@ -96,22 +96,24 @@ class Foreseen:
     most: int = 1
 
 
-def condensed(releases: Sequence[Release]) -> tuple[str, ...]:
+def condensed(
+    releases: Sequence[Release], whose: str = "honest parties"
+) -> tuple[str, ...]:
     """Return what was released for a person: rounds that show the same in one line."""
     lines, start = [], 0
     for end in range(1, len(releases) + 1):
         if end == len(releases) or releases[end].words != releases[start].words:
-            lines.append(_line(start + 1, releases[start:end]))
+            lines.append(_line(start + 1, releases[start:end], whose))
             start = end
     return tuple(lines)
 
 
-def _line(first: int, same: Sequence[Release]) -> str:
+def _line(first: int, same: Sequence[Release], whose: str) -> str:
     last = first + len(same) - 1
     rounds = f"round {first}" if len(same) == 1 else f"rounds {first} to {last}, each"
     places = "; ".join(one.where for one in same if one.where)
     where = f"; at {places}" if places else ""
-    return f"{rounds}, summed over honest parties: {same[0].words}{where}"
+    return f"{rounds}, summed over {whose}: {same[0].words}{where}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,8 +182,8 @@ class ReleaseLimit:
             f"which hold {self.held} at least ({self.honest} parties of "
             f"{self.minimum_rows} rows of {self.columns} numbers), and "
             f"{self.fraction:g} of these is the limit: use fewer columns, agree on "
-            f"[schema] minimum_rows = {enough} or more, or raise the limit openly "
-            f"with {openly(release_fraction=None)}",
+            f"{agreed_rows(enough)} or more, or raise the limit openly with "
+            f"{openly(release_fraction=None)}",
         )
 
 

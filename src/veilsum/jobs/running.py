@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import isfinite
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,13 +15,13 @@ from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import Known, Ledger, Look, Wanted
 from veilsum.jobs.presence import Screened
 from veilsum.jobs.recipes import Contribution, PartyWork, Questions, Recipe, Sums
-from veilsum.jobs.releases import Release, condensed
+from veilsum.jobs.releases import EXACT, Release, condensed
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.accountant import KnownSum, Reservation, RunLimits
 from veilsum.privacy.composition import Charge, Exposure
-from veilsum.privacy.guarantee import Guarantee
+from veilsum.privacy.guarantee import CURIOUS_LIMIT, ONE_RUN_LIMIT, Guarantee
 from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
 from veilsum.showing import Items, Showing, Shown, counted, in_line
@@ -51,6 +51,9 @@ class JobResult(Shown):
     recipe: Recipe
     released: Released
 
+    # Over whom sums are, as a coalition knows them.
+    summed_over: ClassVar[str] = "honest parties"
+
     @cached_property
     def guarantee(self) -> Guarantee:
         """What the sums hide, and from whom."""
@@ -67,6 +70,14 @@ class JobResult(Shown):
     def loosened(self) -> tuple[str, ...]:
         """Limits that nobody may overlook, for rules against them were switched off."""
         return ()
+
+    @property
+    def foremost(self) -> tuple[str, ...]:
+        """The limits to be read first: all of this kind of job, and three at least."""
+        own = [one for one in self.further_limits if one not in self.loosened]
+        first = dict.fromkeys((*own, EXACT, CURIOUS_LIMIT, ONE_RUN_LIMIT))
+        known = [one for one in first if one in self.guarantee.limits]
+        return tuple(known[: max(3, len(own))])
 
     @cached_property
     def releases(self) -> tuple[Release, ...]:
@@ -119,13 +130,14 @@ class JobResult(Shown):
         """Return the answer, made with these options, and what it rests on."""
         promise = self.guarantee
         rest = tuple(one for one in promise.limits if one not in self.loosened)
-        promise = replace(promise, released=condensed(self.releases), limits=rest)
+        told = condensed(self.releases, self.summed_over)
+        promise = replace(promise, released=told, limits=rest)
         beside = Items(LOOSENED, self.loosened) if self.loosened else ""
         shown = promise.showing()
         blocks = (self.difference, self.road, shown.title, beside, *shown.blocks)
-        told = (one for one in blocks if one)
+        said = (one for one in blocks if one)
         answered: Callable[..., Showing] = self.answered
-        return answered(**options).also(*told, folded=shown.folded)
+        return answered(**options).also(*said, folded=shown.folded)
 
     @property
     def road(self) -> str:

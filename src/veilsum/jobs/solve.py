@@ -540,7 +540,13 @@ def run_scenario(
     driver: str | Driver = "vectorised",
     progress: Progress = None,
 ) -> Run:
-    """Return the result of one simulated run of the scenario; see `solve`."""
+    """Return the result of one simulated run of the scenario; see `solve`.
+
+    Args:
+        scenario: what `read_scenario` returns.
+        driver: `vectorised`, or `loopback`: each party a machine of its own.
+        progress: None for a bar, False for none, or a function of done and total.
+    """
     return solve(
         scenario.costs,
         scenario.topology,

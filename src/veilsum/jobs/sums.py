@@ -170,6 +170,12 @@ def mean(
 ) -> SumResult:
     """Return the average of the parties' vectors, each party counting once.
 
+    Args:
+        data: one vector, or array of any shape, from each party.
+        unit: what is counted, as for `sum`.
+        what: the name of what is averaged, for the ledger.
+        options: how to sum; see `Options`.
+
     >>> mean({"a": 1.0, "b": 3.0, "c": 5.0, "d": 7.0}, seed=1).value.tolist()
     4.0
     """

@@ -190,7 +190,13 @@ def new_identity(
 ) -> Identity:
     """Make a key and its certificate, NAME.key and NAME.crt; overwrite nothing.
 
-    `stem` is added to the name of both files, not to the party's.
+    Args:
+        name: the party's.
+        folder: where both files go.
+        days: how long the certificate is good.
+        passphrase: what the key is encrypted with; None writes it as it is, readable
+            by its owner alone.
+        stem: what is added to the name of both files, not to the party's.
     """
     folder = Path(folder)
     check_name(name)

@@ -185,7 +185,7 @@ class Runner(Secret):
         )
         first = self._begin(self.store.read())
         try:
-            self._note("boot", None)
+            self._note("boot", self._sent)
             self._do(lambda: first)
             await self._net.open()
             await self._net.until(self._ended)
@@ -261,6 +261,7 @@ class Runner(Secret):
 
     def _ring(self, timer: str) -> None:
         self._timers.pop(timer, None)
+        self._note("links", self._conditions())
         self._note("ring", timer)
         self._do(self.machine.expire, timer)
 

@@ -12,11 +12,13 @@ from math import nan
 from typing import Any
 
 from veilsum.agreement.consortium import Consortium, Minimisation
-from veilsum.agreement.sections import DispatchSection
+from veilsum.agreement.sections import DispatchSection, SurveySection
+from veilsum.agreement.survey import survey_terms
 from veilsum.jobs.dispatch_periods import dispatch_recipe
 from veilsum.jobs.job_file import job_of, table_job
 from veilsum.jobs.recipes import Recipe
 from veilsum.jobs.running import promise_before
+from veilsum.jobs.survey import SurveyRecipe
 from veilsum.jobs.table_job import SchemaJob, check_width, prepared
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.units import Counts
@@ -56,6 +58,12 @@ def agreed_on(consortium: Consortium) -> Asked:
         part = PartyCost.of(consortium, question.cost.stand_in())
         return Asked(consortium=consortium, recipe=part.recipe, terms=part.terms)
 
+    if isinstance(question, SurveySection):
+        recipe = SurveyRecipe(survey_terms(consortium))
+        with about("survey"):
+            terms = recipe.terms(job_of(consortium, {}).options)
+        return Asked(consortium=consortium, recipe=recipe, terms=terms)
+
     def terms_of(counts: Counts) -> Terms:
         with about("policy"):
             options = job_of(consortium, {}).options
@@ -67,10 +75,8 @@ def agreed_on(consortium: Consortium) -> Asked:
     if job is None or schema is None:
         assert isinstance(question, DispatchSection)
         with about(question.heading):
-            recipe = dispatch_recipe(**question.given())
-        return Asked(
-            consortium=consortium, recipe=recipe, terms=terms_of(recipe.counts)
-        )
+            price = dispatch_recipe(**question.given())
+        return Asked(consortium=consortium, recipe=price, terms=terms_of(price.counts))
     rules, tolerate = schema.rules(consortium.rules.rules), consortium.rules.tolerate
     check_width(
         job,

@@ -16,10 +16,16 @@ from veilsum.drivers.driver import Assignment
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.recipes import PartyWork
+from veilsum.jobs.survey import SurveyGuarantee, SurveyRecipe
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 from veilsum.parties.consent import Part
-from veilsum.parties.joining import OwnCost, OwnTable, promise_shown
+from veilsum.parties.joining import (
+    TABLE_AND_LEDGER,
+    OwnPart,
+    OwnTable,
+    promise_shown,
+)
 from veilsum.parties.own_rules import OwnRules
 from veilsum.privacy.accountant import accounts
 from veilsum.privacy.guarantee import Guarantee
@@ -77,9 +83,9 @@ class FoundAtHome(Secret):
         return (*words, *(f"- {rule}: not looked at" for rule in self.unknown))
 
 
-def tried(part: OwnTable | OwnCost, party: str, ledger: Ledger | None) -> FoundAtHome:
+def tried(part: OwnPart, party: str, ledger: Ledger | None) -> FoundAtHome:
     """Return what a party's own checks say to a question; nothing is sent."""
-    names = () if part.rules is None else RULES
+    names, (data, books) = () if part.rules is None else RULES, part.checks
     onlooker = Onlooker(party)
     try:
         part.run(onlooker, ledger)
@@ -87,21 +93,20 @@ def tried(part: OwnTable | OwnCost, party: str, ledger: Ledger | None) -> FoundA
         assert onlooker.assignment is not None
         return passed(part, ledger, onlooker.assignment)
     except BudgetError as error:
-        return FoundAtHome(refusals={"ledger": str(error)}, passed=("table", *names))
+        return FoundAtHome(refusals={books: str(error)}, passed=(data, *names))
     except InvalidInputError as error:
-        first = {_rule(error): str(error)}
+        first = {_rule(error, data): str(error)}
     if part.rules is None:
         return FoundAtHome(refusals=first)
+    assert isinstance(part, OwnTable)
     return _one_by_one(part, party, part.rules, first)
 
 
-def passed(
-    part: OwnTable | OwnCost, ledger: Ledger | None, task: Assignment
-) -> FoundAtHome:
+def passed(part: OwnPart, ledger: Ledger | None, task: Assignment) -> FoundAtHome:
     """Return what was found where a run has got as far as to an assignment."""
-    names = () if part.rules is None else RULES
-    books = () if ledger is None else ("ledger",)
-    return FoundAtHome(refusals={}, passed=("table", *names, *books), assignment=task)
+    names, (data, books) = () if part.rules is None else RULES, part.checks
+    kept = () if ledger is None and part.checks == TABLE_AND_LEDGER else (books,)
+    return FoundAtHome(refusals={}, passed=(data, *names, *kept), assignment=task)
 
 
 def _one_by_one(
@@ -130,21 +135,23 @@ def _one_by_one(
     return FoundAtHome(refusals=refused, passed=kept)
 
 
-def _rule(error: InvalidInputError) -> str:
-    """Return the rule that refuses; `table` if it is none of a policy's."""
+def _rule(error: InvalidInputError, data: str = "table") -> str:
+    """Return the rule that refuses; what is brought if it is none of a policy's."""
     rule = getattr(error, "rule", None)
-    return rule if rule in RULES else "table"
+    return rule if rule in RULES else data
 
 
 def ledger_lines(ledger: Ledger | None, task: Assignment, most: int) -> tuple[str, ...]:
     """Return what a ledger knows of the data before a run, and at most after it."""
+    (work,) = task.works.values()
+    assert isinstance(work, PartyWork)
+    if isinstance(work.recipe, SurveyRecipe):
+        return (NOT_CHARGED,)
     if ledger is None:
         return (
             "none was looked at: --ledger FILE names yours; where there is none yet, "
             "joining makes one beside your key",
         )
-    (work,) = task.works.values()
-    assert isinstance(work, PartyWork)
     known = ledger.data(work.contribution.data)
     found = accounts(ledger.history().of(known.data))
     numbers = found[0].numbers + found[0].reserved if found else 0
@@ -168,6 +175,11 @@ def ledger_lines(ledger: Ledger | None, task: Assignment, most: int) -> tuple[st
     )
 
 
+NOT_CHARGED = (
+    "not asked and not charged: none of your own data is in this. Guests have no "
+    "ledger at all; for them your store of surveys keeps which set was added, and "
+    "refuses a later survey whose guests differ from it by few"
+)
 MOST_SHOWN = 10
 # The heading under which a page has what follows.
 ASKED_BEFORE = "ASKED BEFORE"
@@ -218,7 +230,7 @@ def _leaves(bounds: str) -> dict[str, str]:
 
 
 def about_you(
-    part: OwnTable | OwnCost,
+    part: OwnPart,
     found: FoundAtHome,
     *,
     own: OwnRules,
@@ -234,11 +246,10 @@ def about_you(
         ledger: its own books, if it keeps them.
         most: how many sums a run may take.
     """
-    rounded = (part.rounded,) if part.rounded else ()
     before = asked_before(part.consortium, ledger)
     parts = [
         *([Part(ASKED_BEFORE, before)] if before else []),
-        Part("YOUR DATA", (part.words, *rounded, NEVER_SENT)),
+        Part("YOUR DATA", tuple(part.lines)),
         Part("YOUR CHECKS", found.lines),
         Part("YOUR OWN RULES", own.lines),
     ]
@@ -249,12 +260,6 @@ def about_you(
     return tuple(parts)
 
 
-NEVER_SENT = (
-    "nothing of this half of the page is sent or signed; rows never leave, and what "
-    "leaves of them are shares and masked sums"
-)
-
-
 def _guarantee(promise: Guarantee) -> Iterator[str]:
     worst = promise.worst
     told = "none" if promise.epsilon is None else f"{promise.epsilon:.6g}"
@@ -262,6 +267,8 @@ def _guarantee(promise: Guarantee) -> Iterator[str]:
     yield f"{promise.status}, against every coalition of {size}; epsilon {told}"
     if worst is not None and worst.worst_coalition:
         yield f"the worst of them: {listed(worst.worst_coalition)}"
+    if isinstance(promise, SurveyGuarantee):
+        yield promise.sentence
     yield "released in the first sum:"
     yield from (f"- {line}" for line in promise.released)
     yield "limits:"

@@ -5,7 +5,8 @@ if there is one beside the key. Not in it are runs on their way: neighbours reco
 party that comes back with an older disk, and end the run, which is the safe thing. The
 copy of the ledger knows that it is one: put back, it allows nothing before its owner
 has said what was shown in between. A copy that was made by other means cannot know
-that.
+that. Nor is a delegate's store of surveys in it: put back, it would know nothing of
+sets that were added in between, and would bring back keys that were erased.
 """
 
 from __future__ import annotations

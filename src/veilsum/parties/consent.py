@@ -56,12 +56,14 @@ from veilsum.jobs.presence import FEW_VALUES, Screened
 from veilsum.jobs.regression import FormulaJob
 from veilsum.jobs.releases import BY_PARTY, Foreseen
 from veilsum.jobs.statistics import StatisticsJob
+from veilsum.jobs.survey import GIVEN, IN_THE_SET, TOTALS, SurveyRecipe
 from veilsum.jobs.survival import SurvivalJob
 from veilsum.models.choices import Ordinal
 from veilsum.models.evaluation import bin_labels
 from veilsum.models.families import Gaussian
 from veilsum.models.tallies import Bins
 from veilsum.net.identity import grouped
+from veilsum.parties import survey_words
 from veilsum.parties.agreed import Asked, agreed_on
 from veilsum.parties.own_rules import Value, columns_asked, exact, in_force, relaxed
 from veilsum.showing import Items, Showing, Shown
@@ -321,7 +323,9 @@ GENERATORS = (
 
 def _first(found: Asked, cut: Sequence[str]) -> Iterator[str]:
     weaker = relaxed(found.consortium)
-    if found.rules is None:
+    if isinstance(found.recipe, SurveyRecipe):
+        yield from survey_words.FIRST
+    elif found.rules is None:
         yield (
             "there are no rules about tables for this kind of question: nobody checks "
             "what your own numbers give away by their sums"
@@ -361,6 +365,8 @@ def _asked(found: Asked, room: _Room) -> Iterator[str]:
         yield from _cost(question, found, found.recipe, room)
     elif found.job is not None:
         yield from DESCRIBED[type(found.job)](found.job, question, room)
+    elif isinstance(found.recipe, SurveyRecipe):
+        yield from survey_words.asked(found.recipe.survey, room)
     else:
         yield from _dispatch(question.given())
     schema = found.consortium.schema
@@ -823,7 +829,7 @@ def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
 _EXPLAINED: Mapping[str, str] = {
     "parties that hold each level, cell, bin and value": "for each one in each group, "
     "how many members have any row with it; which members is not said, and still "
-    "follows where it is all of them, or none",
+    "follows where it is all, or none, and for who alone has it, or has it not",
     "parties that hold several of a column": "for each group, how many members have "
     "rows with more than one of its levels, cells, bins or values",
     "X'WX": "for every two columns of the design, and for each with itself, the sum of "
@@ -1004,6 +1010,11 @@ _EXPLAINED: Mapping[str, str] = {
     "buy are worth",
     "coefficients of the costs": "for each coefficient of the costs, the sum of all "
     "members' own",
+    IN_THE_SET: "for each member, how many guests whose submissions are added it has "
+    "invited; members know which, for they have the submissions",
+    GIVEN: "for each cell of the table, how many guests gave a number there",
+    TOTALS: "for each cell that enough of them filled, the sum of what they gave; of "
+    "other cells nothing is asked for",
 }
 # Before there are coefficients.
 _AT_FIRST: Mapping[str, str] = {
@@ -1062,6 +1073,8 @@ def _known(found: Asked, room: _Room) -> Iterator[str]:
     if isinstance(found.job, FormulaJob) and found.job.errors == "cluster":
         whose += ", or in the last round over what each member's rows come to"
     inner = getattr(found.recipe, "inner", found.recipe)
+    if isinstance(inner, SurveyRecipe):
+        whose = "guests of the set"
     if getattr(inner, "wording", None) is BY_PARTY and found.rules is not None:
         whose = "members, of what each makes of all its rows, or a count of members"
     yield f"every number here is one sum over all {whose}"
@@ -1168,6 +1181,9 @@ def _counts(found: Asked, room: _Room) -> Iterator[str]:
 
 def _who(found: Asked) -> Iterator[str]:
     terms, n = found.terms, found.terms.topology.n_parties
+    if isinstance(found.recipe, SurveyRecipe):
+        yield from survey_words.who(found.recipe.survey)
+        return
     t = terms.tolerate
     yield (
         "everybody: the sums above, over all members, and all that follows from them. "
@@ -1218,6 +1234,8 @@ MEANINGS: Mapping[str, str] = {
     "pool what they saw",
     "minimum_honest": "at least {} others are in every sum that such members can "
     "learn, be it with a 0",
+    "minimum_guests": "of a cell that fewer than {} guests filled no total is asked "
+    "for",
     "minimum_rows": "a table with fewer than {} rows takes no part",
     "minimum_count": "every level, combination and bin that a table has any rows in, "
     "and each value of a column that has two values there, such as 0 and 1, has {} "
@@ -1300,17 +1318,22 @@ def _holders(found: Asked) -> str:
 def _checks(found: Asked) -> Iterator[str]:
     rules = in_force(found.consortium)
     weaker = relaxed(found.consortium)
-    yield (
-        "a party whose table does not pass takes no part; the others learn that it "
-        "refused, and not why"
-        if found.rules is not None
-        else "there are no rules about tables for this kind of question; all keep to:"
-    )
+    if isinstance(found.recipe, SurveyRecipe):
+        yield survey_words.NO_TABLES
+    elif found.rules is None:
+        yield "there are no rules about tables for this kind of question; all keep to:"
+    else:
+        yield (
+            "a party whose table does not pass takes no part; the others learn that it "
+            "refused, and not why"
+        )
     for name, value in rules.items():
         if name in NOT_ASKED.get(found.consortium.questions[0].heading, ()):
             continue
         mark = " (WEAKER THAN USUAL)" if name in weaker else ""
         yield f"- {name} = {exact(value)}{mark}: {_meaning(name, value, found)}"
+    if isinstance(found.recipe, SurveyRecipe):
+        yield from (f"- {line}" for line in survey_words.checks(found.recipe.survey))
     if found.rules is not None:
         if found.rules.maximum_rows is not None:
             most = found.rules.maximum_rows
@@ -1381,11 +1404,12 @@ def _open(found: Asked, *, drawn: bool) -> Iterator[str]:
     )
     yield "- a computer that somebody else controls"
     yield "- what members do with what they have learned"
-    yield (
-        "- the next question: every run adds to what is known about the same data. "
-        "Your own ledger, a file of yours that counts what your data were used for, "
-        "keeps count of it, and nobody else does."
-    )
+    if not isinstance(found.recipe, SurveyRecipe):
+        yield (
+            "- the next question: every run adds to what is known about the same data. "
+            "Your own ledger, a file of yours that counts what your data were used "
+            "for, keeps count of it, and nobody else does."
+        )
     inner = getattr(found.recipe, "inner", found.recipe)
     yield from (f"- {line}" for line in getattr(inner, "left_open", ()))
     if isinstance(found.recipe, PriceRecipe):

@@ -7,13 +7,26 @@ anyway, or is about this computer: no value of a table, a cost, a share or a sum
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from veilsum.protocol.machine import Machine
 
 LOG = logging.getLogger("veilsum.net")
+
+# What a person is told of a phase.
+STAGES = {
+    "greeting": "meeting the others",
+    "sharing": "exchanging shares with neighbours",
+    "confirming": "both ends of every link confirm their shares",
+    "committing": "waiting for everybody's signed commit",
+    "summing": "committed; exchanging masked numbers",
+    "iterating": "committed; iterating on masked costs",
+    "agreeing": "comparing and signing the answer",
+    "finished": "agreed by everybody; waiting until the neighbours have it too",
+    "aborted": "given up",
+}
 
 What: TypeAlias = Literal[
     "agreed",
@@ -53,6 +66,8 @@ class RunEvent:
         question: the name of the question, if the run is one of a study.
         reason: in one word, why a run ended without an answer; `was over` if it had
             ended before; `cut` of a transcript that grew too long.
+        sent: bytes that this party has sent in the run, as its result counts them.
+        links: how things are with each neighbour, in a clause, as far as is known.
     """
 
     what: What
@@ -65,6 +80,8 @@ class RunEvent:
     file: str = ""
     question: str = ""
     reason: str = ""
+    sent: int = 0
+    links: Mapping[str, str] = field(default_factory=dict)
 
 
 Listener: TypeAlias = Callable[[RunEvent], None]
@@ -83,13 +100,15 @@ class Telling:
         self._waiting: tuple[str, ...] = ()
         self._lost: tuple[str, ...] = ()
         self._failed: set[tuple[int, str]] = set()
+        self._sent, self._links = 0, dict[str, str]()
         self.begun = False
         self.last = RunEvent(what="phase", run=run, party=party)
 
     def tell(self, what: What, **about: Any) -> None:
         """Tell of something that has happened where the party is."""
         self.begun = True
-        event = replace(self.last, what=what, **about)
+        known = {"sent": self._sent, "links": self._links}
+        event = replace(self.last, what=what, **{**known, **about})
         for place, listener in enumerate(self._listeners):
             try:
                 listener(event)
@@ -117,7 +136,14 @@ class Telling:
 
     def note(self, what: str, detail: Any, peer: str | None) -> None:
         """Take what happened around the machine, if it is news for a listener."""
-        if what == "met" and peer is not None:
+        if what == "send":
+            self._sent += len(detail)
+        elif what == "boot":
+            self._sent = detail  # by earlier starts of the same run
+        elif what == "links":
+            self._links = detail
+        elif what == "met" and peer is not None:
+            self._links = {**self._links, peer: "connected"}  # events keep the old one
             self.tell("met", names=(peer,))
         elif what == "ring" and detail == "resend":
             self.tell("resent", names=self._waiting)

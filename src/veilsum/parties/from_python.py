@@ -242,6 +242,7 @@ def _call(
         if isinstance(own.get(key), str | Path):
             own[key] = made(own[key])
     met = {key: own.pop(key) for key in Ways.__annotations__ if key in own}
+    file = None
     if isinstance(agreed, str | Path):
         file = Path(agreed)
         agreed = read_agreement(file)
@@ -257,7 +258,7 @@ def _call(
     if isinstance(agreed, Consortium):
         if own.pop("without", ()):
             raise InvalidInputError("without is for questions of a study; this is none")
-        return partial(take_part, agreed, who, **own)
+        return partial(take_part, agreed, who, file=file, **own)
     if own.pop("state", None) is not None:
         raise InvalidInputError(
             "state is the file of one run, and a study has one for each question, "

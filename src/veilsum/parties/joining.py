@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from veilsum import __version__
 from veilsum.agreement.consortium import (
@@ -16,7 +16,7 @@ from veilsum.agreement.consortium import (
     canonical,
     plain,
 )
-from veilsum.agreement.sections import DispatchSection
+from veilsum.agreement.sections import DispatchSection, SurveySection
 from veilsum.drivers.driver import Assignment, Driver
 from veilsum.errors import InvalidInputError
 from veilsum.files.datasets import site_of
@@ -41,6 +41,11 @@ from veilsum.tables.frames import Frame, as_frame
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import rounded_words
 
+if TYPE_CHECKING:
+    from veilsum.parties.own_survey import OwnSurvey
+
+# What a party checks before anybody hears of it: what it brings, and its books.
+TABLE_AND_LEDGER = ("table", "ledger")
 # What is not from a file has no name.
 IN_MEMORY = "in memory"
 
@@ -71,6 +76,8 @@ class OwnTable(Secret):
         name: of the file, for the screen.
     """
 
+    checks: ClassVar[tuple[str, str]] = TABLE_AND_LEDGER
+
     consortium: Consortium
     name: str
     table: Frame
@@ -89,6 +96,11 @@ class OwnTable(Secret):
             f"{found}; {len(here)} of {len(agreed)} agreed columns are there; "
             f"{rows - whole} rows with missing values"
         )
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """What its owner reads about it."""
+        yield from _lines(self)
 
     @property
     def rounded(self) -> str:
@@ -131,6 +143,8 @@ class OwnTable(Secret):
 class OwnCost(Secret):
     """A party's cost."""
 
+    checks: ClassVar[tuple[str, str]] = TABLE_AND_LEDGER
+
     consortium: Consortium
     name: str
     entries: Mapping[str, Any]
@@ -142,6 +156,11 @@ class OwnCost(Secret):
         assert isinstance(question, Minimisation)
         kind = f"a cost of kind {question.cost.kind}"
         return f"{self.name}: {kind}, in whole numbers of {self._part.unit}"
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """What its owner reads about it."""
+        yield from _lines(self)
 
     @property
     def rounded(self) -> str:
@@ -164,6 +183,23 @@ class OwnCost(Secret):
         return PartyCost.of(self.consortium, self.entries)
 
 
+NEVER_SENT = (
+    "nothing of this half of the page is sent or signed; rows never leave, and what "
+    "leaves of them are shares and masked sums"
+)
+
+
+def _lines(part: OwnTable | OwnCost) -> Iterator[str]:
+    yield part.words
+    if part.rounded:
+        yield part.rounded
+    yield NEVER_SENT
+
+
+# What a party may bring.
+OwnPart: TypeAlias = "OwnTable | OwnCost | OwnSurvey"
+
+
 @discreet()
 def own_part(
     consortium: Consortium,
@@ -171,17 +207,23 @@ def own_part(
     data: Any = None,
     cost: Path | Mapping[str, Any] | None = None,
     **how: Any,
-) -> OwnTable | OwnCost:
+) -> OwnPart:
     """Return what a party brings; refuse what is of the wrong kind, or nothing.
 
     Args:
         consortium: what was agreed on.
-        data: its table: a file, or a table in memory as `as_frame` takes it.
+        data: its table: a file, or a table in memory as `as_frame` takes it; of a
+            survey a folder, see `OwnSurvey`.
         cost: its cost: a TOML file, or the entries of one.
         **how: how a file with a table is written, by the party's own word, as
             `agreed_table` takes it.
     """
     (question,) = consortium.questions
+    if isinstance(question, SurveySection):
+        # Here, not above: others do without what opens seals.
+        from veilsum.parties.own_survey import own_survey
+
+        return own_survey(consortium, data, cost)
     on_cost = isinstance(question, Minimisation)
     given: Any = cost if on_cost else data
     wanted = "--cost" if on_cost else "--data"

@@ -224,6 +224,11 @@ def local_run(
     """
     _processes()
     file = read_scenario_file(scenario)
+    if file.survey is not None:
+        raise InvalidInputError(
+            "a survey has guests, who are no parties: veilsum collect asks them, and "
+            "its delegates join the run of the closed file"
+        )
     parts = _own_parts(file, scenario)
     if folder.exists() and any(folder.iterdir()):
         raise InvalidInputError(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from veilsum.agreement.consortium import Address, Consortium
+from veilsum.agreement.sections import SurveySection
 from veilsum.drivers.driver import (
     Assignment,
     GivenUpError,
@@ -275,7 +276,9 @@ class Networked(Secret):
         """Say whether anything masked left this party, as far as that is known here."""
         ledger = self.ledger
         if ending.charged:
-            return SHOWN
+            asked = self.consortium.questions
+            guests = any(isinstance(one, SurveySection) for one in asked)
+            return SHOWN_OF_GUESTS if guests else SHOWN
         if ledger is not None and was_charged(ledger, self.consortium.run):
             return SHOWN_BEFORE
         assert ending.abort is not None
@@ -305,6 +308,10 @@ UNKNOWN = (
     "its ledger, and the receipts of an earlier end, can"
 )
 SHOWN = "this party's masked numbers were shown, and its ledger is charged for them"
+SHOWN_OF_GUESTS = (
+    "this member's masked sums of guests' shares were shown; no ledger is charged for "
+    "guests, and its store keeps the set"
+)
 OVER = (
     "this run is over; to try again the organiser makes a new consortium file "
     "(veilsum consortium new)"

@@ -25,7 +25,9 @@ from veilsum.agreement.sections import (
     COMMANDS,
     PolicySection,
     RulesSection,
+    SurveySection,
 )
+from veilsum.agreement.survey import MINIMUM_GUESTS, survey_terms
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.scenarios import read_toml
 from veilsum.jobs.job_file import table_job
@@ -57,6 +59,7 @@ Value: TypeAlias = float | bool
 STRICTER: Mapping[str, Side] = {
     "tolerate": "at least",
     "minimum_honest": "at least",
+    "minimum_guests": "at least",
     "drop": "at most",
     "minimum_rows": "at least",
     "minimum_count": "at least",
@@ -74,15 +77,25 @@ STRICTER: Mapping[str, Side] = {
 
 def usual() -> dict[str, Value]:
     """Return what holds where nobody has written anything else."""
-    return _in_force(PolicySection(), Rules())
+    found = _in_force(PolicySection(), Rules()) | {"minimum_guests": MINIMUM_GUESTS}
+    return {name: found[name] for name in STRICTER}
 
 
 def in_force(consortium: Consortium) -> dict[str, Value]:
     """Return by name every rule of a consortium that can be stricter or weaker.
 
-    A question without tables has none of the rules about them.
+    A question without tables has none of the rules about them. A survey hides guests
+    among guests: it counts these.
     """
-    section = consortium.rules
+    section, (question,) = consortium.rules, consortium.questions
+    if isinstance(question, SurveySection):
+        survey = survey_terms(consortium)
+        return {
+            "tolerate": survey.tolerate,
+            "minimum_honest": survey.minimum_honest,
+            "minimum_guests": survey.minimum_guests,
+            "drop": section.policy.drop,
+        }
     if consortium.schema is None:
         return _in_force(section, None)
     return _in_force(section, consortium.schema.rules(section.rules))
@@ -116,6 +129,7 @@ class FloorsSection(RulesSection, frozen=True, kw_only=True):
     """What no consortium file may go below."""
 
     minimum_rows: Whole | None = None
+    minimum_guests: Whole | None = None
 
 
 class OwnFile(Section, frozen=True, kw_only=True):

@@ -28,6 +28,7 @@ from veilsum.files.output import as_json
 from veilsum.jobs.job_file import job_of
 from veilsum.jobs.minimise import Minimise, Minimised
 from veilsum.jobs.running import JobResult, run_job
+from veilsum.jobs.survey import SurveyRecipe
 from veilsum.net.receipt import (
     Finding,
     Receipt,
@@ -166,6 +167,8 @@ def _run(consortium: Consortium, asked: Asked, driver: Replayed) -> JobResult:
         terms = replace(asked.terms, driver=driver)
         released = run_job(recipe, {}, terms, agreed=recipe.agreed)
         return Minimised(terms=terms, recipe=recipe, released=released)
+    if isinstance(recipe, SurveyRecipe):
+        return recipe.run({}, replace(asked.terms, driver=driver))
     return job_of(consortium, {}, driver=driver).run()
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import Literal, TypeAlias, get_args
 
 import msgspec
@@ -71,6 +72,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
         resend: seconds between two askings for what is missing.
         reason: of an end without an answer, or of waiting for a person; its owner's.
         page: the digest of what a person has to agree to.
+        sent: bytes that the party has sent.
+        links: how things are with each neighbour, in a clause, as far as is known.
+        out: the folder for the result and the receipt, if there is one.
     """
 
     run: str
@@ -89,6 +93,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     resend: float = 0.0
     reason: str = ""
     page: str = ""
+    sent: int = 0
+    links: dict[str, str] = {}
+    out: str = ""
 
     def is_silent(self, now: float) -> bool:
         """Say whether a run that goes on has given no sign of life for too long."""
@@ -145,21 +152,63 @@ def read_status(path: Path) -> RunStatus:
         ) from None
 
 
+def status_files(folder: Path) -> list[Path]:
+    """Return the files in a folder and right below it that are called like these."""
+    found = [*folder.glob(f"*{ENDING}"), *folder.glob(f"*/*{ENDING}")]
+    return sorted(found)[:MOST_FILES]
+
+
 def statuses_in(folder: Path) -> Iterator[RunStatus]:
     """Yield the statuses in a folder and those right below it, by name of the file.
 
     What is none is left out: nobody depends on it.
     """
-    found = [*folder.glob(f"*{ENDING}"), *folder.glob(f"*/*{ENDING}")]
-    for path in sorted(found)[:MOST_FILES]:
+    for path in status_files(folder):
         try:
             yield read_status(path)
         except InvalidInputError:
             continue
 
 
+def advice(one: RunStatus, now: float) -> str:
+    """Say what there is to do, or to know, about a run; nothing is empty."""
+    if one.is_silent(now):
+        return (
+            f"no sign of life since {one.seen}; if its process is gone, the same "
+            "command goes on where it was"
+        )
+    if one.state == "pending":
+        return (
+            f"waits for a person, since {one.reason}; veilsum serve FOLDER --agree "
+            f"{quote(one.file)} shows its page and asks, --refuse says no"
+        )
+    if one.state == "failed":
+        return f"{one.reason}; once that is mended, start veilsum serve again"
+    if one.state == "stopped" and one.waiting:
+        return (
+            f"waits for letters from {', '.join(one.waiting)}; once they are in the "
+            "folder, run the same command again"
+        )
+    if one.state == "running" and one.waiting:
+        waited = max(0.0, now - seconds_of(one.moved))
+        return (
+            f"has waited for {waited:.0f} of {one.deadline:.0f} seconds, after which "
+            "something is done about it"
+        )
+    return one.reason
+
+
 class StatusFile:
-    """Listens to a run's events, and keeps its status on disk."""
+    """Listens to a run's events, and keeps its status on disk.
+
+    Args:
+        path: where.
+        consortium: what was agreed on.
+        party: whose part it is.
+        file: the consortium file, if it is one.
+        out: the folder for the result, if there is one.
+        clock: the time.
+    """
 
     def __init__(
         self,
@@ -167,6 +216,8 @@ class StatusFile:
         consortium: Consortium | AgreedStudy,
         party: str,
         *,
+        file: Path | None = None,
+        out: Path | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._path, self._policy = path, runs_of(consortium)[0].rules.policy
@@ -177,10 +228,13 @@ class StatusFile:
             consortium=consortium.digest.hex(),
             state="running",
             resend=self._policy.resend,
+            file="" if file is None else str(file.absolute()),
+            out="" if out is None else str(out.absolute()),
         )
-        with suppress(InvalidInputError):
-            # What is known of its file stays.
-            known = msgspec.structs.replace(known, file=read_status(path).file)
+        if file is None:
+            with suppress(InvalidInputError):
+                # What is known of its file stays.
+                known = msgspec.structs.replace(known, file=read_status(path).file)
         self._now = known
 
     def __call__(self, event: RunEvent) -> None:
@@ -210,6 +264,8 @@ class StatusFile:
             seen=now,
             deadline=max(self._policy.meeting if meets else 0.0, self._policy.deadline),
             reason=event.reason,
+            sent=event.sent,
+            links=dict(event.links),
         )
 
 

@@ -34,7 +34,7 @@ from veilsum.errors import (
     VeilsumError,
     printable,
 )
-from veilsum.files.consortiums import read_agreement
+from veilsum.files.consortiums import read_agreement, write_consortium
 from veilsum.files.contents import contents
 from veilsum.files.output import prepare_folder, write_files
 from veilsum.files.owners import why_open
@@ -474,7 +474,12 @@ class Serving(Secret):
 
         write("queued")
         # For a study: a run keeps its own.
-        keep = StatusFile(home.status(agreed.run), agreed, home.identity.name)
+        keep = StatusFile(
+            home.status(agreed.run),
+            agreed,
+            home.identity.name,
+            out=home.folder(agreed.run),
+        )
         given: dict[str, Any] = {
             "consent": consent,
             "data": home.data,
@@ -490,7 +495,8 @@ class Serving(Secret):
         }
         try:
             if isinstance(agreed, Consortium):
-                take_part(agreed, home.identity, **given)
+                _keep_file(home.folder(agreed.run), agreed)
+                take_part(agreed, home.identity, file=path, **given)
             else:
                 found = take_part_in_study(agreed, home.identity, **given).status
                 folder = home.folder(agreed.run)
@@ -543,13 +549,18 @@ class Serving(Secret):
             seen=now,
             reason=reason,
             page=page,
+            out=str(self.home.folder(agreed.run).absolute()),
         )
         known = self._known(agreed)
         if known is not None and known.state == state and known.reason == reason:
             return
         if known is not None and state in ("given up", "failed"):
             status = msgspec.structs.replace(
-                status, phase=known.phase, epoch=known.epoch, round=known.round
+                status,
+                phase=known.phase,
+                epoch=known.epoch,
+                round=known.round,
+                sent=known.sent,
             )
         write_status(self.home.status(agreed.run), status)
         about = {"run": agreed.run[-8:], "file": path.name, "reason": reason}
@@ -629,6 +640,15 @@ def not_alone(rules: OwnRules, agreed: Agreement) -> tuple[str, ...]:
         for name, one in agreed.questions.items()
         for why in rules.refusals(one, alone=True)
     )
+
+
+def _keep_file(folder: Path, agreed: Consortium) -> None:
+    """Keep a copy of the file beside the result: whoever reads that needs it."""
+    file = prepare_folder(folder) / "consortium.toml"
+    if file.exists() and read_agreement(file).digest != agreed.digest:
+        file.unlink()  # of another file under this run's name
+    if not file.exists():
+        write_consortium(file, agreed)
 
 
 def is_text(name: str) -> bool:

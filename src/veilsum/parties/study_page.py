@@ -44,6 +44,10 @@ ADD_UP = (
 def consent_to_study(study: AgreedStudy, *, drawn: bool = True) -> Consent:
     """Return what a study asks, and what comes of it; see `consent_to`.
 
+    Args:
+        study: what was agreed on, or is to be.
+        drawn: whether there is a study file; a plan has no digest yet.
+
     Raises:
         InvalidInputError: nobody could take part in one of its questions.
     """

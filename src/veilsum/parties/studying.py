@@ -40,10 +40,10 @@ from veilsum.net.identity import Identity
 from veilsum.net.trust import check_identity
 from veilsum.numbers.arrays import listed, nearest
 from veilsum.numbers.secrets import Secret, discreet
-from veilsum.parties.at_home import ASKED_BEFORE, NEVER_SENT, asked_before
+from veilsum.parties.at_home import ASKED_BEFORE, asked_before
 from veilsum.parties.consent import Consent, Part
 from veilsum.parties.events import Listener, RunEvent
-from veilsum.parties.joining import OwnTable, counted, own_part
+from veilsum.parties.joining import NEVER_SENT, OwnTable, counted, own_part
 from veilsum.parties.own_rules import OwnRules, own_rules_in
 from veilsum.parties.run_status import FILLED_BYTES
 from veilsum.parties.study_page import consent_to_study
@@ -597,6 +597,7 @@ class StudyPart(Secret):
             ledger=self.ledger,
             ways=replace(self.ways, later=self.study.after(name)),
             transcript=transcript,
+            file=file,
             out=folder,
             on_event=on_event,
             looping=looping,

@@ -35,8 +35,8 @@ from veilsum.parties.at_home import about_you, asked_before, passed
 from veilsum.parties.consent import PAGE, Consent, Part, consent_to
 from veilsum.parties.events import Listener, Telling
 from veilsum.parties.joining import (
-    OwnCost,
-    OwnTable,
+    TABLE_AND_LEDGER,
+    OwnPart,
     evidence_of,
     own_part,
     receipt_of,
@@ -143,6 +143,7 @@ def take_part(
     state: Path | None = None,
     ways: Ways | None = None,
     transcript: Path | None = None,
+    file: Path | None = None,
     out: Path | None = None,
     on_event: Listener | None = None,
     looping: Looping = asyncio.run,
@@ -154,7 +155,8 @@ def take_part(
         identity: whose part it is.
         consent: shown the page before anything is sent; False, or anything it raises,
             stays away. A run that has begun was agreed to, and it is not asked again.
-        data: the party's table, for a question about tables: a file or a frame.
+        data: the party's table, for a question about tables: a file or a frame; for a
+            survey its folder.
         cost: its cost, for a question about costs: a file, or its entries.
         how: how a table's file is written, as `agreed_table` takes it.
         alone: whether no person is asked: the usual rules are floors then.
@@ -163,6 +165,7 @@ def take_part(
         state: the run's own file; by default beside the key.
         ways: how it meets the others.
         transcript: where to keep all that is stored, sent and received.
+        file: the consortium's file, for whoever looks at how far the run is.
         out: folder for the page, the result, the receipt, and evidence; None for none.
         on_event: told what happens.
         looping: runs the network's coroutine to its end.
@@ -193,7 +196,9 @@ def take_part(
         token=token,
         looping=looping,
     )
-    status = StatusFile(state.with_suffix(ENDING), consortium, identity.name)
+    status = StatusFile(
+        state.with_suffix(ENDING), consortium, identity.name, file=file, out=out
+    )
     listeners = (status,) if on_event is None else (status, on_event)
     telling = Telling(consortium.run, identity.name, *listeners)
     driver.watch, driver.record = telling.watch, telling.note
@@ -216,7 +221,8 @@ def take_part(
     with own_ledger(
         ledger or identity.key_file.with_name(f"{identity.name}.ledger"), consortium
     ) as kept:
-        driver.ledger = kept
+        # Of a survey no ledger is charged, and none can be missed.
+        driver.ledger = kept if part.checks == TABLE_AND_LEDGER else None
         try:
             with _warned(consortium, kept):
                 result = part.run(driver, kept)
@@ -386,7 +392,7 @@ def own_ledger(
 
 def _page(
     driver: Networked,
-    part: OwnTable | OwnCost,
+    part: OwnPart,
     own: OwnRules,
     task: Assignment,
     transcript: Path | None,

@@ -8,8 +8,10 @@ the one further link that lowers epsilon = 1 / (4 sigma^2 mu2) most, whatever si
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
+from math import comb, inf
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from veilsum.graphs.connectivity import (
 )
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import listed
+from veilsum.privacy.remaining import values_without
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
 from veilsum.showing import Block, Items, Showing, Shown
 from veilsum.watching import Opening, Progress, silent, staged, watched
@@ -40,6 +43,10 @@ MANY_PARTIES, FEWER_TRIED = 80, 3
 MOST_PARTIES = 250
 # Coalitions tested for one link before settling for a bound.
 MOST_WORK = 20_000
+# So few coalitions are all looked at, once for all links that are tried.
+FEW_COALITIONS = 1000
+# Coalitions that are looked at together, the weakest first.
+AT_ONCE = 8
 # A ratio this close to 1 is no help.
 NO_HELP = 1.0 - 1e-9
 
@@ -237,21 +244,53 @@ def _helpful_links(
         return ()
     links = _promising_links(topology, before.coalition)
     advance = opening("further links", len(links))
-    tried = []
-    for link in links:
+    if comb(topology.n_parties, tolerate) <= FEW_COALITIONS:
+        after = _worst_with_each(topology, tolerate, links)
+    else:
+        after = (_worst_with(topology, tolerate, link) for link in links)
+    tried: list[HelpfulLink] = []
+    advance(0)
+    for link, mu2 in zip(links, after, strict=True):
+        # More links never lower any mu2: `before` is proved if nothing better is.
+        best = max(before.lower, mu2)
+        ratio = before.lower / best
+        tried.append(HelpfulLink(_named(topology, link), ratio, before.lower, best))
         advance(len(tried))
-        tried.append(_tried(topology, tolerate, link, before.lower))
-    advance(len(tried))
     helpful = [link for link in tried if link.epsilon_ratio < NO_HELP]
-    return tuple(sorted(helpful, key=lambda link: link.epsilon_ratio)[:MOST_HELPFUL])
+    # Of equals but for rounding, the one that promised more.
+    helpful.sort(key=lambda link: round(link.epsilon_ratio, 9))
+    return tuple(helpful[:MOST_HELPFUL])
 
 
-def _tried(topology: Topology, tolerate: int, link: Link, before: float) -> HelpfulLink:
+def _worst_with(topology: Topology, tolerate: int, link: Link) -> float:
+    """Return what is proved of the weakest honest graph with a further link."""
     longer = with_links(topology, [link])
     found = worst_mu2(longer, tolerate=tolerate, most_work=MOST_WORK)
-    # More links never lower any mu2, so `before` is still proved if nothing better is.
-    after = max(before, found.lower or 0.0)
-    return HelpfulLink(_named(topology, link), before / after, before, after)
+    return found.lower or 0.0
+
+
+def _worst_with_each(
+    topology: Topology, tolerate: int, links: Sequence[Link]
+) -> Iterator[float]:
+    """Yield the same for several links, from all coalitions.
+
+    A link raises some mu2 and lowers none: coalitions that leave more than the weakest
+    with the link did without it already need not be looked at again.
+    """
+    sets = list(combinations(range(topology.n_parties), tolerate))
+    adjacency = topology.adjacency.toarray()
+    values = values_without(adjacency, sets)
+    order = np.argsort(values, kind="stable")
+    for i, j in links:
+        longer = adjacency.copy()
+        longer[i, j] = longer[j, i] = longer[i, j] + 1.0
+        worst = inf
+        for low in range(0, len(order), AT_ONCE):
+            some = order[low : low + AT_ONCE].tolist()
+            if values[some[0]] >= worst:
+                break
+            worst = min(worst, *values_without(longer, [sets[k] for k in some]))
+        yield float(worst)
 
 
 def _promising_links(topology: Topology, coalition: Sequence[int]) -> list[Link]:

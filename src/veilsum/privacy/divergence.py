@@ -139,8 +139,8 @@ def swap_divergence(
     """Return the KL divergence of exchanging the values of two honest parties.
 
     gap^2 R / (4 sigma^2), R the effective resistance between them in G[H]; `gap` is how
-    far their values are apart, one number or one per coefficient. Infinite where the
-    coalition separates the two.
+    far their values are apart, one number or one per coefficient. Infinite where
+    `corrupted`, the coalition, separates the two.
 
     >>> petersen = Topology.family("petersen")
     >>> round(swap_divergence(petersen, "0", "1", gap=1.0, sigma=1.0), 12)
@@ -165,7 +165,8 @@ def effective_resistance(
 ) -> float:
     """Return R = (e_i - e_j)' L_H^+ (e_i - e_j), each edge conducting its weight.
 
-    Infinite where the two are in different pieces of G[H].
+    Infinite where the two are in different pieces of G[H], which is G without
+    `corrupted`.
 
     >>> ring = Topology.family("ring:4")
     >>> round(effective_resistance(ring, "0", "1"), 12)

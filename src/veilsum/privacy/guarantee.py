@@ -53,12 +53,16 @@ Status = Literal["private", "partial", "exposed", "vacuous", "no_privacy"]
 REMAINDER_LIMIT = (
     "hides the masked coefficients only; the remainder of each cost is not hidden"
 )
+CURIOUS_LIMIT = (
+    "covers parties that follow the protocol and are curious, not ones that break it"
+)
+ONE_RUN_LIMIT = "holds for one run; fresh masks on the same data add their divergences"
 LIMITS = (
-    "covers parties that follow the protocol and are curious, not ones that break it",
+    CURIOUS_LIMIT,
     "links must be encrypted: an edge that others overhear hides nothing",
     REMAINDER_LIMIT,
     "compares inputs of equal honest sum; that sum itself is released exactly",
-    "holds for one run; fresh masks on the same data add their divergences",
+    ONE_RUN_LIMIT,
     "says nothing about timing, refusals, and who is absent",
 )
 GRID_LIMIT = (

@@ -164,8 +164,8 @@ def lattice_divergence(
     """Return a bound on the KL divergence between C's views under A and under B.
 
     Rows of A and B are parties, in the data's units; they are rounded to multiples of
-    2^-bits, and it is the rounded ones whose honest sums must agree. Infinite if G[H]
-    is in pieces and some piece's sum differs.
+    2^-bits, and it is the rounded ones whose honest sums must agree. Infinite if G[H],
+    which is G without `corrupted`, is in pieces and some piece's sum differs.
 
     >>> triangle = Topology.family("complete:3")
     >>> found = lattice_divergence(triangle, [1, 2, 3], [2, 1, 3], sigma=1.0, bits=10)

@@ -99,6 +99,7 @@ def plan(
     degree: int | None = None,
     graph: GraphLike | str | None = None,
     seed: int = 0,
+    most_work: float = MOST_WORK,
     progress: Progress = None,
 ) -> Plans:
     """Return networks and their sigma for a target, the least sigma first.
@@ -115,6 +116,7 @@ def plan(
             and sparse graphs of degree about t + 2 are shown beside it.
         graph: plan for this network and no other; a topology or a family's spec.
         seed: repeats the searches.
+        most_work: of a search for colluders before it settles for a bound.
         progress: None for a bar, False for none, or a function of done and total, which
             begin again with every search.
 
@@ -136,7 +138,9 @@ def plan(
         )
     rating = RATINGS[law](wanted, tolerate)
     with watched(progress) as opening:
-        planning = _Planning(count, tolerate, rating, degree, seed, opening or silent)
+        planning = _Planning(
+            count, tolerate, rating, degree, seed, most_work, opening or silent
+        )
         return planning.for_any() if given is None else planning.for_one(given)
 
 
@@ -254,6 +258,7 @@ class _Planning:
     rating: Rating
     degree: int | None
     seed: int
+    most_work: float
     progress: Opening
     plans: list[NetworkPlan] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
@@ -384,7 +389,7 @@ class _Planning:
         found = worst_mu2(
             candidate.topology,
             tolerate=t,
-            most_work=MOST_WORK if self.rating.needs_mu2 else 1.0,
+            most_work=self.most_work if self.rating.needs_mu2 else 1.0,
             progress=self._report(candidate),
         )
         self.interrupted |= found.interrupted
@@ -676,7 +681,7 @@ class Rating:
         sigma = sigma_for(epsilon=self.target.epsilon, mu2=mu2, shares_per_edge=arcs)
         epsilon = epsilon_bound(sigma=sigma, mu2=mu2, shares_per_edge=arcs)
         success = None if distance is None else success_of(epsilon * distance**2)
-        return Rated(sigma, epsilon, success, _grid_bits(topology, sigma))
+        return Rated(sigma, epsilon, success, grid_bits(topology, sigma))
 
 
 class _LatticeRating(Rating):
@@ -711,7 +716,7 @@ class _LatticeRating(Rating):
             assert distance is not None
             sigma = ROUND_UP * distance / _largest(success, wanted)
         found = None if distance is None else success(distance / sigma)
-        bits = _grid_bits(topology, sigma)
+        bits = grid_bits(topology, sigma)
         return Rated(float(check_sigma(sigma)), unit / sigma**2, found, bits)
 
 
@@ -744,7 +749,7 @@ def _largest(growing: Callable[[float], float], limit: float) -> float:
     return low
 
 
-def _grid_bits(topology: Topology, sigma: float) -> int:
+def grid_bits(topology: Topology, sigma: float) -> int:
     """Return q of a grid on which masks fit 62 bits, unless they need a finer one."""
     least, most = sigma * np.sqrt([topology.weights.min(), topology.weights.max()])
     bits = fitting_bits(sigma=float(most), links=_links(topology)[1])

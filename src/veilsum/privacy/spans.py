@@ -46,8 +46,18 @@ MOST_GROUPS = 256
 MOST_STEPS = 25_000
 
 
-def given_away(sets: Collection[Collection[str]], few: int) -> tuple[str, ...] | None:
+def given_away(
+    sets: Collection[Collection[str]],
+    few: int,
+    known: Collection[Collection[str]] = (),
+) -> tuple[str, ...] | None:
     """Return some parties, `few` at most, that sums over these sets say something of.
+
+    Args:
+        sets: sums over which become known.
+        few: how many parties at most.
+        known: sums over these are known already: what follows from them alone is not
+            looked for, only what the others add to it.
 
     Raises:
         BudgetError: there are too many different sets to find out.
@@ -56,9 +66,12 @@ def given_away(sets: Collection[Collection[str]], few: int) -> tuple[str, ...] |
     ('c',)
     >>> given_away([{"a", "b", "c", "d"}, {"a", "b"}], 1) is None
     True
+    >>> given_away([{"a", "b", "c"}], 2, known=[{"a"}])
+    ('b', 'c')
     """
-    names = sorted({name for one in sets for name in one})
-    distinct = list(dict.fromkeys(map(frozenset, sets)))
+    before = dict.fromkeys(map(frozenset, known))
+    distinct = list(before | dict.fromkeys(map(frozenset, sets)))
+    names = sorted({name for one in distinct for name in one})
     if not distinct or few < 1:
         return None
     places = {name: place for place, name in enumerate(names)}
@@ -67,14 +80,21 @@ def given_away(sets: Collection[Collection[str]], few: int) -> tuple[str, ...] |
         row[[places[name] for name in one]] = 1
     columns, which = np.unique(rows, axis=1, return_inverse=True)
     weights = np.bincount(which.ravel())
-    found = _light(columns, weights, few)
+    found = _light(columns, weights, few, len(before))
     if found is None:
         return None
     return tuple(names[place] for place in np.flatnonzero(np.isin(which, found)))
 
 
-def _light(rows: Integers, weights: Integers, few: int) -> list[int] | None:
-    """Return columns of little weight in all on which the span has a vector."""
+def _light(
+    rows: Integers, weights: Integers, few: int, n_known: int
+) -> list[int] | None:
+    """Return columns of little weight in all on which the span has a vector.
+
+    It is one that the span of the first `n_known` rows does not have. Every vector is a
+    sum of such that vanish nowhere less within its own places, one of which is new if
+    it is: so it is enough to look at smallest sets of dependent columns, but at all.
+    """
     near = np.flatnonzero(weights <= few)
     if not len(near):
         return None
@@ -86,21 +106,26 @@ def _light(rows: Integers, weights: Integers, few: int) -> list[int] | None:
             "make sure that nobody is given away by adding and subtracting them; keep "
             "to one set of parties"
         )
-    # A matrix and its Gram matrix have one row space, over the rationals.
-    gram = rows.T.astype(np.float64) @ rows  # counts of sums: exact
-    checks = _orthogonal(gram.astype(np.int64).tolist())
+    checks, before = _orthogonal(rows), _orthogonal(rows[:n_known])
     mixed = _mixed(checks, rows.shape[1], min(few, rows.shape[1]))[:, near]
     for places in _candidates(mixed, weights[near].tolist(), few):
         chosen = near[places].tolist()
-        part = [[row[place] for place in chosen] for row in checks]
-        if not part or fmpz_mat(part).rank() < len(chosen):
+        if _rank(checks, chosen) < _rank(before, chosen):
             return chosen
     return None
 
 
-def _orthogonal(square: list[list[int]]) -> list[list[int]]:
-    """Return a basis of what a symmetric matrix maps to zero."""
-    basis, count = fmpz_mat(square).nullspace()
+def _rank(checks: Sequence[Sequence[int]], places: Sequence[int]) -> int:
+    """Return how many of these columns are independent."""
+    part = [[row[place] for place in places] for row in checks]
+    return int(fmpz_mat(part).rank()) if part else 0
+
+
+def _orthogonal(rows: Integers) -> list[list[int]]:
+    """Return a basis of all that is orthogonal to every row."""
+    # A matrix and its Gram matrix have one row space, over the rationals.
+    gram = rows.T.astype(np.float64) @ rows  # counts of sums: exact
+    basis, count = fmpz_mat(gram.astype(np.int64).tolist()).nullspace()
     columns = [[int(one) for one in row] for row in basis.transpose().tolist()]
     return columns[:count]
 

@@ -21,7 +21,7 @@ then mu2(G - S) >= tau mu2(G) - eta. Unweighted graphs only.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -60,6 +60,9 @@ MOST_WORK = 1e6
 CARRIED = np.linspace(0.05, 1.0, 96)
 HALVINGS = 50
 
+# Graphs whose weakest honest graph is kept: who plans for one asks more of it.
+REMEMBERED = 64
+
 
 @dataclass(frozen=True, slots=True)
 class WorstMu2:
@@ -93,6 +96,17 @@ def worst_case(
     The guarantee is the one against the worst coalition found; its `epsilon` is what no
     coalition exceeds, and `worst` says how well that is known. An interrupt (Ctrl-C)
     stops the search and keeps the bracket found so far.
+
+    Args:
+        topology: the communication graph G.
+        tolerate: t, how many parties may collude.
+        sigma: as for `guarantee`; so are law, grid and distance.
+        law: how shares are drawn.
+        grid: q of the grid 2^-q for integer laws.
+        distance: ||A - B|| of the alternatives to tell apart.
+        most_work: coalitions of thirty parties, or as much work with others, after
+            which a bracket is good enough.
+        progress: None for a bar, False for none, or a function of done and total.
 
     >>> found = worst_case(Topology.family("petersen"), sigma=1.0, tolerate=2)
     >>> found.worst.exact, round(found.epsilon, 12)
@@ -184,6 +198,25 @@ def worst_mu2(
     progress: Report | None = None,
 ) -> WorstMu2:
     """Return bounds on the weakest honest graph; `tolerate` must be below kappa."""
+    key = topology, tolerate, most_work
+    if key not in _FOUND:
+        found = _worst_mu2(topology, tolerate, most_work, progress)
+        if found.interrupted or topology.n_parties > DENSE_PARTIES:
+            return found
+        _FOUND[key] = found
+        if len(_FOUND) > REMEMBERED:
+            _FOUND.popitem(last=False)
+    elif progress is not None:
+        progress(1, 1)
+    return _FOUND[key]
+
+
+_FOUND: OrderedDict[tuple[Topology, int, float], WorstMu2] = OrderedDict()
+
+
+def _worst_mu2(
+    topology: Topology, tolerate: int, most_work: float, progress: Report | None
+) -> WorstMu2:
     if topology.n_parties > DENSE_PARTIES:
         return _large(topology, tolerate)
     found = Search(topology, tolerate, most_work, progress).run()

@@ -16,6 +16,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, TypeAlias
 
 from veilsum.errors import MissingExtraError, installing, printable
+from veilsum.parties.consent import quoted
 from veilsum.report import page as pages
 from veilsum.report.plan_facts import PlanFacts, SumFacts
 from veilsum.report.sentences import (
@@ -46,7 +47,7 @@ WORDS: Mapping[str, Mapping[Language, str]] = {
     },
     "number": {
         "en": "How well masks hide who gave what",
-        "de": "Wie gut Masken verbergen, wer was gab",
+        "de": "Wie gut Masken verbergen, wer was beitrug",
     },
     "check": {"en": "What is checked", "de": "Was geprüft wird"},
     "open": {"en": "What is not protected", "de": "Was nicht geschützt ist"},
@@ -72,8 +73,6 @@ WORDS: Mapping[str, Mapping[Language, str]] = {
         "außerdem (dort englisch): ",
     },
     "words": {"en": "Words", "de": "Begriffe"},
-    "word": {"en": "Word", "de": "Begriff"},
-    "meaning": {"en": "Meaning", "de": "Bedeutung"},
     "made": {"en": "Made on {} (UTC).", "de": "Erstellt am {} (UTC)."},
     "risk": {"en": "Risk", "de": "Risiko"},
     "what": {"en": "How", "de": "Wodurch"},
@@ -99,9 +98,11 @@ WORDS: Mapping[str, Mapping[Language, str]] = {
     "none": {"en": "not promised", "de": "nicht zugesichert"},
     "chart": {
         "en": "How often a guess about who of the others gave what is right, at most",
-        "de": "Wie oft es höchstens gelingt zu raten, wer von den anderen was gab",
+        "de": "Wie oft höchstens richtig geraten wird, wer von den anderen was beitrug",
     },
 }
+# How a day is written.
+DAYS: Mapping[Language, str] = {"en": "%Y-%m-%d", "de": "%d.%m.%Y"}
 # What a question is called that has no name of its own.
 QUESTIONS: Mapping[str, Mapping[Language, str]] = {
     "cost": {"en": "minimum", "de": "Minimum"},
@@ -123,11 +124,11 @@ WHO: Mapping[str, Mapping[Language, str]] = {
     "member": {"en": "each member", "de": "jedes Mitglied"},
     "coalition": {
         "en": "members who pool what they saw, up to {tolerate}",
-        "de": "Mitglieder, die zusammenlegen, was sie sahen, bis zu {tolerate}",
+        "de": "Mitglieder, die ihr Wissen zusammenlegen, bis zu {tolerate}",
     },
     "beyond": {
         "en": "members who pool what they saw, {beyond} or more",
-        "de": "Mitglieder, die zusammenlegen, was sie sahen, {beyond} oder mehr",
+        "de": "Mitglieder, die ihr Wissen zusammenlegen, {beyond} oder mehr",
     },
     "organiser": {"en": "whoever wrote the plan", "de": "wer den Plan schrieb"},
     "relay": {
@@ -136,6 +137,11 @@ WHO: Mapping[str, Mapping[Language, str]] = {
     },
     "carrier": {"en": "whoever carries letters", "de": "wer Briefe trägt"},
     "listener": {"en": "whoever listens on the line", "de": "wer die Leitung abhört"},
+    "staff": {
+        "en": "administrators of a member's computers",
+        "de": "Administratoren der Rechner eines Mitglieds",
+    },
+    "authors": {"en": "the program's authors", "de": "die Autoren des Programms"},
     "reader": {
         "en": "whoever reads a result or a receipt",
         "de": "wer ein Ergebnis oder eine Quittung liest",
@@ -204,6 +210,12 @@ def word(name: str, language: Language) -> str:
     return WORDS[name][language]
 
 
+def titled(name: str, facts: PlanFacts) -> str:
+    """Return what a paper is called: which paper, and of which plan."""
+    plan = quoted(facts.title) if facts.title else facts.run or quoted(facts.file)
+    return f"{name}: {plan}"
+
+
 def texts(facts: PlanFacts, part: str, language: Language) -> tuple[str, ...]:
     """Return what is said of a plan in one place."""
     return tuple(one.text(facts, language) for one in said(facts, part))
@@ -260,7 +272,7 @@ def annex(facts: PlanFacts, language: Language, now: datetime | None = None) -> 
     told = [lead, *(one for key, one in blocks.items() if key != "judge")]
     blocks["words"] = (glossary(str(told), language),)
     return Paper(
-        title=word("title", language),
+        title=titled(word("title", language), facts),
         language=language,
         lead=(lead,),
         parts=tuple(PaperPart(word(key, language), one) for key, one in blocks.items()),
@@ -269,7 +281,8 @@ def annex(facts: PlanFacts, language: Language, now: datetime | None = None) -> 
 
 def _made(now: datetime | None, language: Language) -> Iterator[str]:
     if now is not None:
-        yield word("made", language).format(now.astimezone(UTC).date().isoformat())
+        day = f"{now.astimezone(UTC):{DAYS[language]}}"
+        yield word("made", language).format(day)
 
 
 def glossary(told: str, language: Language) -> SentenceTable:
@@ -279,8 +292,7 @@ def glossary(told: str, language: Language) -> SentenceTable:
         name, meaning = (one.de if language == "de" else one.en).split(": ", 1)
         if re.search(rf"\b{re.escape(name)}", told, re.IGNORECASE):
             rows.append(((name,), (meaning,)))
-    columns = (word("word", language), word("meaning", language))
-    return SentenceTable(columns, tuple(rows))
+    return SentenceTable(("", ""), tuple(rows))
 
 
 def who_table(facts: PlanFacts, language: Language) -> SentenceTable:
@@ -405,7 +417,8 @@ def _shown(blocks: Sequence[Block]) -> list[pages.Html]:
 def _html(block: Block) -> pages.Html:
     if isinstance(block, Lines):
         if block.look == "items":
-            return pages.listing(block.texts) if block.texts else pages.Html()
+            items = map(pages.with_commands, block.texts)
+            return pages.listing(items) if block.texts else pages.Html()
         if block.look == "alarm":
             texts = (pages.paragraph(one) for one in block.texts)
             return pages.notice(*texts, bad=True) if block.texts else pages.Html()
@@ -475,6 +488,7 @@ def as_docx(paper: Paper, now: datetime) -> bytes:
     for when in ("created", "modified"):
         setattr(made.core_properties, when, now.replace(tzinfo=None))
     made.add_heading(printable(paper.title), 0)
+    made.sections[0].footer.paragraphs[0].text = printable(paper.title)
     for block in paper.lead:
         _write(made, block)
     for part in paper.parts:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import singledispatch
 from inspect import signature
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ from veilsum.jobs.solve import Run, RunRecord, Trace
 from veilsum.jobs.statistics import StatisticsResult
 from veilsum.jobs.summary import ratio_name
 from veilsum.jobs.sums import SumResult
+from veilsum.jobs.survey import SurveyRecipe, SurveyResult
 from veilsum.jobs.survival import SurvivalResult
 from veilsum.jobs.sweep import Sweep
 from veilsum.jobs.timed import HazardResult
@@ -454,6 +455,25 @@ def _(result: SumResult, *, title: str | None = None) -> Any:
         f"{what.removeprefix('a ').removeprefix('an ')} over all parties",
         _title(title, what[:1].upper() + what[1:]),
         _rests_on(result) + _left_out(found.size),
+    )
+
+
+@drawn.register
+def _(result: SurveyResult, *, title: str | None = None) -> Any:
+    recipe, totals = result.recipe, result.totals.ravel().tolist()
+    assert isinstance(recipe, SurveyRecipe)
+    known = {recipe.label(k): one for k, one in enumerate(totals) if not isnan(one)}
+    if not known:
+        raise InvalidInputError("no total was released, so there is nothing to draw")
+    empty = len(totals) - len(known)
+    guests = counted(result.guests, "guest")
+    return figures.values_figure(
+        dict([*known.items()][:MOST_SHOWN]),
+        f"total of {guests}",
+        _title(title, result.survey.title),
+        f"{guests}, added up by {counted(len(result.survey.names), 'delegate')}; "
+        f"too few filled {empty} of {counted(len(totals), 'cell')}."
+        + _left_out(len(known)),
     )
 
 

@@ -41,6 +41,7 @@ from veilsum.report.annex import (
     risk_table,
     sums_table,
     texts,
+    titled,
     who_table,
 )
 from veilsum.report.plan_facts import PlanFacts, QuestionFacts
@@ -200,7 +201,7 @@ def edpb(facts: PlanFacts, language: Language) -> Paper:
         "6": (blank,),
     }
     return Paper(
-        title=EDPB["title"][language],
+        title=titled(EDPB["title"][language], facts),
         language=language,
         lead=(
             Lines((EDPB["lead"][language],)),

@@ -11,6 +11,7 @@ What is folded is there for who looks for it; on paper all of it is open (`unfol
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -22,10 +23,15 @@ from veilsum.showing import Block, Both, Showing, Table, as_text, safe
 
 # More of one text, or of one table, nobody reads on a page; that there is more is said.
 MOST_LETTERS, MOST_ROWS = 4_000, 400
+MOST_FOOT = 110  # letters of a title that fit below a page of paper
 # Letters that are written from right to left, and numbers among them.
 FROM_THE_RIGHT = frozenset({"R", "AL", "AN"})
 NOTHING_FROM_OUTSIDE = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 FOLDED = "<details>"
+# A command inside a sentence: its names, what it is given, its options.
+COMMAND = re.compile(
+    r"\bveilsum(?: [a-z]+)+ [A-Z]{2,}\b(?: --[a-z]+(?: (?:[A-Z]{2,}|dpo)\b)?)*"
+)
 
 
 class Html(str):
@@ -94,6 +100,20 @@ def commands(text: str) -> Html:
     """Return what is typed, line by line; a long line scrolls in its own box."""
     lines = Html("\n".join(html(line) for line in text.split("\n")))
     return tag("pre", tag("code", lines), tabindex="0")
+
+
+def with_commands(text: str) -> Html:
+    """Return a text whose commands are set apart; no word of one is split.
+
+    >>> print(with_commands("veilsum audit FILE tries it."))
+    <code><span>veilsum</span> <span>audit</span> <span>FILE</span></code> tries it.
+    """
+    made, last = [], 0
+    for found in COMMAND.finditer(text):
+        words = [tag("span", one) for one in found[0].split(" ")]
+        made += [html(text[last : found.start()]), tag("code", Html(" ".join(words)))]
+        last = found.end()
+    return together(*made, text[last:])
 
 
 def facts(pairs: Iterable[tuple[Part, Part]]) -> Html:
@@ -293,7 +313,7 @@ def page(
         Html('<meta name="referrer" content="no-referrer">'),
         Html('<meta name="color-scheme" content="light dark">'),
         tag("title", title),
-        tag("style", Html(CSS)),
+        tag("style", Html(CSS), Html(_foot(title))),
     )
     body = tag(
         "main",
@@ -306,6 +326,20 @@ def page(
     )
     whole = tag("html", tag("head", head), tag("body", body), lang=language)
     return f"<!doctype html>\n{whole}\n".encode()
+
+
+def _foot(title: str) -> str:
+    """Return the style that writes a title below every page of paper.
+
+    Every letter but those of plain words is written as its code, so that none ends the
+    text, the style or its element.
+    """
+    shown = printable(title)
+    shown = shown if len(shown) <= MOST_FOOT else shown[: MOST_FOOT - 3] + "..."
+    text = "".join(
+        one if one.isascii() and one.isalnum() else f"\\{ord(one):06x}" for one in shown
+    )
+    return f'@page {{ @bottom-left {{ content: "{text}"; font: 8pt sans-serif; }} }}\n'
 
 
 def unfolded(made: bytes) -> bytes:
@@ -354,6 +388,7 @@ th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.9rem 0.3rem 0;
 pre { overflow-x: auto; background: var(--box); border-radius: 0.4rem;
   padding: 0.75rem 1rem; font-size: 0.85rem; line-height: 1.4; }
 code { font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; }
+code span { white-space: nowrap; }
 dl { display: grid; grid-template-columns: minmax(8rem, auto) 1fr; gap: 0.3rem 1.2rem; }
 dt { color: var(--soft); }
 dd { margin: 0; }
@@ -371,7 +406,8 @@ details > :last-child { margin-bottom: 1rem; }
 .beside { display: flex; flex-wrap: wrap; gap: 0 2rem; }
 .beside > :first-child { flex: 1 1 18rem; }
 .beside > :last-child { flex: 0 1 22.5rem; }
-@media (max-width: 34rem) { .prose thead { display: none; }
+@media (max-width: 34rem) { .prose thead, .prose col { display: none; }
+  .prose, .prose tbody { display: block; }
   .prose tr { display: block; border-bottom: 2px solid var(--line); padding: 0.4rem 0; }
   .prose td { display: block; border: 0; max-width: none; padding: 0.2rem 0; }
   .prose td:first-child { font-weight: 600; }
@@ -381,10 +417,10 @@ details > :last-child { margin-bottom: 1rem; }
   dd { margin-bottom: 0.6rem; } h1 { font-size: 1.45rem; } }
 @media print { :root { --ink: #000; --paper: #fff; --soft: #444; --line: #bbb;
   --box: #f4f4f4; --accent: #003f66; --bad: #7a1f00; }
-  body { font: 9pt/1.25 Arial, "Helvetica Neue", "Liberation Sans", sans-serif; }
+  body { font: 8.5pt/1.2 Arial, "Helvetica Neue", "Liberation Sans", sans-serif; }
   h1 { font-size: 14pt; margin: 0 0 0.4rem; }
-  h2 { font-size: 11pt; margin: 0.5rem 0 0.2rem; padding-top: 0.2rem; }
-  ul { margin: 0.2rem 0; padding-left: 1.1rem; } p { margin: 0.2rem 0; }
+  h2 { font-size: 11pt; margin: 0.4rem 0 0.15rem; padding-top: 0.15rem; }
+  ul { margin: 0.15rem 0; padding-left: 1.1rem; } p { margin: 0.2rem 0; }
   main { max-width: none; padding: 0; }
   nav { display: none; } figure img { filter: none; }
   td:first-child { white-space: normal; }
@@ -396,5 +432,6 @@ details > :last-child { margin-bottom: 1rem; }
   .notice > p { margin: 0.1rem 0; }
   pre { white-space: pre-wrap; } .wide { overflow: visible; }
   h2, h3 { break-after: avoid; } figure, tr, .notice { break-inside: avoid; } }
-@page { size: A4; margin: 12mm 15mm; }
+@page { size: A4; margin: 11mm 13mm 12mm;
+  @bottom-right { content: counter(page) " / " counter(pages); font: 8pt sans-serif; } }
 """

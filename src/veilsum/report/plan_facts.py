@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from veilsum.agreement.consortium import Consortium
+from veilsum.agreement.sections import SurveySection
 from veilsum.agreement.study import AgreedStudy, is_study, runs_of
 from veilsum.audit.run_folder import OF_ALL, SUFFIXES, RunFolder
 from veilsum.errors import InvalidInputError, VeilsumError, printable
@@ -89,6 +90,8 @@ class QuestionFacts:
         formula: as it is written; "" if there is none.
         columns: of a table that are looked at.
         levels: by column that is a category, its levels.
+        by_level: those of these whose levels have sums of their own among all sums,
+            plain ones without weights.
         sums: everything that becomes known.
         most_sums: how many sums there are at most; rules may leave room for fewer than
             all kinds of them come to.
@@ -109,6 +112,7 @@ class QuestionFacts:
     formula: str
     columns: tuple[str, ...]
     levels: Mapping[str, tuple[str, ...]]
+    by_level: tuple[str, ...]
     sums: tuple[SumFacts, ...]
     most_sums: int
     most_numbers: int
@@ -274,6 +278,22 @@ class PlanFacts:
         )
 
     @property
+    def counts(self) -> bool:
+        """Whether rows are counted by levels, cells or bins, whatever else is asked."""
+        return not self.headings.isdisjoint({"statistics", "survival"})
+
+    @property
+    def by_level(self) -> tuple[str, ...]:
+        """Categories of which sums over the rows of each level become known."""
+        return tuple(dict.fromkeys(c for one in self.questions for c in one.by_level))
+
+    @property
+    def all_linked(self) -> bool:
+        """Whether every two members exchange masks."""
+        n = len(self.parties)
+        return 2 * self.links == n * (n - 1)
+
+    @property
     def by_party(self) -> bool:
         """Whether some question's numbers are made of all of a member's rows."""
         return any(one.by_party for one in self.questions)
@@ -408,6 +428,12 @@ def _facts(
     agreed: Consortium | AgreedStudy, kind: Kind, ended: RunEnd | None = None
 ) -> PlanFacts:
     runs = runs_of(agreed)
+    if isinstance(runs[0].questions[0], SurveySection):
+        # Every sentence here is about members' own data, and guests are no members.
+        raise InvalidInputError(
+            "there is no officer's paper about a [survey] yet: veilsum check has the "
+            "page that its members agree to, and the guide on surveys the proof"
+        )
     first, asked = runs[0], [agreed_on(one) for one in runs]
     names = (
         list(agreed.questions)
@@ -472,17 +498,22 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
     iterates = isinstance(recipe, Minimise) and recipe.schedule is not None
     if isinstance(recipe, Minimise):
         own += recipe.limits
+    levels = {
+        name: schema[name].categories
+        for name in page.facts["columns"]
+        if name in schema and schema[name].is_category
+    }
+    plain = any("X'WX" in one.statistics for one in recipe.foreseen) and not (
+        getattr(question, "weights", None) or getattr(question, "propensity", None)
+    )
     return QuestionFacts(
         name=name,
         heading=question.heading,
         run=found.consortium.run if drawn else "",
         formula=printable(getattr(question, "formula", "")),
         columns=tuple(page.facts["columns"]),
-        levels={
-            name: schema[name].categories
-            for name in page.facts["columns"]
-            if name in schema and schema[name].is_category
-        },
+        levels=levels,
+        by_level=tuple(levels) if plain else (),
         sums=tuple(_sums(one, drops=drops) for one in recipe.foreseen),
         most_sums=page.facts["rounds"][1],
         most_numbers=page.facts["numbers"][1],

@@ -68,7 +68,7 @@ IN_FOLD: Mapping[Language, str] = {"en": "{} in fold {}", "de": "{} in Teil {}"}
 FAILED: Mapping[str, Mapping[Language, str]] = {
     "signatures are good": {
         "en": "its signature is wrong",
-        "de": "ihre Unterschrift ist falsch",
+        "de": "ihre Signatur ist falsch",
     },
     "certificates name their party": {
         "en": "its certificate is another member's",
@@ -103,6 +103,34 @@ FAILED: Mapping[str, Mapping[Language, str]] = {
         "de": "ihre Zusicherung betrifft nicht die, die teilnahmen",
     },
 }
+# What is asked for, by the sums that it is made of.
+ASKED: Mapping[str, Mapping[Language, str]] = {
+    "cells of histograms and tables": {
+        "en": "counts by bin, level or combination of levels",
+        "de": "Anzahlen nach Intervall, Ausprägung oder Kombination von Ausprägungen",
+    },
+    "rows of each group": {"en": "counts by group", "de": "Anzahlen nach Gruppen"},
+    "sums of columns": {
+        "en": "averages of columns of numbers",
+        "de": "Mittelwerte von Spalten mit Zahlen",
+    },
+    "sums of products of columns": {
+        "en": "their variances and correlations",
+        "de": "deren Varianzen und Korrelationen",
+    },
+    "sums of columns in each group": {
+        "en": "averages by group",
+        "de": "Mittelwerte nach Gruppen",
+    },
+    "missing values of each column": {
+        "en": "counts of missing values",
+        "de": "Anzahlen fehlender Werte",
+    },
+    "rows, and rows left out": {
+        "en": "the number of rows",
+        "de": "die Anzahl der Zeilen",
+    },
+}
 # What a rule that is switched off would have looked at.
 OFF: Mapping[str, Mapping[Language, str]] = {
     "minimum_count": {
@@ -116,7 +144,7 @@ OFF: Mapping[str, Mapping[Language, str]] = {
     },
     "maximum_leverage": {
         "en": "whether a combination of columns does (maximum_leverage)",
-        "de": "ob eine Verbindung von Spalten auf eine zeigt (maximum_leverage)",
+        "de": "ob eine Kombination von Spalten auf eine zeigt (maximum_leverage)",
     },
     "dominance": {
         "en": "whether a sum is nearly that of one or two people (dominance)",
@@ -126,6 +154,17 @@ OFF: Mapping[str, Mapping[Language, str]] = {
 GUESSERS: tuple[Mapping[Language, str], Mapping[Language, str]] = (
     {"en": "one member", "de": "ein Mitglied"},
     {"en": "up to {} members together", "de": "bis zu {} Mitglieder gemeinsam"},
+)
+
+
+# What all but one who pool know of the last: where all rules hold, and where not.
+LAST_GAVE: tuple[Mapping[Language, str], Mapping[Language, str]] = (
+    {"en": "what the last one gave", "de": "was das letzte beitrug"},
+    {
+        "en": "what the last one gave, of which some may be one person's, or nearly",
+        "de": "was das letzte beitrug, wovon manches ganz oder fast das einer "
+        "einzigen Person sein kann",
+    },
 )
 
 
@@ -214,6 +253,18 @@ def _names(names: Sequence[str], language: Language, *, texts: bool = False) -> 
     return ", ".join(shown) + (rest if more else "")
 
 
+def _moment(text: str, language: Language) -> str:
+    """Return a time of a receipt as people write it.
+
+    >>> _moment("2030-01-31T12:00:05Z", "de")
+    '31.01.2030 12:00:05'
+    """
+    day, clock = text[:10], text[11:19]
+    if language == "de":
+        day = ".".join(reversed(day.split("-")))
+    return f"{day} {clock}"
+
+
 def written(value: Value, language: Language) -> str:
     """Return a rule's value to its last digit.
 
@@ -229,6 +280,12 @@ def _column(name: str, facts: PlanFacts, language: Language) -> str:
     levels = facts.levels.get(name)
     told = f" ({_names(levels, language, texts=True)})" if levels else ""
     return quoted(name) + told
+
+
+def _statistics(facts: PlanFacts, language: Language) -> str:
+    """Return what statistics are made of the sums."""
+    names = {n for one in facts.questions for some in one.sums for n in some.names}
+    return ", ".join(told[language] for n, told in ASKED.items() if n in names)
 
 
 def _place(place: str, language: Language) -> str:
@@ -252,12 +309,32 @@ def _group(group: CountedGroup, language: Language) -> str:
     told = KINDS[group.kind][language].format(columns)
     if group.kind == "cells":
         return told
+    if group.kind == "bins":
+        places = [*_bins(group.places, language)]
+        return f"{told} ({_names(places, language)})"
     places = (
         [quoted(one) for one in group.places]
         if group.kind == "levels"
         else [_place(one, language) for one in group.places]
     )
     return f"{told} ({_names(places, language)})"
+
+
+def _bins(places: Sequence[str], language: Language) -> Iterator[str]:
+    """Yield ranges in words; a row at an edge is in the range that begins there.
+
+    At the last edge it is in the range that ends there.
+
+    >>> [*_bins(("below 1", "1 to 5", "5 to 9", "above 9"), "en")]
+    ['below 1', '1 to below 5', '5 to 9 inclusive', 'above 9']
+    """
+    upto = {"en": (" to ", " to below "), "de": (" bis ", " bis unter ")}[language]
+    both = {"en": " inclusive", "de": " einschließlich"}[language]
+    for number, place in enumerate(places):
+        text = _place(place, language)
+        inner = 0 < number < len(places) - 1
+        last = number == len(places) - 2
+        yield text if not inner else text + both if last else text.replace(*upto)
 
 
 def named_group(name: str, language: Language) -> str:
@@ -310,10 +387,13 @@ def values(facts: PlanFacts, language: Language) -> Mapping[str, str]:
         "fewest": facts.fewest,
         "fewest_others": facts.fewest_others,
         "minimum_honest": facts.minimum_honest,
+        "apart": facts.minimum_honest + facts.tolerate,
         "links": facts.links,
         "organiser": facts.organiser,
         "columns": _names(columns, language),
         "n_columns": len(facts.columns),
+        "statistics": _statistics(facts, language),
+        "by_level": _names(facts.by_level, language, texts=True),
         "formulas": _names(facts.formulas, language, texts=True),
         "most_numbers": facts.most_numbers,
         "most_sums": facts.most_sums,
@@ -321,6 +401,7 @@ def values(facts: PlanFacts, language: Language) -> Mapping[str, str]:
         "groups": _names(groups, language),
         "holders": facts.holders,
         "holders_others": facts.holders - 1,
+        "fewest_people": facts.holders * int(facts.rules.get("minimum_count", 0)),
         "relays": facts.relays,
         "epsilon": "" if facts.epsilon is None else number(facts.epsilon, language, 3),
         "chances": "; ".join(
@@ -333,10 +414,11 @@ def values(facts: PlanFacts, language: Language) -> Mapping[str, str]:
         "run": facts.run,
         "lost": _names(() if ended is None else ended.lost, language),
         "party": "" if ended is None else ended.party,
-        "finished": "" if ended is None else ended.finished[:19].replace("T", " "),
+        "finished": "" if ended is None else _moment(ended.finished, language),
         "failed": "; ".join(
             FAILED[one][language] for one in (() if ended is None else ended.failed)
         ),
+        "last_gave": LAST_GAVE[_switched_off(facts) != set()][language],
         **dict(_rules(facts, language)),
     }
     return {name: str(value) for name, value in found.items()}
@@ -397,6 +479,12 @@ def _weaker(name: str) -> Condition:
     return lambda facts: name in facts.rules and name in facts.relaxed
 
 
+def _all_masked(facts: PlanFacts) -> bool:
+    """Say whether masks hide all but sums from any members who pool."""
+    masked = _curious(facts) and facts.sums_only and not facts.iterates
+    return masked and facts.all_linked
+
+
 def _of_rows(facts: PlanFacts) -> bool:
     """Say whether what a member gives are sums over several rows."""
     several = facts.on_tables and not facts.single and not facts.by_party
@@ -422,8 +510,19 @@ def _switched_off(facts: PlanFacts) -> set[str]:
 
 
 def _few_people(facts: PlanFacts) -> bool:
-    """Say whether one person of a member may count, but never one of all members."""
-    return _switched_off(facts) == {"minimum_count"} and bool(facts.holders)
+    """Say whether one person of a member may count, but never one of all members.
+
+    In a regression the other rules refuse a level that one row has; where rows are
+    counted no other rule looks at it.
+    """
+    alone = _switched_off(facts) == {"minimum_count"}
+    return alone and facts.counts and bool(facts.holders)
+
+
+def _few_in_a_sum(facts: PlanFacts) -> bool:
+    """Say whether one row of a member may be a level's, and no rule minds."""
+    off = {"minimum_count", "effective_count", "maximum_leverage"} <= set(facts.off)
+    return "minimum_count" in facts.rules and off
 
 
 CONSENT = "tests/parties/test_consent.py::"
@@ -480,9 +579,8 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "purpose.statistics",
         _in("statistics"),
-        "Asked for are counts, averages or tables of the rows of all members together.",
-        "Gefragt ist nach Anzahlen, Mittelwerten oder Tabellen der Zeilen aller "
-        "Mitglieder zusammen.",
+        "Asked for, of the rows of all members together: {statistics}.",
+        "Gefragt ist, für die Zeilen aller Mitglieder zusammen: {statistics}.",
         ("tests/jobs/test_statistics.py::test_moments_are_those_of_the_pooled_rows",),
     ),
     Sentence(
@@ -550,7 +648,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "purpose.members",
         always,
         "The sums are over {n} members: {parties}.",
-        "Die Summen gehen über {n} Mitglieder: {parties}.",
+        "Summiert wird über {n} Mitglieder: {parties}.",
         (OFFICER + "test_facts_are_the_file_s",),
     ),
     Sentence(
@@ -570,26 +668,35 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "purpose.leaves",
         lambda facts: not facts.iterates,
-        "Only masked numbers leave a member. The masks cancel in the sum over all "
-        "members, and only such sums become known (sums at most: {most_numbers}; "
-        "rounds at most: {most_sums}).",
-        "Nach außen gehen nur maskierte Zahlen. Die Masken heben sich in der Summe "
-        "über alle Mitglieder auf, und nur solche Summen werden bekannt (Summen "
-        "höchstens: {most_numbers}; Runden höchstens: {most_sums}).",
+        "Of its data a member sends masked numbers only. It also sends masks to the "
+        "members it is linked with, and to all who it is, that it is ready, refuses or "
+        "stops, and the answer; a receipt or a result leaves it when its people pass "
+        "it on. The masks cancel in the sum over all members, and only such sums "
+        "become known (sums at most: {most_numbers}; rounds at most: {most_sums}).",
+        "Von seinen Daten sendet ein Mitglied nur maskierte Zahlen. Außerdem sendet es "
+        "Masken an die Mitglieder, mit denen es verbunden ist, und an alle, wer es "
+        "ist, dass es bereit ist, ablehnt oder abbricht, und die Antwort; eine "
+        "Quittung oder ein Ergebnis verlässt es, wenn jemand dort sie weitergibt. Die "
+        "Masken heben sich in der Summe über alle Mitglieder auf, und nur solche "
+        "Summen werden bekannt (Summen höchstens: {most_numbers}; Runden höchstens: "
+        "{most_sums}).",
         (
             SECRETS + "test_deposits_are_masked_numbers_only",
+            SECRETS + "test_only_neighbours_are_told_shares",
+            "tests/protocol/test_secrets.py::"
+            "test_an_abort_tells_the_others_one_word_and_nothing_private",
             CONSENT + "test_a_run_shows_nothing_that_is_not_on_the_page",
         ),
     ),
     Sentence(
         "purpose.iterates",
         lambda facts: facts.iterates,
-        "What leaves a member is computed from its masked cost alone: messages to its "
-        "neighbours, step after step, until all have the minimum. The sums of all "
-        "masked coefficients are taken to be known ({most_numbers}).",
-        "Nach außen geht nur, was allein aus den maskierten Kosten berechnet ist: "
-        "Nachrichten an die Nachbarn, Schritt um Schritt, bis alle das Minimum haben. "
-        "Die Summen aller maskierten Koeffizienten gelten als bekannt "
+        "Of its data a member sends only what is computed from its masked cost: "
+        "messages to its neighbours, step after step, until all have the minimum. The "
+        "sums of all masked coefficients are taken to be known ({most_numbers}).",
+        "Von seinen Daten sendet ein Mitglied nur, was aus den maskierten Kosten "
+        "berechnet ist: Nachrichten an die Nachbarn, Schritt um Schritt, bis alle das "
+        "Minimum haben. Die Summen aller maskierten Koeffizienten gelten als bekannt "
         "({most_numbers}).",
         (VIEWS + "test_masked_costs_are_all_that_a_method_shows",),
     ),
@@ -619,7 +726,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "The run is over: {n} of {all} members took part to the end, at {finished} UTC "
         "by the receipt that {party} signed.",
         "Der Lauf ist beendet: {n} von {all} Mitgliedern nahmen bis zum Ende teil, am "
-        "{finished} UTC laut der Quittung, die {party} unterschrieben hat.",
+        "{finished} UTC laut der Quittung, die {party} signiert hat.",
         (
             OFFICER + "test_a_finished_run_is_told_by_its_receipt",
             "tests/net/test_receipt.py::test_no_change_of_any_field_goes_unnoticed",
@@ -629,7 +736,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "purpose.lost",
         lambda facts: facts.ended is not None and bool(facts.ended.lost),
         "Left out, before any sum was known: {lost}. Nothing of them is in the sums.",
-        "Ausgefallen, bevor eine Summe bekannt war: {lost}. Von ihnen ist nichts in "
+        "Ausgelassen, bevor eine Summe bekannt war: {lost}. Von ihnen ist nichts in "
         "den Summen.",
         (
             "tests/jobs/test_who_is_left.py::test_books_and_promises_are_of_those_who_are_left",
@@ -692,10 +799,11 @@ CATALOGUE: tuple[Sentence, ...] = (
         "alarm.weak_drop",
         _weaker("drop"),
         "Weaker than usual: drop = {weak_drop} (usual: {usual_drop}): the others may "
-        "go on without a member that is absent; the sums are then over fewer.",
+        "go on without a member that is absent, refuses or is gone; the sums are then "
+        "over fewer.",
         "Schwächer als üblich: drop = {weak_drop} (üblich: {usual_drop}): die anderen "
-        "dürfen ohne ein ausgefallenes Mitglied weitermachen; die Summen gehen dann "
-        "über weniger.",
+        "dürfen ohne ein Mitglied weitermachen, das fehlt, ablehnt oder ausfällt; die "
+        "Summen gehen dann über weniger.",
         (
             CONSENT + "test_what_is_weaker_than_usual_is_said_first",
             OFFICER + "test_as_few_may_be_left_as_is_said",
@@ -752,7 +860,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "{usual_maximum_leverage}): of a combination of columns one person may make "
         "up more than {usual_percent_maximum_leverage} %.",
         "Schwächer als üblich: maximum_leverage = {weak_maximum_leverage} (üblich: "
-        "{usual_maximum_leverage}): von einer Verbindung von Spalten darf eine Person "
+        "{usual_maximum_leverage}): von einer Kombination von Spalten darf eine Person "
         "mehr als {usual_percent_maximum_leverage} % ausmachen.",
         (
             CONSENT + "test_what_is_weaker_than_usual_is_said_first",
@@ -905,18 +1013,19 @@ CATALOGUE: tuple[Sentence, ...] = (
         "member+.others",
         always,
         "the same sums over the {others} others: it takes off what it gave itself",
-        "dieselben Summen über die {others} anderen: es zieht ab, was es selbst gab",
+        "dieselben Summen über die {others} anderen: es zieht ab, was es selbst "
+        "beitrug",
         (OFFICER + "test_a_member_knows_the_sums_over_the_others",),
     ),
     Sentence(
         "member+.lost",
         lambda facts: facts.may_lose,
-        "if members are absent or gone before the first sum is known: the same sums "
-        "over those who are left, who are {fewest} or more, and so over "
+        "if members are absent, refuse or are gone before the first sum is known: the "
+        "same sums over those who are left, who are {fewest} or more, and so over "
         "{fewest_others} others at least",
-        "falls Mitglieder fehlen oder ausfallen, bevor die erste Summe bekannt ist: "
-        "dieselben Summen über die übrigen, und das sind {fewest} oder mehr, also "
-        "über mindestens {fewest_others} andere",
+        "falls Mitglieder fehlen, ablehnen oder ausfallen, bevor die erste Summe "
+        "bekannt ist: dieselben Summen über die übrigen, und das sind {fewest} oder "
+        "mehr, also über mindestens {fewest_others} andere",
         (
             OFFICER + "test_as_few_may_be_left_as_is_said",
             "tests/jobs/test_who_is_left.py::test_books_and_promises_are_of_those_who_are_left",
@@ -933,17 +1042,52 @@ CATALOGUE: tuple[Sentence, ...] = (
     ),
     Sentence(
         "member+.cell",
-        lambda facts: _off("minimum_count")(facts) and bool(facts.holders),
+        lambda facts: _few_in_a_sum(facts) and bool(facts.holders),
         "sums over as few as {holders} people: a level, a cell or a bin passes that "
         "{holders} members have with one person each; each of these takes off its own "
-        "and knows the sum over the {holders_others} other people",
+        "and knows the sums of the other {holders_others} people together",
         "Summen über nur {holders} Personen: eine Ausprägung, eine Zelle oder ein "
         "Intervall besteht, das {holders} Mitglieder mit je einer Person haben; jedes "
-        "davon zieht die eigene ab und kennt die Summe über die {holders_others} "
-        "anderen Personen",
+        "davon zieht die eigene ab und kennt die Summen der {holders_others} anderen "
+        "Personen zusammen",
         (
             OFFICER + "test_without_the_rule_three_people_are_shown",
             OFFICER + "test_without_the_rule_a_cell_of_one_person_is_shown",
+        ),
+    ),
+    Sentence(
+        "member+.cell_counted",
+        lambda facts: (
+            _off("minimum_count")(facts)
+            and bool(facts.holders)
+            and facts.counts
+            and not _few_in_a_sum(facts)
+        ),
+        "counts of as few as {holders} people: a level, a cell or a bin passes that "
+        "{holders} members have with one person each; all then know that each of "
+        "{holders} members has exactly one such person. No sum of a column is over "
+        "these people alone",
+        "Anzahlen von nur {holders} Personen: eine Ausprägung, eine Zelle oder ein "
+        "Intervall besteht, das {holders} Mitglieder mit je einer Person haben; alle "
+        "wissen dann, dass jedes von {holders} Mitgliedern genau eine solche Person "
+        "hat. Keine Summe einer Spalte geht nur über diese Personen",
+        (
+            OFFICER + "test_without_the_rule_three_people_are_shown",
+            OFFICER + "test_without_the_rule_a_cell_of_one_person_is_shown",
+            OFFICER + "test_no_sum_of_a_column_is_over_three_people",
+        ),
+    ),
+    Sentence(
+        "member+.levels",
+        lambda facts: bool(facts.by_level),
+        "among these, for each level of {by_level}: how many rows have it, and over "
+        "these rows the sum of the response and of every other column of the design",
+        "darunter, für jede Ausprägung von {by_level}: wie viele Zeilen sie haben, und "
+        "über diese Zeilen die Summe der Zielgröße und jeder anderen Spalte des "
+        "Modells",
+        (
+            CONSENT + "test_the_page_names_question_columns_levels_tables_and_bins",
+            OFFICER + "test_a_site_term_gives_one_member_s_sums_to_all",
         ),
     ),
     Sentence(
@@ -951,15 +1095,12 @@ CATALOGUE: tuple[Sentence, ...] = (
         lambda facts: (
             _off("minimum_count")(facts)
             and not facts.holders
-            and (
-                facts.headings == {"statistics"}
-                or {"effective_count", "maximum_leverage"} <= set(facts.off)
-            )
+            and (facts.headings == {"statistics"} or _few_in_a_sum(facts))
         ),
-        "sums over a single person of another member, where that person alone has a "
-        "level or a value",
-        "Summen über eine einzelne Person eines anderen Mitglieds, wo nur diese eine "
-        "Ausprägung oder einen Wert hat",
+        "sums or counts of a single person of another member, where that person alone "
+        "has a level or a value",
+        "Summen oder Anzahlen einer einzelnen Person eines anderen Mitglieds, wo nur "
+        "diese eine Ausprägung oder einen Wert hat",
         (OFFICER + "test_without_both_rules_one_person_of_one_site_is_shown",),
     ),
     Sentence(
@@ -967,7 +1108,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         lambda facts: bool(facts.holders),
         "how many members have each of these: {groups}. If some have one of them and "
         "fewer than {holders} do, the run ends there, and nothing else is shown",
-        "bei wie vielen Mitgliedern jeweils vorkommt: {groups}. Kommt etwas davon bei "
+        "bei wie vielen Mitgliedern jedes davon vorkommt: {groups}. Kommt etwas bei "
         "einigen, aber weniger als {holders} vor, endet der Lauf dort, und sonst wird "
         "nichts gezeigt",
         (
@@ -1112,13 +1253,33 @@ CATALOGUE: tuple[Sentence, ...] = (
         ),
     ),
     Sentence(
-        "beyond+.all",
-        always,
-        "at least the same sums over all others ({beyond} together: over the other "
-        "{beyond_rest}); that they learn no more is not promised",
-        "mindestens dieselben Summen über alle anderen ({beyond} gemeinsam: über die "
-        "übrigen {beyond_rest}); dass sie nicht mehr erfahren, ist nicht zugesichert",
+        "beyond+.linked",
+        _all_masked,
+        "the same sums over all others ({beyond} together: over the other "
+        "{beyond_rest}), and no others, for every two members exchange masks in this "
+        "plan. The promise is for {tolerate} all the same: of more it is not checked",
+        "dieselben Summen über alle anderen ({beyond} gemeinsam: über die übrigen "
+        "{beyond_rest}) und keine weiteren, denn in diesem Plan tauschen je zwei "
+        "Mitglieder Masken aus. Zugesichert ist es dennoch nur für {tolerate}: für "
+        "mehr wird es nicht geprüft",
         (
+            OFFICER + "test_where_all_are_linked_no_more_than_sums_is_known",
+            OFFICER + "test_two_together_know_the_sums_over_the_others",
+        ),
+    ),
+    Sentence(
+        "beyond+.all",
+        lambda facts: not _all_masked(facts),
+        "at least the same sums over all others ({beyond} together: over the other "
+        "{beyond_rest}). That they learn no more is not promised, for the plan is "
+        "checked against {tolerate} only; at worst they learn what each of the others "
+        "gave",
+        "mindestens dieselben Summen über alle anderen ({beyond} gemeinsam: über die "
+        "übrigen {beyond_rest}). Dass sie nicht mehr erfahren, ist nicht zugesichert, "
+        "denn geprüft ist der Plan nur gegen {tolerate}; schlimmstenfalls erfahren "
+        "sie, was jedes der anderen beitrug",
+        (
+            OFFICER + "test_where_all_are_linked_no_more_than_sums_is_known",
             OFFICER
             + "test_every_coalition_knows_the_sums_over_all_others_and_no_others",
             OFFICER + "test_two_together_know_the_sums_over_the_others",
@@ -1129,17 +1290,18 @@ CATALOGUE: tuple[Sentence, ...] = (
         _of_rows,
         "{others} members together: exactly what the last one gave, that is the sums "
         "over its rows, not the rows themselves",
-        "{others} Mitglieder gemeinsam: genau, was das letzte gab, also die Summen "
+        "{others} Mitglieder gemeinsam: genau, was das letzte beitrug, also die Summen "
         "über dessen Zeilen, nicht die Zeilen selbst",
         (OFFICER + "test_all_but_one_know_what_the_last_one_gave",),
     ),
     Sentence(
         "beyond+.last_one",
         _few_people,
-        "{others} members together: exactly what the last one gave, that is the sums "
-        "over its rows, some of which may be over one person",
-        "{others} Mitglieder gemeinsam: genau, was das letzte gab, also die Summen "
-        "über dessen Zeilen, von denen manche über eine einzige Person gehen können",
+        "{others} members together: exactly what the last one gave, that is its sums "
+        "and counts of rows, some of which may be of one person",
+        "{others} Mitglieder gemeinsam: genau, was das letzte beitrug, also Summen und "
+        "Anzahlen seiner Zeilen, von denen manche eine einzige Person betreffen "
+        "können",
         (
             OFFICER + "test_all_but_one_know_what_the_last_one_gave",
             OFFICER + "test_without_the_rule_three_people_are_shown",
@@ -1149,7 +1311,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "beyond+.last_whole",
         lambda facts: not (_of_rows(facts) or _few_people(facts)),
         "{others} members together: exactly what the last one gave",
-        "{others} Mitglieder gemeinsam: genau, was das letzte gab",
+        "{others} Mitglieder gemeinsam: genau, was das letzte beitrug",
         (OFFICER + "test_all_but_one_know_what_the_last_one_gave",),
     ),
     Sentence(
@@ -1166,8 +1328,8 @@ CATALOGUE: tuple[Sentence, ...] = (
         always,
         "(the plan does not protect against {beyond} or more members who pool what "
         "they saw)",
-        "(der Plan schützt nicht vor {beyond} oder mehr Mitgliedern, die "
-        "zusammenlegen, was sie sahen)",
+        "(der Plan schützt nicht vor {beyond} oder mehr Mitgliedern, die ihr "
+        "Wissen zusammenlegen)",
         ("tests/audit/test_guesses.py::test_a_party_alone_is_guessed_for_sure",),
     ),
     # The organiser
@@ -1201,10 +1363,10 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "organiser-.text",
         always,
-        "more than that by what the plan says: it contains no program; rules that it "
-        "weakens are pointed out to everybody",
-        "mehr als das durch den Wortlaut des Plans: er enthält kein Programm; Regeln, "
-        "die er schwächt, werden allen genannt",
+        "anything beyond that by means of the plan: it holds settings and no program; "
+        "rules that it weakens are pointed out to everybody",
+        "darüber hinaus etwas mit Hilfe des Plans: er enthält Einstellungen und kein "
+        "Programm; Regeln, die er abschwächt, werden allen genannt",
         (
             "tests/attacks/test_hostile_texts.py::*",
             "tests/attacks/test_the_package_runs_no_text.py::*",
@@ -1272,6 +1434,48 @@ CATALOGUE: tuple[Sentence, ...] = (
         ),
     ),
     Sentence(
+        "staff+.own",
+        always,
+        "what that member has and learns: its data, its files of the run, and what its "
+        "program computes with; a passphrase, which is optional, guards its key and "
+        "what is encrypted with that, until it is typed there",
+        "was dieses Mitglied hat und erfährt: seine Daten, seine Dateien des Laufs, "
+        "und womit sein Programm rechnet; ein Kennwort, das freiwillig ist, schützt "
+        "den Schlüssel und was damit verschlüsselt ist, bis es dort eingegeben wird",
+        (
+            "tests/net/test_passphrase.py::"
+            "test_the_file_is_encrypted_and_nothing_of_it_opens_without",
+            OFFICER + "test_a_ledger_still_knows_a_row_that_was_deleted",
+            "tests/cli/test_join.py::test_a_transcript_is_kept_for_its_owner",
+        ),
+    ),
+    Sentence(
+        "staff-.others",
+        always,
+        "more of the other members than that member learns",
+        "von den anderen Mitgliedern mehr, als dieses Mitglied erfährt",
+        (SECRETS + "test_only_neighbours_are_told_shares",),
+    ),
+    Sentence(
+        "authors+.nothing",
+        always,
+        "nothing from the program: it calls only places that the plan or the "
+        "computer's owner names. It reports nothing, looks for no updates, and has no "
+        "entrance for support",
+        "vom Programm nichts: es ruft nur Stellen an, die der Plan oder der Besitzer "
+        "des Rechners nennt. Es meldet nichts, sucht keine neuen Versionen, und "
+        "hat keinen Zugang zur Fernwartung",
+        (OFFICER + "test_the_program_calls_nobody_of_its_own",),
+    ),
+    Sentence(
+        "authors-.all",
+        always,
+        "that there is a plan, who its members are, and any number of it",
+        "dass es einen Plan gibt, wer seine Mitglieder sind, und irgendeine Zahl "
+        "daraus",
+        (OFFICER + "test_the_program_calls_nobody_of_its_own",),
+    ),
+    Sentence(
         "reader+.result",
         always,
         "of a result that a member passes on: the answer, and what follows from it; of "
@@ -1290,7 +1494,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         lambda facts: not facts.site_terms,
         "what one member gave: results and receipts hold no member's own number, and "
         "receipts no sum",
-        "was ein einzelnes Mitglied gab: Ergebnisse und Quittungen enthalten keine "
+        "was ein einzelnes Mitglied beitrug: Ergebnisse und Quittungen enthalten keine "
         "eigene Zahl eines Mitglieds, und Quittungen keine Summe",
         (SECRETS + "test_results_and_receipts_hold_no_secret_and_files_are_ones_own",),
     ),
@@ -1299,7 +1503,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         lambda facts: facts.site_terms,
         "what one member gave, except where a level or a column is one member's only: "
         "then a result may show it. Receipts hold no sum",
-        "was ein einzelnes Mitglied gab, außer wo eine Ausprägung oder Spalte nur "
+        "was ein einzelnes Mitglied beitrug, außer wo eine Ausprägung oder Spalte nur "
         "einem Mitglied gehört: dann kann ein Ergebnis es zeigen. Quittungen "
         "enthalten keine Summe",
         (
@@ -1316,9 +1520,9 @@ CATALOGUE: tuple[Sentence, ...] = (
         "which one is true. The guess is right in at most 50 % of cases: as often as "
         "by tossing a coin (epsilon = 0).",
         "Jemand ({guessers}) bekommt zwei Möglichkeiten genannt, wie sich das, was "
-        "die anderen gaben, auf sie verteilt, mit gleichen Summen, und rät aus allem "
-        "Gesehenen, welche stimmt. Das gelingt in höchstens 50 % der Fälle: so oft "
-        "wie beim Münzwurf (epsilon = 0).",
+        "die anderen beitrugen, auf sie verteilt, mit gleichen Summen, und rät aus "
+        "allem Gesehenen, welche stimmt. Das gelingt in höchstens 50 % der Fälle: so "
+        "oft wie beim Münzwurf (epsilon = 0).",
         (
             VIEWS + "test_equal_sums_of_every_piece_are_not_told_apart",
             "tests/privacy/test_uniform_views.py::*",
@@ -1327,10 +1531,10 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "number.site",
         lambda facts: facts.site_terms and _curious(facts),
-        "This does not cover what the banner warns of: sums over one member alone are "
-        "sums too, and no mask hides them.",
-        "Das deckt nicht ab, wovor oben gewarnt wird: auch Summen über ein einzelnes "
-        "Mitglied sind Summen, und keine Maske verbirgt sie.",
+        "It does not hold for site terms (the warning at the top): sums over one "
+        "member alone are sums too, and no mask hides them.",
+        "Für Standortmerkmale gilt das nicht (siehe die Warnung am Anfang): auch "
+        "Summen über ein einzelnes Mitglied sind Summen, und keine Maske verbirgt sie.",
         (OFFICER + "test_a_site_term_gives_one_member_s_sums_to_all",),
     ),
     Sentence(
@@ -1348,6 +1552,20 @@ CATALOGUE: tuple[Sentence, ...] = (
             OFFICER + "test_distances_are_those_of_the_proved_bound",
             "tests/audit/test_likelihood.py::test_whole_numbers_keep_their_promise",
         ),
+    ),
+    Sentence(
+        "number.pooled",
+        lambda facts: _curious(facts) and facts.epsilon is not None,
+        "{others} of the {n} together are always right (100 %).",
+        "{others} der {n} gemeinsam raten immer richtig (100 %).",
+        (OFFICER + "test_all_but_one_know_what_the_last_one_gave",),
+    ),
+    Sentence(
+        "number.left",
+        lambda facts: _curious(facts) and facts.epsilon is not None and facts.may_lose,
+        "When only {fewest} are left, {fewest_others} of them are (100 %).",
+        "Sind nur {fewest} übrig, gilt das für {fewest_others} davon (100 %).",
+        (OFFICER + "test_after_a_loss_two_of_three_know_what_the_third_gave",),
     ),
     Sentence(
         "number.none",
@@ -1379,7 +1597,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "themselves tell, which are exact, and it is not the epsilon of differential "
         "privacy.",
         "Die Zahl betrifft nur die Masken. Sie sagt nichts darüber, was die Summen "
-        "selbst verraten, denn diese sind exakt, und sie ist nicht das Epsilon der "
+        "selbst verraten, denn diese sind exakt, und sie ist nicht das epsilon der "
         "Differential Privacy.",
         (VIEWS + "test_one_row_that_is_another_is_seen",),
     ),
@@ -1437,7 +1655,10 @@ CATALOGUE: tuple[Sentence, ...] = (
     ),
     Sentence(
         "check.effective_count",
-        _kept("effective_count"),
+        lambda facts: (
+            _kept("effective_count")(facts)
+            and not facts.headings <= {"statistics", "survival"}
+        ),
         "No column and no part of a formula rests on fewer than "
         "{rule_effective_count} rows of a table (effective_count; usual: "
         "{usual_effective_count}).",
@@ -1447,17 +1668,36 @@ CATALOGUE: tuple[Sentence, ...] = (
         (RULES + "test_a_bump_around_one_person_is_refused",),
     ),
     Sentence(
+        "check.effective_numbers",
+        lambda facts: (
+            _kept("effective_count")(facts)
+            and facts.headings <= {"statistics", "survival"}
+        ),
+        "No column of numbers stands out in fewer than {rule_effective_count} rows of "
+        "a table (effective_count; usual: {usual_effective_count}). At levels, cells "
+        "and bins this rule does not look.",
+        "Keine Spalte von Zahlen fällt in weniger als {rule_effective_count} Zeilen "
+        "einer Tabelle aus dem Rahmen (effective_count; üblich: "
+        "{usual_effective_count}). Ausprägungen, Zellen und Intervalle sieht diese "
+        "Regel nicht an.",
+        (
+            RULES + "test_statistics_keep_the_same_rules",
+            OFFICER + "test_without_the_rule_three_people_are_shown",
+        ),
+    ),
+    Sentence(
         "check.maximum_leverage",
         _kept("maximum_leverage"),
         "Of any combination of the columns one row makes up {percent_maximum_leverage} "
-        "% at most within its table, of one column {percent_alone} % "
-        "(maximum_leverage; usual: {usual_maximum_leverage}). This refuses questions "
-        "aimed at one person; a row just below the limit may be guessed.",
-        "Von jeder Verbindung der Spalten macht eine Zeile in ihrer Tabelle höchstens "
-        "{percent_maximum_leverage} % aus, von einer Spalte {percent_alone} % "
-        "(maximum_leverage; üblich: {usual_maximum_leverage}). Das lehnt Fragen ab, "
-        "die auf eine Person zielen; eine Zeile knapp unter der Grenze lässt sich "
-        "womöglich erraten.",
+        "% at most within its table (of the sum of squares), of one column "
+        "{percent_alone} % (maximum_leverage; usual: {usual_maximum_leverage}). "
+        "Refused is what picks out one row almost alone; below the limit one row may "
+        "still outweigh all others, and be guessed.",
+        "Von jeder Kombination der Spalten macht eine Zeile in ihrer Tabelle höchstens "
+        "{percent_maximum_leverage} % aus (der Summe der Quadrate), von einer Spalte "
+        "{percent_alone} % (maximum_leverage; üblich: {usual_maximum_leverage}). "
+        "Abgelehnt wird, was eine Zeile fast allein herausgreift; unter der Grenze "
+        "kann eine Zeile immer noch alle anderen überwiegen und erraten werden.",
         (
             RULES + "test_no_combination_of_columns_is_the_indicator_of_a_row",
             RULES + "test_one_column_alone_keeps_further_from_one_row",
@@ -1477,11 +1717,11 @@ CATALOGUE: tuple[Sentence, ...] = (
         "check.release_fraction",
         _kept("release_fraction"),
         "Fewer sums become known than {percent_release_fraction} % of the numbers "
-        "that the tables of all members who do not pool hold together at least "
-        "(release_fraction; usual: {usual_release_fraction}).",
+        "(rows times columns) that the tables of all members but {tolerate} hold at "
+        "least (release_fraction; usual: {usual_release_fraction}).",
         "Es werden weniger Summen bekannt als {percent_release_fraction} % der "
-        "Zahlen, die in den Tabellen aller Mitglieder, die nicht zusammenlegen, "
-        "zusammen mindestens stehen (release_fraction; üblich: "
+        "Zahlen (Zeilen mal Spalten), die in den Tabellen aller Mitglieder bis auf "
+        "{tolerate} mindestens stehen (release_fraction; üblich: "
         "{usual_release_fraction}).",
         (
             "tests/jobs/test_presence.py::"
@@ -1501,6 +1741,25 @@ CATALOGUE: tuple[Sentence, ...] = (
         (PRESENCE + "test_a_level_has_no_holder_or_two_beyond_those_who_collude",),
     ),
     Sentence(
+        "check.people",
+        lambda facts: (
+            facts.headings == {"statistics"}
+            and _kept("minimum_count")(facts)
+            and bool(facts.holders)
+            and all(one.kind in ("levels", "bins", "cells") for one in facts.counted)
+        ),
+        "Together: a level, a cell or a bin that occurs at all has "
+        "{fewest_people} rows or more ({holders} members with {rule_minimum_count} "
+        "each).",
+        "Zusammen: eine Ausprägung, eine Zelle oder ein Intervall, das vorkommt, hat "
+        "mindestens {fewest_people} Zeilen ({holders} Mitglieder mit je "
+        "{rule_minimum_count}).",
+        (
+            RULES + "test_statistics_keep_the_same_rules",
+            PRESENCE + "test_a_level_has_no_holder_or_two_beyond_those_who_collude",
+        ),
+    ),
+    Sentence(
         "check.site",
         lambda facts: facts.on_tables and not facts.site_terms and not facts.holders,
         "A column that is the same in all rows of a table is refused there, unless it "
@@ -1518,13 +1777,12 @@ CATALOGUE: tuple[Sentence, ...] = (
         "check.site_counted",
         lambda facts: facts.on_tables and not facts.site_terms and bool(facts.holders),
         "A column that is the same in all rows of a table is refused there, unless it "
-        "can have two values only: a hospital with women only may take part, and of "
-        "it the others learn how many members have men, not which (site_terms = "
-        "false).",
+        "can have two values only: a hospital with women only may take part, and how "
+        "many members have men becomes known (site_terms = false).",
         "Eine Spalte, die in allen Zeilen einer Tabelle gleich ist, wird dort "
         "abgelehnt, außer sie kann nur zwei Werte haben: ein Krankenhaus nur mit "
-        "Frauen darf teilnehmen, und die anderen erfahren, wie viele Mitglieder "
-        "Männer haben, nicht welche (site_terms = false).",
+        "Frauen darf teilnehmen, und bekannt wird, bei wie vielen Mitgliedern Männer "
+        "vorkommen (site_terms = false).",
         (
             OFFICER + "test_a_member_with_women_only_may_take_part",
             RULES + "test_what_tells_a_party_from_others_is_refused",
@@ -1534,15 +1792,16 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "check.losing",
         lambda facts: facts.may_lose,
-        "The others go on without a member that is absent, refuses or is gone only "
-        "while no sum is known, and then start again; later the run ends without an "
-        "answer, and the sums until then stay known. So no run shows sums both with "
-        "and without a member, whose difference would be its own.",
+        "Without a member that is absent, refuses or is gone the others go on only "
+        "while no sum is known, and then start again; once one is known, losing a "
+        "member ends the run without an answer, and the sums until then stay known. So "
+        "no run shows sums both with and without a member, whose difference would be "
+        "its own.",
         "Ohne ein Mitglied, das fehlt, ablehnt oder ausfällt, machen die anderen nur "
-        "weiter, solange keine Summe bekannt ist, und beginnen dann neu; später endet "
-        "der Lauf ohne Antwort, und die Summen bis dahin bleiben bekannt. Kein Lauf "
-        "zeigt also Summen mit und ohne ein Mitglied, deren Unterschied dessen eigene "
-        "wären.",
+        "weiter, solange keine Summe bekannt ist, und beginnen dann neu; ist eine "
+        "bekannt, endet der Lauf beim Ausfall eines Mitglieds ohne Antwort, und die "
+        "Summen bis dahin bleiben bekannt. Kein Lauf zeigt also Summen mit und ohne "
+        "ein Mitglied, deren Unterschied dessen eigene wären.",
         (
             "tests/protocol/test_dropout.py::test_nobody_is_dropped_once_a_sum_is_known",
             "tests/protocol/test_dropout.py::test_under_our_policy_nobody_shows_two_vectors",
@@ -1571,7 +1830,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "Every member keeps a ledger of what its data were used for; it is asked "
         "before anything masked leaves. A member that deletes this file of its own "
         "starts afresh, and nobody notices.",
-        "Jedes Mitglied führt ein Nutzungsverzeichnis darüber, wofür seine Daten "
+        "Jedes Mitglied führt ein Nutzungsbuch darüber, wofür seine Daten "
         "benutzt wurden; es wird befragt, bevor etwas Maskiertes hinausgeht. Wer diese "
         "eigene Datei löscht, fängt neu an, und niemand merkt es.",
         (
@@ -1583,15 +1842,33 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "check.ledger_refuses",
         lambda facts: facts.on_tables,
-        "A ledger refuses a run over nearly the same rows, or over nearly the same "
-        "members, as one that its owner took part in before.",
-        "Ein Nutzungsverzeichnis lehnt einen Lauf über fast dieselben Zeilen oder "
-        "über fast dieselben Mitglieder ab wie einen, an dem sein Besitzer schon "
-        "teilnahm.",
+        "About the same data a ledger refuses: a table that differs in few rows (1 or "
+        "more, fewer than minimum_rows) from one that was used, but not the very same "
+        "table; and a run over other members from which, with runs before, sums over "
+        "fewer than {apart} members would follow.",
+        "Über dieselben Daten lehnt ein Nutzungsbuch ab: eine Tabelle, die sich in "
+        "wenigen Zeilen (1 oder mehr, weniger als minimum_rows) von einer benutzten "
+        "unterscheidet, nicht aber genau dieselbe; und einen Lauf über andere "
+        "Mitglieder, aus dem mit früheren Läufen Summen über weniger als {apart} "
+        "Mitglieder folgen würden.",
         (
             LEDGER + "test_a_table_that_differs_in_few_rows_from_a_used_one_is_refused",
             LEDGER + "test_the_differencing_pair_is_refused",
+            OFFICER + "test_the_same_rows_may_be_used_again_and_all_after_some_may_not",
         ),
+    ),
+    Sentence(
+        "check.ledger_later",
+        lambda facts: (
+            facts.on_tables
+            and facts.may_lose
+            and facts.minimum_honest + facts.tolerate > 1
+        ),
+        "So after a run without one member all {all} cannot run again about the same "
+        "data: the ledgers of the others refuse.",
+        "Nach einem Lauf ohne ein Mitglied können daher nicht alle {all} noch einmal "
+        "über dieselben Daten rechnen: die Nutzungsbücher der anderen lehnen ab.",
+        (OFFICER + "test_the_same_rows_may_be_used_again_and_all_after_some_may_not",),
     ),
     Sentence(
         "check.study",
@@ -1626,7 +1903,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         _off("maximum_leverage"),
         "NOT checked: whether a combination of columns points at a single row "
         "(maximum_leverage).",
-        "NICHT geprüft: ob eine Verbindung von Spalten auf eine einzelne Zeile zeigt "
+        "NICHT geprüft: ob eine Kombination von Spalten auf eine einzelne Zeile zeigt "
         "(maximum_leverage).",
         (CONSENT + "test_a_rule_that_refuses_nothing_is_switched_off",),
     ),
@@ -1636,6 +1913,15 @@ CATALOGUE: tuple[Sentence, ...] = (
         "NOT checked: whether a sum is nearly that of a single row (dominance).",
         "NICHT geprüft: ob eine Summe fast die einer einzelnen Zeile ist (dominance).",
         (CONSENT + "test_a_rule_that_refuses_nothing_is_switched_off",),
+    ),
+    Sentence(
+        "check.no_dominance",
+        lambda facts: facts.on_tables and "dominance" not in facts.rules,
+        "NOT checked: how much of a sum one or two people make up (dominance: a rule "
+        "about statistics, which are not asked for).",
+        "NICHT geprüft: wie viel von einer Summe eine oder zwei Personen ausmachen "
+        "(dominance: eine Regel für Statistiken, nach denen nicht gefragt ist).",
+        (OFFICER + "test_of_a_regression_nobody_looks_at_dominance",),
     ),
     Sentence(
         "check.off_site_terms",
@@ -1691,11 +1977,17 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "open.counts",
         lambda facts: bool(facts.holders),
-        "How many members have something: if exactly one has it, all learn that (the "
-        "run ends with it), and each knows whether it is itself.",
-        "Bei wie vielen Mitgliedern etwas vorkommt: ist es genau eines, erfahren das "
-        "alle (der Lauf endet damit), und jedes weiß, ob es selbst gemeint ist.",
+        "How many members have something. Which ones is not said, but each knows this "
+        "of itself: if all of the others have it, or none of them, it knows that of "
+        "every one (so the only one without it, if {others} of {n} have it). If "
+        "exactly one has it, all learn that, and the run ends with it.",
+        "Bei wie vielen Mitgliedern etwas vorkommt. Bei welchen, wird nicht gesagt, "
+        "aber jedes weiß es von sich selbst: kommt es bei allen anderen vor oder bei "
+        "keinem, weiß es das von jedem (so das einzige ohne, wenn es bei {others} von "
+        "{n} vorkommt). Ist es genau eines, erfahren das alle, und der Lauf endet "
+        "damit.",
         (
+            OFFICER + "test_the_only_one_without_knows_that_all_others_have_it",
             PRESENCE + "test_a_level_has_no_holder_or_two_beyond_those_who_collude",
             PRESENCE + "test_a_question_about_one_site_ends_after_the_first_sum",
         ),
@@ -1716,8 +2008,10 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "open.lost",
         lambda facts: facts.may_lose,
-        "Who is left out, and by that whom the sums are about.",
-        "Wer ausfällt, und damit, über wen die Summen gehen.",
+        "Who is left out (absent, refusing or gone), and by that whom the sums are "
+        "about.",
+        "Wer ausgelassen ist (weil er fehlt, ablehnt oder ausfällt), und damit, von "
+        "wem die Summen handeln.",
         (VIEWS + "test_who_is_lost_takes_a_total_along",),
     ),
     Sentence(
@@ -1727,7 +2021,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "runs of its own member and no others, and nothing notices a person who is in "
         "the tables of two members.",
         "Der nächste Lauf: mit jedem wird mehr über dieselben Daten bekannt. Ein "
-        "Nutzungsverzeichnis kennt die Läufe des eigenen Mitglieds und keine anderen, "
+        "Nutzungsbuch kennt die Läufe des eigenen Mitglieds und keine anderen, "
         "und nichts bemerkt eine Person, die in den Tabellen zweier Mitglieder steht.",
         (
             "tests/jobs/test_budgets.py::test_three_sets_are_looked_at_together",
@@ -1741,7 +2035,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "The next run: each makes more known about the same data. A ledger knows the "
         "runs of its own member and no others.",
         "Der nächste Lauf: mit jedem wird mehr über dieselben Daten bekannt. Ein "
-        "Nutzungsverzeichnis kennt die Läufe des eigenen Mitglieds und keine anderen.",
+        "Nutzungsbuch kennt die Läufe des eigenen Mitglieds und keine anderen.",
         ("tests/jobs/test_budgets.py::test_three_sets_are_looked_at_together",),
     ),
     Sentence(
@@ -1791,7 +2085,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "approved, result, sums, receipt, ledger. The plan sets no period after which "
         "they are deleted; the controllers do.",
         "Von jedem Mitglied aufbewahrt, in Dateien, die nur ihr Besitzer lesen darf: "
-        "die freigegebene Seite, Ergebnis, Summen, Quittung, Nutzungsverzeichnis. Der "
+        "die freigegebene Seite, Ergebnis, Summen, Quittung, Nutzungsbuch. Der "
         "Plan setzt keine Löschfrist; das tun die Verantwortlichen.",
         (
             SECRETS + "test_results_and_receipts_hold_no_secret_and_files_are_ones_own",
@@ -1804,15 +2098,23 @@ CATALOGUE: tuple[Sentence, ...] = (
         lambda facts: facts.on_tables,
         "The ledger holds no value of a table, but a keyed check value of every row "
         "that was used, also of people deleted since, and the key in the same file: "
-        "its owner can test whether a row was there. Treat it as pseudonymised data.",
-        "Das Nutzungsverzeichnis enthält keinen Wert einer Tabelle, aber einen mit "
-        "Schlüssel gebildeten Prüfwert jeder benutzten Zeile, auch seither gelöschter "
-        "Personen, und den Schlüssel in derselben Datei: sein Besitzer kann prüfen, ob "
-        "eine Zeile dabei war. Behandeln Sie es wie pseudonymisierte Daten.",
+        "its owner can test whether a row was there. So it is not pseudonymised (Art. "
+        "4(5) GDPR: the key is not kept apart); treat it as the table itself. One "
+        "person cannot be taken out of it: the whole file can be deleted, and with it "
+        "goes what it protects from.",
+        "Das Nutzungsbuch enthält keinen Wert einer Tabelle, aber einen mit Schlüssel "
+        "gebildeten Prüfwert jeder benutzten Zeile, auch seither gelöschter Personen, "
+        "und den Schlüssel in derselben Datei: sein Besitzer kann prüfen, ob eine "
+        "Zeile dabei war. Es ist daher nicht pseudonymisiert (Art. 4 Nr. 5 DSGVO: der "
+        "Schlüssel ist nicht getrennt aufbewahrt); behandeln Sie es wie die Tabelle "
+        "selbst. Eine Person lässt sich nicht herausnehmen: löschen lässt sich die "
+        "ganze Datei, und damit der Schutz, den sie gibt.",
         (
             LEDGER + "test_a_fingerprint_is_not_a_plain_hash_of_the_value",
             LEDGER + "test_a_refusal_is_recorded_without_the_value_that_it_is_about",
+            LEDGER + "test_no_change_of_a_byte_of_a_charge_goes_unnoticed",
             OFFICER + "test_a_ledger_still_knows_a_row_that_was_deleted",
+            OFFICER + "test_a_ledger_that_is_deleted_is_missed_by_nobody",
         ),
     ),
     Sentence(
@@ -1826,7 +2128,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "empfing, auch eigene Zahlen und Masken) bewahrt nur ein Mitglied auf, das ihn "
         "verlangt (--transcript), verschlüsselt mit seinem Schlüssel; die anderen "
         "wissen nichts davon. Wer Mitschnitte zusammenlegt, weiß nicht mehr als "
-        "Mitglieder, die zusammenlegen, was sie sahen.",
+        "Mitglieder, die ihr Wissen zusammenlegen.",
         (
             "tests/cli/test_join.py::test_a_transcript_is_kept_for_its_owner",
             "tests/attacks/test_transcript_file.py::test_nothing_of_it_is_in_the_file",
@@ -1857,7 +2159,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "{rule_minimum_rows} rows or more differ from the table that was used "
         "(deleted, new or changed); until then this member cannot take part with it.",
         "Werden aus einer Tabelle wenige Personen gelöscht, lehnt ein "
-        "Nutzungsverzeichnis sie ab, bis mindestens {rule_minimum_rows} Zeilen anders "
+        "Nutzungsbuch sie ab, bis mindestens {rule_minimum_rows} Zeilen anders "
         "sind als in der benutzten (gelöscht, neu oder geändert); bis dahin kann "
         "dieses Mitglied nicht mit ihr teilnehmen.",
         (
@@ -1876,8 +2178,8 @@ CATALOGUE: tuple[Sentence, ...] = (
         "Schlüssel: der private Schlüssel eines Mitglieds liegt in einer Datei, die "
         "nur ihr Besitzer lesen darf, auf Wunsch mit Kennwort; die anderen haben sein "
         "Zertifikat. Wer ihn stiehlt, kann als dieses Mitglied teilnehmen und "
-        "unterschreiben und dessen Mitschnitte öffnen, bis alle einen geänderten Plan "
-        "unterschrieben haben; früher aufgezeichnete Verbindungen bleiben unlesbar.",
+        "signieren und dessen Mitschnitte öffnen, bis alle einen geänderten Plan "
+        "signiert haben; früher aufgezeichnete Verbindungen bleiben unlesbar.",
         (
             "tests/net/test_identity.py::test_only_its_owner_may_read_a_key",
             "tests/net/test_passphrase.py::test_the_file_is_encrypted_and_nothing_of_it_opens_without",
@@ -1917,8 +2219,8 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "verify.check",
         lambda facts: not _cost(facts),
-        "veilsum check FILE --data TABLE says at home whether a table passes, and "
-        "sends nothing.",
+        "veilsum check FILE --data TABLE says on a member's own computer whether its "
+        "table passes, and sends nothing.",
         "veilsum check DATEI --data TABELLE sagt am eigenen Rechner, ob eine Tabelle "
         "besteht, und sendet nichts.",
         ("tests/cli/test_check.py::test_a_table_that_passes_passes_every_rule",),
@@ -1926,8 +2228,8 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "verify.check_cost",
         _cost,
-        "veilsum check FILE --cost COST says at home whether a cost passes, and sends "
-        "nothing.",
+        "veilsum check FILE --cost COST says on a member's own computer whether its "
+        "cost passes, and sends nothing.",
         "veilsum check DATEI --cost KOSTEN sagt am eigenen Rechner, ob Kosten "
         "bestehen, und sendet nichts.",
         (OFFICER + "test_a_cost_is_checked_at_home",),
@@ -1950,11 +2252,22 @@ CATALOGUE: tuple[Sentence, ...] = (
         "veilsum verify RECEIPTS --consortium FILE checks after a run what all "
         "members signed, against each other and against the plan.",
         "veilsum verify QUITTUNGEN --consortium DATEI prüft nach einem Lauf, was alle "
-        "Mitglieder unterschrieben haben, gegeneinander und gegen den Plan.",
+        "Mitglieder signiert haben, gegeneinander und gegen den Plan.",
         (
             "tests/cli/test_verify.py::test_receipts_of_a_good_run_hold",
             "tests/cli/test_verify.py::test_one_changed_digit_is_found",
         ),
+    ),
+    Sentence(
+        "verify.annex",
+        always,
+        "This annex is not signed, and none of these commands checks it: veilsum "
+        "report FILE --for dpo writes it again, and from the same plan it says the "
+        "same, but for the date.",
+        "Dieser Anhang ist nicht signiert, und keiner dieser Befehle prüft ihn: "
+        "veilsum report DATEI --for dpo schreibt ihn neu, und aus demselben Plan sagt "
+        "er dasselbe, bis auf das Datum.",
+        ("tests/report/test_forms.py::test_the_same_plan_gives_the_same_bytes",),
     ),
     # What is for the officer
     Sentence(
@@ -1988,13 +2301,14 @@ CATALOGUE: tuple[Sentence, ...] = (
         "judge.levels",
         always,
         "The four grades of risk are those of the French authority's method (CNIL, "
-        "PIA), proposed by fixed rules from the plan (the program's guide for officers "
-        "lists them); severity depends on what the columns mean. Both are yours to "
-        "decide.",
+        "PIA), proposed by fixed rules from the plan (listed in the program's "
+        "documentation: docs/guides/officer.md); severity depends on what the columns "
+        "mean. Both are yours to decide.",
         "Die vier Stufen der Risiken sind die des Verfahrens der französischen "
-        "Aufsicht (CNIL, PIA), vorgeschlagen nach festen Regeln aus dem Plan (die "
-        "Anleitung des Programms für Datenschutzbeauftragte nennt sie); die Schwere "
-        "hängt davon ab, was die Spalten bedeuten. Über beides entscheiden Sie.",
+        "Aufsicht (CNIL, PIA), vorgeschlagen nach festen Regeln aus dem Plan "
+        "(aufgeführt in der Dokumentation des Programms: docs/guides/officer.md); die "
+        "Schwere hängt davon ab, was die Spalten bedeuten. Über beides entscheiden "
+        "Sie.",
         (OFFICER + "test_levels_follow_from_the_plan",),
     ),
     Sentence(
@@ -2022,8 +2336,8 @@ CATALOGUE: tuple[Sentence, ...] = (
         "This annex was made from the plan and one receipt ({file}, veilsum "
         "{version}): no table was opened, and no value of anybody is in it.",
         "Dieser Anhang entstand allein aus dem Plan und einer Quittung ({file}, "
-        "veilsum {version}): keine Tabelle wurde geöffnet, und kein Wert von "
-        "irgendjemandem steht darin.",
+        "veilsum {version}): keine Tabelle wurde geöffnet, und kein Wert "
+        "daraus steht darin.",
         ("tests/attacks/test_the_annex.py::test_no_value_of_anybody_is_in_any_form",),
     ),
     Sentence(
@@ -2032,7 +2346,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "This annex was made from the plan alone ({file}, veilsum {version}): no "
         "table was opened, and no value of anybody is in it.",
         "Dieser Anhang entstand allein aus dem Plan ({file}, veilsum {version}): "
-        "keine Tabelle wurde geöffnet, und kein Wert von irgendjemandem steht darin.",
+        "keine Tabelle wurde geöffnet, und kein Wert daraus steht darin.",
         ("tests/attacks/test_the_annex.py::test_no_value_of_anybody_is_in_any_form",),
     ),
 )
@@ -2123,21 +2437,22 @@ EXPLAINED_WORDS: tuple[Sentence, ...] = tuple(
             "ledger",
             "ledger: a file in which a member's program notes which rows and sums "
             "were used in which run.",
-            "Nutzungsverzeichnis: eine Datei, in der das Programm eines Mitglieds "
+            "Nutzungsbuch: eine Datei, in der das Programm eines Mitglieds "
             "festhält, welche Zeilen und Summen in welchem Lauf benutzt wurden.",
             (LEDGER + "test_everything_comes_back_as_it_was",),
         ),
         (
             "receipt",
             "receipt: what each member signs after a run.",
-            "Quittung: was jedes Mitglied nach einem Lauf unterschreibt.",
+            "Quittung: was jedes Mitglied nach einem Lauf signiert.",
             ("tests/cli/test_verify.py::test_receipts_of_a_good_run_hold",),
         ),
         (
             "digest",
-            "digest: digits computed from a file (SHA-256); a changed file has others.",
-            "Prüfsumme: Ziffern, die aus einer Datei berechnet sind (SHA-256); eine "
-            "geänderte Datei hat andere.",
+            "digest: digits and letters computed from a file (SHA-256); a changed file "
+            "has others.",
+            "Prüfsumme: Ziffern und Buchstaben, aus einer Datei berechnet (SHA-256); "
+            "eine geänderte Datei hat andere.",
             (
                 "tests/net/test_hello.py::"
                 "test_another_file_is_refused_with_the_sections_that_differ",
@@ -2148,14 +2463,14 @@ EXPLAINED_WORDS: tuple[Sentence, ...] = tuple(
             "certificate: a member's public key with its name; it shows who signed, "
             "and who is at the other end.",
             "Zertifikat: der öffentliche Schlüssel eines Mitglieds mit dessen Namen; "
-            "es zeigt, wer unterschrieb und wer am anderen Ende ist.",
+            "es zeigt, wer signierte und wer am anderen Ende ist.",
             ("tests/net/test_trust.py::test_members_talk_and_know_each_other",),
         ),
         (
             "epsilon",
             "epsilon: how much masks leave to be seen of who gave what; 0 is nothing.",
-            "epsilon: wie viel die Masken davon erkennen lassen, wer was gab; 0 heißt "
-            "nichts.",
+            "epsilon: wie viel die Masken davon erkennen lassen, wer was beitrug; 0 "
+            "heißt nichts.",
             (VIEWS + "test_equal_sums_of_every_piece_are_not_told_apart",),
         ),
     )
@@ -2173,39 +2488,72 @@ def _person(facts: PlanFacts) -> int:
 
 
 def _collusion(facts: PlanFacts) -> int:
-    """Return how likely more members pool what they saw than is allowed for."""
-    return {0: 4, 1: 2}.get(facts.tolerate, 1)
+    """Return how likely more members pool what they saw than is allowed for.
+
+    It is a level more where fewer are enough after a loss.
+    """
+    return min(4, {0: 4, 1: 2}.get(facts.tolerate, 1) + facts.may_lose)
+
+
+def _of_the_last(facts: PlanFacts) -> int:
+    """Return how grave it is when what one member gave is known."""
+    return _person(facts) if _switched_off(facts) else 2
 
 
 RISKS: tuple[PlanRisk, ...] = (
     PlanRisk(
         Sentence(
             "risk.collusion",
-            always,
+            lambda facts: not facts.may_lose,
             "{beyond} or more of the {n} pool what they saw, and know sums over fewer "
-            "others than one member does; all but one know what the last one gave. "
-            "Masks do not help then.",
-            "{beyond} oder mehr der {n} legen zusammen, was sie sahen, und kennen "
-            "Summen über weniger andere als ein Mitglied allein; alle bis auf eines "
-            "wissen, was das letzte gab. Masken helfen dann nicht.",
+            "others than one member does; all but one know {last_gave}. Masks do not "
+            "help then.",
+            "{beyond} oder mehr der {n} tun zusammen, was sie sahen, und kennen Summen "
+            "über weniger andere als ein Mitglied allein; alle bis auf eines wissen, "
+            "{last_gave}. Masken helfen dann nicht.",
             (OFFICER + "test_all_but_one_know_what_the_last_one_gave",),
         ),
         {
             "en": "Members pool what they saw",
-            "de": "Mitglieder legen zusammen, was sie sahen",
+            "de": "Mitglieder legen ihr Wissen zusammen",
         },
         "access",
         _collusion,
-        _fixed(2),
+        _of_the_last,
+    ),
+    PlanRisk(
+        Sentence(
+            "risk.collusion_lost",
+            lambda facts: facts.may_lose,
+            "{beyond} or more of the {n} pool what they saw, and know sums over fewer "
+            "others than one member does; all but one know {last_gave}. When only "
+            "{fewest} are left, {fewest_others} are enough for that. Masks do not "
+            "help then.",
+            "{beyond} oder mehr der {n} tun zusammen, was sie sahen, und kennen Summen "
+            "über weniger andere als ein Mitglied allein; alle bis auf eines wissen, "
+            "{last_gave}. Sind nur {fewest} übrig, genügen dafür {fewest_others}. "
+            "Masken helfen dann nicht.",
+            (
+                OFFICER + "test_all_but_one_know_what_the_last_one_gave",
+                OFFICER + "test_after_a_loss_two_of_three_know_what_the_third_gave",
+            ),
+        ),
+        {
+            "en": "Members pool what they saw",
+            "de": "Mitglieder legen ihr Wissen zusammen",
+        },
+        "access",
+        _collusion,
+        _of_the_last,
     ),
     PlanRisk(
         Sentence(
             "risk.site",
             lambda facts: facts.site_terms,
             "Whether a level or a column is one member's only, the program does not "
-            "know, and nobody checks: it is taken to happen.",
+            "know, and nobody checks: the grade takes it that it is.",
             "Ob eine Ausprägung oder Spalte nur einem Mitglied gehört, weiß das "
-            "Programm nicht, und niemand prüft es: es wird angenommen.",
+            "Programm nicht, und niemand prüft es: die Stufe nimmt an, dass es so ist.",
             (OFFICER + "test_a_site_term_gives_one_member_s_sums_to_all",),
         ),
         {"en": "One member's sums are known", "de": "Summen eines Mitglieds bekannt"},
@@ -2237,10 +2585,10 @@ RISKS: tuple[PlanRisk, ...] = (
         Sentence(
             "risk.one",
             lambda facts: bool(_switched_off(facts)) and not _few_people(facts),
-            "Not checked in this plan: {off}. So a sum may be a single person's, or "
-            "nearly.",
-            "In diesem Plan nicht geprüft: {off}. Eine Summe kann daher ganz oder "
-            "fast die einer einzelnen Person sein.",
+            "Not checked in this plan: {off}. So a sum may be that of few people, or "
+            "nearly that of a single one.",
+            "In diesem Plan nicht geprüft: {off}. Eine Summe kann daher die weniger "
+            "Personen sein, oder fast die einer einzelnen.",
             (RULES + "test_without_the_rules_a_bump_tells_what_one_person_earns",),
         ),
         {"en": "A person is recognised", "de": "Eine Person wird erkannt"},
@@ -2250,15 +2598,15 @@ RISKS: tuple[PlanRisk, ...] = (
     ),
     PlanRisk(
         Sentence(
-            "risk.cell",
+            "risk.counted",
             _few_people,
-            "Not checked in this plan: {off}. So a sum may be over as few as "
-            "{holders} people, one of each of {holders} members; {holders_others} of "
-            "these who pool what they saw know the last person's.",
-            "In diesem Plan nicht geprüft: {off}. Eine Summe kann daher über nur "
-            "{holders} Personen gehen, je eine von {holders} Mitgliedern; legen "
-            "{holders_others} davon zusammen, was sie sahen, kennen sie die der "
-            "letzten.",
+            "Not checked in this plan: {off}. So a count may be of as few as {holders} "
+            "people, one of each of {holders} members: that each of these has one such "
+            "person is then known, and whoever knows the people there may know whom.",
+            "In diesem Plan nicht geprüft: {off}. Eine Anzahl kann daher nur {holders} "
+            "Personen umfassen, je eine von {holders} Mitgliedern: dass jedes davon "
+            "genau eine solche Person hat, ist dann bekannt, und wer die Personen dort "
+            "kennt, weiß womöglich, welche.",
             (OFFICER + "test_without_the_rule_three_people_are_shown",),
         ),
         {"en": "A person is recognised", "de": "Eine Person wird erkannt"},
@@ -2275,7 +2623,7 @@ RISKS: tuple[PlanRisk, ...] = (
             "part in both; what it did not see, or has deleted, it cannot refuse.",
             "Die Summen zweier Läufe über fast dieselben Zeilen oder Mitglieder "
             "unterscheiden sich um die einer Person oder eines Mitglieds. Ein "
-            "Nutzungsverzeichnis lehnt einen solchen Lauf ab, wenn sein Mitglied an "
+            "Nutzungsbuch lehnt einen solchen Lauf ab, wenn sein Mitglied an "
             "beiden teilnimmt; was es nicht sah oder was gelöscht ist, kann es nicht "
             "ablehnen.",
             (
@@ -2319,7 +2667,7 @@ RISKS: tuple[PlanRisk, ...] = (
             "A member gives false numbers, and nobody can see it. Two signed "
             "statements that contradict each other are kept as proof.",
             "Ein Mitglied gibt falsche Zahlen, und niemand kann das sehen. Zwei "
-            "unterschriebene Aussagen, die sich widersprechen, werden als Beweis "
+            "signierte Aussagen, die sich widersprechen, werden als Beweis "
             "aufbewahrt.",
             (
                 "tests/drivers/test_liars.py::test_two_masked_vectors_are_proven",
@@ -2352,22 +2700,46 @@ RISKS: tuple[PlanRisk, ...] = (
     ),
     PlanRisk(
         Sentence(
+            "risk.later",
+            lambda facts: facts.may_lose,
+            "A member is gone after a sum is known, or fewer than {fewest} are left. "
+            "Less likely than where every absence ends a run. Rows stay where they "
+            "are.",
+            "Ein Mitglied fällt aus, nachdem eine Summe bekannt ist, oder weniger als "
+            "{fewest} bleiben. Seltener als dort, wo jedes Fehlen einen Lauf beendet. "
+            "Zeilen bleiben, wo sie sind.",
+            (
+                "tests/protocol/test_dropout.py::"
+                "test_nobody_is_dropped_once_a_sum_is_known",
+                OFFICER + "test_as_few_may_be_left_as_is_said",
+            ),
+        ),
+        {"en": "There is no answer", "de": "Es gibt keine Antwort"},
+        "loss",
+        _fixed(2),
+        _fixed(1),
+    ),
+    PlanRisk(
+        Sentence(
             "risk.fewer",
             lambda facts: facts.may_lose,
-            "Members are absent: {fewest} at least are left, else there is no answer. "
-            "Rows stay where they are.",
-            "Mitglieder fallen aus: mindestens {fewest} bleiben, sonst gibt es keine "
-            "Antwort. Zeilen bleiben, wo sie sind.",
+            "Members are absent, refuse or are gone before a sum is known: each member "
+            "may then know sums over {fewest_others} others and not {others}, and "
+            "{fewest_others} who pool know {last_gave}.",
+            "Mitglieder fehlen, lehnen ab oder fallen aus, bevor eine Summe bekannt "
+            "ist: jedes kennt dann womöglich Summen über {fewest_others} andere und "
+            "nicht {others}, und {fewest_others} gemeinsam wissen, {last_gave}.",
             (
                 OFFICER + "test_as_few_may_be_left_as_is_said",
+                OFFICER + "test_after_a_loss_two_of_three_know_what_the_third_gave",
                 "tests/net/test_runs.py::"
                 "test_the_others_go_on_without_one_where_the_policy_says_so",
             ),
         ),
-        {"en": "Sums are over fewer", "de": "Summen gehen über weniger"},
-        "loss",
-        _fixed(2),
-        _fixed(1),
+        {"en": "Sums are over fewer", "de": "Summen über weniger Mitglieder"},
+        "access",
+        _fixed(3),
+        _of_the_last,
     ),
     PlanRisk(
         Sentence(

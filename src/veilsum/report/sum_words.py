@@ -17,6 +17,14 @@ from veilsum.report.plan_facts import SumFacts
 from veilsum.report.sentences import Language
 
 FOLDS = ", without each fold"
+# What the page of the members says in fewer words, for it names the bins itself.
+ENGLISH: Mapping[str, str] = {
+    "parties that hold each level, cell, bin and value": "for each level, cell, bin or "
+    "value that is counted, how many members have any row with it; which members is "
+    "not said, and still follows for a member where it is all of the others, or none",
+    "cells of histograms and tables": "how many rows of all members are in each bin "
+    "and each combination of levels of the question, and in each group",
+}
 _PAIRS = "für je zwei Spalten des Modells und jede mit sich selbst"
 _WEIGHED = (
     "jede Zeile gewichtet nach dem Modell beim Stand dieser Runde (zu Beginn nach "
@@ -26,17 +34,20 @@ _LEFT_OUT = "wie viele Zeilen wegen fehlender Werte weggelassen sind"
 GERMAN: Mapping[str, str] = {
     "parties that hold each level, cell, bin and value": "für alles, wonach gezählt "
     "wird: wie viele Mitglieder Zeilen damit haben; welche, wird nicht gesagt und "
-    "folgt doch, wenn es alle sind oder keines",
+    "folgt doch für ein Mitglied, wenn es alle anderen sind oder keines davon",
     "parties that hold several of a column": "für jede Gruppe davon: wie viele "
-    "Mitglieder Zeilen mit mehr als einem daraus haben",
+    "Mitglieder Zeilen mit mehreren ihrer Ausprägungen, Zellen, Intervalle oder Werte "
+    "haben",
     "X'WX": f"{_PAIRS} die Summe ihrer Produkte über alle Zeilen, jeweils mal dem "
     "Gewicht der Zeile",
     "X'Wy": "für jede Spalte des Modells die Summe ihrer Produkte mit der Zielgröße, "
     "jeweils mal dem Gewicht der Zeile",
     "y'Wy, sums of Wy, of the weights and of their logarithms": "vier Summen über alle "
     "Zeilen: der quadrierten Zielgröße, der Zielgröße, der Gewichte und ihrer "
-    "Logarithmen. Ohne Gewichte ist die dritte die Anzahl der Zeilen und die vierte 0",
-    "rows, and rows left out": "wie viele Zeilen alle zusammen haben, und " + _LEFT_OUT,
+    "Logarithmen. Hat die Frage keine Gewichte, ist das Gewicht jeder Zeile 1: dann "
+    "ist die dritte Summe die Anzahl der Zeilen und die vierte 0",
+    "rows, and rows left out": "wie viele Zeilen alle Mitglieder zusammen haben, und "
+    + _LEFT_OUT,
     "X'WX within parties": "für je zwei Spalten des Modells, und jede mit sich selbst, "
     "die Summe über alle Mitglieder von dem, was die Produkte ihrer Zeilen um die "
     "eigenen Mittelwerte ergeben; jedes Mitglied rundet einmal",
@@ -144,8 +155,9 @@ GERMAN: Mapping[str, str] = {
     "sums of columns": "für jede Spalte von Zahlen ihre Summe über alle Zeilen",
     "sums of products of columns": "für je zwei Spalten von Zahlen und jede mit sich "
     "selbst die Summe ihrer Produkte über alle Zeilen",
-    "cells of histograms and tables": "wie viele Zeilen in jedem Intervall und jeder "
-    "Kombination von Ausprägungen sind, nach der gefragt ist, und in jeder Gruppe",
+    "cells of histograms and tables": "wie viele Zeilen aller Mitglieder in jedem "
+    "Intervall und jeder Kombination von Ausprägungen der Frage sind, und in jeder "
+    "Gruppe",
     "rows of each group": "wie viele Zeilen in jeder Gruppe sind",
     "sums of columns in each group": "für jede Spalte von Zahlen und jede Gruppe ihre "
     "Summe über die Zeilen der Gruppe",
@@ -187,6 +199,13 @@ GERMAN: Mapping[str, str] = {
     "Wert der Kaufgebote",
     "coefficients of the costs": "für jeden Koeffizienten der Kosten die Summe über "
     "alle Mitglieder",
+    "guests in the set, by who invited them": "für jedes Mitglied: wie viele Gäste "
+    "dabei sind, die es einlud; welche, wissen die Mitglieder",
+    "guests with a number in each cell": "für jedes Feld der Tabelle: wie viele Gäste "
+    "dort eine Zahl angaben",
+    "totals of the cells that enough guests filled": "für jedes Feld, das genügend "
+    "Gäste ausfüllten, die Summe ihrer Angaben; nach anderen Feldern wird nicht "
+    "gefragt",
 }
 # What one kind of question leaves open.
 LIMITS: Mapping[str, str] = {
@@ -226,11 +245,14 @@ ZERO_HERE: Mapping[str, str] = {
 
 def sums_told(found: SumFacts, language: Language) -> tuple[str, ...]:
     """Return each kind of sum of a round in words, with how many there are."""
+    told = _german if language == "de" else _english
     return tuple(
-        f"{count}: {found.told[name] if language == 'en' else _german(name, found)}"
-        for name, count in found.names.items()
-        if count
+        f"{count}: {told(name, found)}" for name, count in found.names.items() if count
     )
+
+
+def _english(name: str, found: SumFacts) -> str:
+    return ENGLISH.get(name, found.told[name])
 
 
 def _german(name: str, found: SumFacts) -> str:
@@ -240,6 +262,9 @@ def _german(name: str, found: SumFacts) -> str:
             "einmal für jeden Teil der Zeilen, mit den Zeilen außerhalb als allen; 0, "
             f"wo das Modell dazu gefunden ist: {told}"
         )
+    if found.drops or name not in ZERO_HERE:
+        return told
     return (
-        told if found.drops or name not in ZERO_HERE else f"{told}; {ZERO_HERE[name]}"
+        f"{told}; {ZERO_HERE[name]}, denn eine Tabelle mit einem fehlenden Wert nimmt "
+        "nicht teil"
     )

@@ -60,6 +60,25 @@ def openly(**loosened: float | None) -> str:
     return f"[policy] {name} = {said.lower()} (in Python rules=vs.Rules({name}={said}))"
 
 
+def agreed_rows(least: int | None = None) -> str:
+    """Return how larger tables are agreed on: in the file, and in Python.
+
+    >>> agreed_rows(40)
+    '[schema] minimum_rows = 40 (in Python vs.Schema(..., minimum_rows=40))'
+    """
+    said, given = ("", "...") if least is None else (f" = {least}", f"{least}")
+    return (
+        f"[schema] minimum_rows{said} (in Python vs.Schema(..., minimum_rows={given}))"
+    )
+
+
+# What to agree on where a fit needs more sums than there is room for.
+MORE_SUMS = (
+    f"agree on more {agreed_rows()}, or openly on more {openly(most_rounds=None)} or "
+    f"{openly(release_fraction=None)}"
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rules:
     """What every party keeps to before it answers; names as the field has them.
@@ -168,7 +187,7 @@ class Rules:
                 "maximum_columns",
                 f"the design has {n_columns} columns, and honest parties {fewest}, "
                 f"which carry {floor(self.maximum_columns * rows)}: leave out terms, "
-                "agree on more minimum_rows, or openly on "
+                f"agree on more {agreed_rows()}, or openly on "
                 + openly(maximum_columns=ceil(100 * n_columns / rows) / 100),
             )
         if self.residual_rows and rows - n_columns < self.residual_rows:
@@ -176,8 +195,9 @@ class Rules:
                 "residual_rows",
                 f"the design has {n_columns} columns, and honest parties {fewest}: "
                 f"{rows - n_columns} are left, and residual_rows is "
-                f"{self.residual_rows}: leave out terms, agree on more minimum_rows, "
-                f"or openly on {openly(residual_rows=max(rows - n_columns, 0))}",
+                f"{self.residual_rows}: leave out terms, agree on more "
+                f"{agreed_rows()}, or openly on "
+                + openly(residual_rows=max(rows - n_columns, 0)),
             )
 
     def check_honest(self, least: int, honest: int, or_else: str = "") -> None:

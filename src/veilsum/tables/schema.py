@@ -46,7 +46,7 @@ from veilsum.tables.columns import (
     nature,
 )
 from veilsum.tables.frames import Frame, Series, as_frame, load_pandas
-from veilsum.tables.rules import MINIMUM_ROWS, Rules
+from veilsum.tables.rules import MINIMUM_ROWS, Rules, agreed_rows
 
 __all__ = ["CheckedTable", "Column", "Schema", "SchemaError"]
 
@@ -312,7 +312,8 @@ class Schema:
             *(party, worst, "missing"),
             f"the table has {_rows(int(np.count_nonzero(lost)))} with missing values "
             f"({np.count_nonzero(gaps[worst])} in column {worst!r}), the schema wants "
-            'none; fill them in, or agree on missing = "drop"',
+            'none; fill them in, or agree on missing = "drop" (in Python '
+            'vs.Schema(..., missing="drop"))',
         )
 
     def _check_size(self, party: str, n_rows: int, n_dropped: int) -> None:
@@ -324,7 +325,7 @@ class Schema:
                 *(party, None, "minimum_rows"),
                 f"the table has {found}, the schema wants at least "
                 f"{self.minimum_rows}, so that sums do not show single rows; collect "
-                f"more rows, or agree on [schema] minimum_rows = {n_rows}. Not sent.",
+                f"more rows, or agree on {agreed_rows(n_rows)}. Not sent.",
             )
         if self.maximum_rows is not None and n_rows > self.maximum_rows:
             raise SchemaError(

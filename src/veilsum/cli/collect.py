@@ -1,0 +1,715 @@
+"""`veilsum collect`: a survey that guests answer in a browser, from keys to totals."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from veilsum.cli.output import FILE, json_option, print_json, say
+from veilsum.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from veilsum.agreement.consortium import Consortium
+    from veilsum.agreement.survey import SurveyTerms
+    from veilsum.guests.collection import GuestCollection
+    from veilsum.guests.delegate import DelegateStore
+
+LISTEN = "127.0.0.1:8470"
+# What a host keeps in its folder.
+SENT = "collection.sqlite"
+
+survey_argument = click.argument("survey", type=FILE)
+folder_option = click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the host keeps what guests send; by default SURVEY with the ending "
+    ".collected.",
+)
+
+
+@click.group("collect")
+def command() -> None:
+    """Ask guests for a table of numbers in one visit each, and show counts and totals.
+
+    \b
+    Example:
+      veilsum collect delegate keys/alice.key --guests firms.txt    # every member
+      veilsum collect new plan.toml -o wages.veil --part alice.part.json \\
+          --part bob.part.json --part carol.part.json               # the organiser
+      veilsum collect invite wages.veil keys/alice.codes.csv \\
+          --page https://survey.example.org                         # every member
+      veilsum collect serve wages.veil --public https://survey.example.org
+      veilsum collect close wages.veil                              # the host
+      veilsum collect fetch wages.veil https://survey.example.org -o keys
+      veilsum join keys/closed.toml --data keys --identity keys/alice.key --out out
+      veilsum collect result wages.veil out --receipt bob.json --receipt carol.json
+    """
+
+
+@command.command("delegate")
+@click.argument("key", type=FILE)
+@click.option(
+    "--guests",
+    "names",
+    type=FILE,
+    help="A text with the names of the guests that this member vouches for, one a "
+    "line.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where this member keeps all its surveys; by default beside KEY.",
+)
+@click.option(
+    "-o",
+    "--out",
+    type=FILE,
+    help="The part to write, by default NAME.part.json in the folder.",
+)
+@json_option
+def delegate(
+    *,
+    key: Path,
+    names: Path | None,
+    folder: Path | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Make what a member brings to one survey: its key, and its guests' codes.
+
+    KEY is the member's identity. NAME.part.json is public and signed: send it to
+    whoever writes the survey's file. NAME.codes.csv beside it has the codes, for its
+    owner only: whoever has a code can answer in the guest's name. The survey's own key,
+    and whom this member vouches for, are in surveys.store, which is kept for all later
+    surveys: it knows what was answered before.
+
+    \b
+    Example:
+      veilsum collect delegate keys/alice.key --guests firms.txt
+    """
+    from veilsum.files.output import prepare_folder, write_files
+    from veilsum.guests.delegate import DelegateStore
+    from veilsum.net.identity import read_identity
+    from veilsum.parties.own_survey import STORE
+    from veilsum.parties.surveying import codes_file, make_part, read_names
+
+    identity = read_identity(key)
+    guests = () if names is None else read_names(names)
+    place = prepare_folder(folder or key.parent)
+    file = out or place / f"{identity.name}.part.json"
+    stem = file.name.removesuffix(".json").removesuffix(".part")
+    codes = file.with_name(f"{stem}.codes.csv")
+    for one in (file, codes):
+        if one.exists():
+            raise InvalidInputError(
+                f"{one} is there already, and may be of another survey: give --out "
+                "another name"
+            )
+    store = DelegateStore.open(place / STORE)
+    try:
+        part, made = make_part(identity, store, guests)
+    finally:
+        store.close()
+    if made:
+        write_files(codes.parent, {codes.name: codes_file(made)}, private=True)
+    write_files(file.parent, {file.name: part.to_json().encode()})
+    if as_json:
+        print_json(
+            {
+                "member": part.member,
+                "key": part.key,
+                "guests": list(made),
+                "part_file": str(file),
+                "codes_file": str(codes) if made else None,
+                "store_file": str(place / STORE),
+            }
+        )
+        return
+    click.echo(f"{file} is public: send it to whoever writes the survey's file")
+    if made:
+        click.echo(f"{codes} has the codes of {len(made)} guests: keep it to yourself")
+    click.echo(f"{place / STORE} has the survey's key: keep it, also for later surveys")
+
+
+@command.command("new")
+@click.argument("plan", type=FILE)
+@click.option(
+    "-o",
+    "--out",
+    type=FILE,
+    required=True,
+    help="The survey's file to write; one that is there is left alone.",
+)
+@click.option(
+    "--part",
+    "parts",
+    type=FILE,
+    multiple=True,
+    required=True,
+    help="A member's .part.json. May be repeated.",
+)
+@click.option(
+    "--certificate",
+    "files",
+    type=FILE,
+    multiple=True,
+    help="A member's .crt file; its name is in it. May be repeated.",
+)
+@click.option(
+    "--address",
+    "places",
+    metavar="NAME=HOST:PORT",
+    multiple=True,
+    help="Where the others dial a member; without one it only dials. May be repeated.",
+)
+@click.option("--organiser", help="The member that writes this file, by its name.")
+@json_option
+def new(
+    *,
+    plan: Path,
+    out: Path,
+    parts: tuple[Path, ...],
+    files: tuple[Path, ...],
+    places: tuple[str, ...],
+    organiser: str | None,
+    as_json: bool,
+) -> None:
+    """Write the survey's file from PLAN and every member's part.
+
+    PLAN is a scenario file with [survey]: title, unit, rows, columns, range, and what
+    protects guests. Certificates and addresses stand in its [deployment], or are given
+    here. Every member gets a copy, and looks at it with veilsum check.
+
+    \b
+    Example:
+      veilsum collect new plan.toml -o wages.veil \\
+          --part alice.part.json --part bob.part.json --part carol.part.json
+    """
+    from veilsum.cli.consortium import addresses_in, certificates_in
+    from veilsum.files.consortiums import write_consortium
+    from veilsum.net.trust import check_certificates, check_dates
+    from veilsum.parties.surveying import draft_survey, read_part
+    from veilsum.web.guest_page import page_survey
+
+    drafted, terms, left_out = draft_survey(
+        plan,
+        [read_part(one) for one in parts],
+        certificates=certificates_in(files),
+        addresses=addresses_in(places),
+        organiser=organiser,
+    )
+    page_survey(terms)  # which guests could not be asked otherwise
+    check_certificates(drafted.certificates)
+    check_dates(drafted.certificates)
+    write_consortium(out, drafted)
+    if as_json:
+        print_json({**_document(terms), "file": str(out), "left_out": list(left_out)})
+        return
+    _show(terms)
+    for one in left_out:
+        click.echo(f"left out: {one}")
+    click.echo(f"\n{out} is for every member: veilsum check {out} says what it asks")
+
+
+@command.command("invite")
+@survey_argument
+@click.argument("codes", type=FILE)
+@click.option(
+    "--identity",
+    "key",
+    type=FILE,
+    help="The member's key file; by default NAME.key beside CODES, NAME.codes.csv.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where this member keeps all its surveys; by default beside its key.",
+)
+@click.option(
+    "--page",
+    "address",
+    required=True,
+    metavar="URL",
+    help="Where guests open the page, such as https://survey.example.org.",
+)
+@click.option(
+    "--language",
+    type=click.Choice(["en", "de"]),
+    default="en",
+    show_default=True,
+    help="Of the letters; the page has both.",
+)
+@click.option(
+    "-o",
+    "--out",
+    type=FILE,
+    help="The table to write, for its owner only; by default NAME.letters.csv.",
+)
+@json_option
+def invite(
+    *,
+    survey: Path,
+    codes: Path,
+    key: Path | None,
+    folder: Path | None,
+    address: str,
+    language: str,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Write a letter to every guest that this member vouches for, ready to be sent.
+
+    CODES is the table that veilsum collect delegate has written. Each letter has the
+    guest's code, the page's address, and the hash of the page as a file, which is
+    worked out here: the host cannot choose it. Nothing is written unless SURVEY has
+    under this member's name its own certificate, the key that it made for this survey,
+    and exactly these guests: with a key of somebody else's in its place, that one would
+    open what guests seal.
+
+    \b
+    Example:
+      veilsum collect invite wages.veil keys/alice.codes.csv \\
+          --page https://survey.example.org
+    """
+    from contextlib import closing
+
+    from veilsum.files.output import write_files
+    from veilsum.guests.submission import sha256_hex
+    from veilsum.net.identity import read_identity
+    from veilsum.parties.surveying import check_survey, letters, read_codes
+    from veilsum.web.fetching import page_address
+    from veilsum.web.guest_page import page_survey, single_file
+
+    consortium, _ = _read(survey)
+    page = page_address(address)
+    given = read_codes(codes)
+    named = codes.with_name(f"{codes.name.removesuffix('.codes.csv')}.key")
+    if key is None and not named.exists():
+        raise InvalidInputError(
+            f"there is no {named}: give the member's key file with --identity"
+        )
+    identity = read_identity(key or named)
+    with closing(_store(folder or (key or named).parent)) as store:
+        terms = check_survey(consortium, identity, store)
+    single = single_file(page_survey(terms), f"{page}/submissions")
+    page_hash = sha256_hex(single.encode())
+    member = identity.name
+    content = letters(
+        terms, member, given, page=page, page_hash=page_hash, language=language
+    )
+    file = out or codes.with_name(f"{member}.letters.csv")
+    write_files(file.parent, {file.name: content}, private=True)
+    if as_json:
+        print_json(
+            {
+                "member": member,
+                "guests": list(given),
+                "page": page,
+                "page_sha256": page_hash,
+                "file": str(file),
+            }
+        )
+        return
+    click.echo(f"{file} has {len(given)} letters: each is for its guest alone")
+    click.echo(f"SHA-256 of page.html  {page_hash}")
+
+
+@command.command("serve")
+@survey_argument
+@folder_option
+@click.option(
+    "--listen",
+    default=LISTEN,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where the page is.",
+)
+@click.option(
+    "--public",
+    metavar="URL",
+    help="The address that guests have, if a reverse proxy on this computer passes "
+    "them on, or with --tls.",
+)
+@click.option(
+    "--tls",
+    nargs=2,
+    type=FILE,
+    metavar="CERT KEY",
+    help="The page's certificate with its chain, and its key, PEM.",
+)
+@json_option
+def serve(
+    *,
+    survey: Path,
+    folder: Path | None,
+    listen: str,
+    public: str | None,
+    tls: tuple[Path, Path] | None,
+    as_json: bool,
+) -> None:
+    """Host the page of SURVEY until Ctrl-C or SIGTERM; start it again at any time.
+
+    What guests send is on disk before they are told so. The page for the host itself,
+    whose address is printed, says how many have come. Browsers seal numbers only on a
+    page with TLS, or on the computer itself.
+
+    \b
+    Example:
+      veilsum collect serve wages.veil --public https://survey.example.org
+      veilsum collect serve wages.veil --listen 0.0.0.0:443 \\
+          --tls page.crt page.key --public https://survey.example.org
+    """
+    from veilsum.agreement.addresses import Address, is_loopback
+    from veilsum.web.collecting import SurveyHost
+    from veilsum.web.fetching import page_address
+    from veilsum.web.pages import PageServer, listening
+
+    consortium, terms = _read(survey)
+    place = Address.of(listen)
+    if tls is None and not is_loopback(place.host):
+        raise InvalidInputError(
+            f"without --tls the page is for this computer, found {place}: listen at "
+            "127.0.0.1 behind a reverse proxy, or give --tls CERT KEY"
+        )
+    known = None if public is None else page_address(public)
+    collection = _collection(_folder(survey, folder), terms)
+    listener = listening(place)
+    address = Address(place.host, listener.getsockname()[1])
+    page = known or f"{'http' if tls is None else 'https'}://{address}"
+    token = secrets.token_urlsafe(24)
+    host = SurveyHost(
+        consortium,
+        collection,
+        _folder(survey, folder),
+        address=address,
+        public=page,
+        token=token,
+    )
+    server = PageServer(
+        host,
+        listener,
+        bounds=host.bounds,
+        tls=None if tls is None else (str(tls[0]), str(tls[1])),
+    )
+    own = f"{'http' if tls is None else 'https'}://{host.own}/host/?token={token}"
+    if as_json:
+        print_json({"page": page, "page_sha256": host.page_hash, "own_page": own})
+    else:
+        say(f"page                  {page}")
+        say(f"SHA-256 of page.html  {host.page_hash}")
+        say(f"for the host itself   {own}")
+        say("Ctrl-C or SIGTERM ends it")
+    try:
+        asyncio.run(_until_told(server))
+    finally:
+        collection.close()
+
+
+async def _until_told(server: Any) -> None:
+    loop = asyncio.get_running_loop()
+    with suppress(NotImplementedError):  # where there are none, Ctrl-C ends it at once
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, server.stop)
+    await server.serve()
+
+
+@command.command("status")
+@survey_argument
+@folder_option
+@json_option
+def status(*, survey: Path, folder: Path | None, as_json: bool) -> None:
+    """Say how many guests have come, and who has not; nothing of what they sent.
+
+    \b
+    Example:
+      veilsum collect status wages.veil
+    """
+    _, terms = _read(survey)
+    collection = _collection(_folder(survey, folder), terms, new=False)
+    try:
+        found, came = collection.progress(), set(collection.came())
+    finally:
+        collection.close()
+    absent = [name for name in terms.roster if name not in came]
+    if as_json:
+        print_json({**found, "not_yet": absent})
+        return
+    state = "closed" if found["closed"] else "open"
+    click.echo(f"{terms.title}: {state}")
+    click.echo(f"{found['came']} of {found['invited']} guests have come")
+    for member, (here, invited) in found["by_member"].items():
+        click.echo(f"  invited by {member}: {here} of {invited}")
+    if absent and not found["closed"]:
+        click.echo("\nNot yet:")
+        for name in absent:
+            click.echo(f"  {name}")
+    if found["missing"]:
+        click.echo(f"\nIt cannot be closed yet: {found['missing']}")
+
+
+@command.command("close")
+@survey_argument
+@folder_option
+@click.option(
+    "--without",
+    metavar="GUEST",
+    multiple=True,
+    help="Leave out a guest whose share does not open for a delegate. May be repeated.",
+)
+@json_option
+def close(
+    *, survey: Path, folder: Path | None, without: tuple[str, ...], as_json: bool
+) -> None:
+    """Take nothing any more, and write which submissions are added.
+
+    closed.toml and submissions.jsonl in the host's folder are for all members; a page
+    that is served has them at once. Every member adds up one set of a survey, ever: to
+    leave somebody out afterwards serves only if nobody has joined yet. Too few guests
+    are refused, and the survey stays open.
+
+    \b
+    Example:
+      veilsum collect close wages.veil
+    """
+    from veilsum.agreement.consortium import consortium_from
+    from veilsum.files.consortiums import toml_of
+    from veilsum.files.output import write_files
+    from veilsum.guests.survey_set import write_submissions
+    from veilsum.web.fetching import CLOSED
+    from veilsum.web.fetching import SENT as SUBMISSIONS
+
+    consortium, terms = _read(survey)
+    place = _folder(survey, folder)
+    collection = _collection(place, terms, new=False)
+    try:
+        found, used = collection.close_survey(without)
+    finally:
+        collection.close()
+    agreed = consortium.to_table()
+    agreed["survey"] = {**agreed["survey"], "set": found.digest}
+    closed = toml_of(consortium_from(agreed).to_table()).encode()
+    # Whoever sees the closed file finds its submissions.
+    write_files(place, {SUBMISSIONS: write_submissions(used), CLOSED: closed})
+    document = {
+        "survey": terms.digest,
+        "set": found.digest,
+        "guests": len(used),
+        "invited": len(terms.guests),
+        "closed_file": str(place / CLOSED),
+        "submissions_file": str(place / SUBMISSIONS),
+    }
+    if as_json:
+        print_json(document)
+        return
+    click.echo(f"closed with {len(used)} of {len(terms.guests)} guests")
+    click.echo(f"set  {found.digest}")
+    click.echo(f"{place / CLOSED} and {SUBMISSIONS} beside it are for all members")
+
+
+@command.command("fetch")
+@survey_argument
+@click.argument("page")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="The member's folder of surveys, which closed.toml and submissions.jsonl go "
+    "into.",
+)
+@click.option(
+    "--ca", type=FILE, help="Certificates to trust in place of the system's, PEM."
+)
+@json_option
+def fetch(
+    *, survey: Path, page: str, out: Path, ca: Path | None, as_json: bool
+) -> None:
+    """Fetch the closed survey from its PAGE, and check it against one's own SURVEY.
+
+    Every submission's signature is checked, and that the closed file names exactly
+    these. Nothing is written otherwise.
+
+    \b
+    Example:
+      veilsum collect fetch wages.veil https://survey.example.org -o keys
+    """
+    from veilsum.web.fetching import CLOSED, fetch_closed
+
+    consortium, terms = _read(survey)
+    found = fetch_closed(consortium, page, out, ca=ca)
+    if as_json:
+        print_json(
+            {
+                "survey": terms.digest,
+                "set": found.digest,
+                "guests": len(found.entries),
+                "closed_file": str(out / CLOSED),
+            }
+        )
+        return
+    click.echo(f"closed with {len(found.entries)} of {len(terms.guests)} guests")
+    click.echo(f"set  {found.digest}\nfile {out / CLOSED}")
+
+
+@command.command("result")
+@survey_argument
+@click.argument("run", type=click.Path(path_type=Path, file_okay=False))
+@folder_option
+@click.option(
+    "--receipt",
+    "receipts",
+    type=FILE,
+    multiple=True,
+    help="Another member's receipt.json. May be repeated; all are needed.",
+)
+@json_option
+def result(
+    *,
+    survey: Path,
+    run: Path,
+    folder: Path | None,
+    receipts: tuple[Path, ...],
+    as_json: bool,
+) -> None:
+    """Put the totals on the page, once all delegates have signed them.
+
+    RUN is the folder that this member's veilsum join wrote to. Signatures are checked,
+    and the totals are worked out again from the sums that were signed. With them go the
+    digests of all submissions that were added: a guest finds the one of its receipt.
+
+    \b
+    Example:
+      veilsum collect result wages.veil out --receipt bob.json --receipt carol.json
+    """
+    from veilsum.agreement.survey import survey_terms
+    from veilsum.files.consortiums import read_consortium
+    from veilsum.files.output import as_json as written
+    from veilsum.files.output import write_files
+    from veilsum.net.receipt import read_receipt
+    from veilsum.parties.surveying import published
+    from veilsum.web.fetching import CLOSED, RESULT, read_closed
+
+    _, terms = _read(survey)
+    place = _folder(survey, folder)
+    closed = read_consortium(place / CLOSED)
+    if survey_terms(closed).digest != terms.digest:
+        raise InvalidInputError(f"{place / CLOSED} is of another survey than {survey}")
+    taken = read_closed(survey_terms(closed), place)
+    found = published(closed, taken, run, [read_receipt(one) for one in receipts])
+    write_files(place, {RESULT: written(found).encode()})
+    if as_json:
+        print_json(found)
+        return
+    click.echo(f"{found['title']}: totals of {found['guests']} guests")
+    click.echo(f"{place / RESULT} is on the page")
+
+
+@command.command("erase")
+@survey_argument
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def erase(*, survey: Path, folder: Path, yes: bool, as_json: bool) -> None:
+    """Erase a member's key of a SURVEY that nobody will answer any more.
+
+    FOLDER is where this member keeps all its surveys. Without its key nobody can add up
+    the survey, and nobody who gets hold of the store can open what guests sealed. A run
+    that comes to its end erases the key by itself. Which set was added, if one was,
+    stays known.
+
+    \b
+    Example:
+      veilsum collect erase wages.veil keys
+    """
+    from contextlib import closing
+
+    from veilsum.agreement.survey import survey_terms
+    from veilsum.files.consortiums import read_consortium
+
+    terms = survey_terms(read_consortium(survey))
+    if not yes:
+        click.confirm(
+            f"Erase the key of {terms.title!r}? It can never be added up after that",
+            abort=True,
+            err=True,
+        )
+    with closing(_store(folder)) as store:
+        members = store.finish(terms)
+    if not members:
+        raise InvalidInputError(
+            f"{folder} has no key of this survey: nothing was erased"
+        )
+    if as_json:
+        print_json({"survey": terms.digest, "members": list(members)})
+        return
+    click.echo(f"the key of {', '.join(members)} for this survey is erased")
+
+
+def _read(survey: Path) -> tuple[Consortium, SurveyTerms]:
+    """Return an open survey."""
+    from veilsum.agreement.survey import survey_terms
+    from veilsum.files.consortiums import read_consortium
+
+    found = read_consortium(survey)
+    terms = survey_terms(found)
+    if terms.set is not None:
+        raise InvalidInputError(
+            f"{survey} is a closed survey: give the file as members agreed on it, "
+            "before it was closed"
+        )
+    return found, terms
+
+
+def _store(folder: Path) -> DelegateStore:
+    """Return the store of a member that has made its key."""
+    from veilsum.guests.delegate import DelegateStore
+    from veilsum.parties.own_survey import STORE
+
+    if not (folder / STORE).exists():
+        raise InvalidInputError(
+            f"{folder} has no {STORE}, in which veilsum collect delegate keeps the key "
+            "of a survey: give the folder with --folder"
+        )
+    return DelegateStore.open(folder / STORE)
+
+
+def _folder(survey: Path, given: Path | None) -> Path:
+    return given or survey.with_suffix(".collected")
+
+
+def _collection(
+    folder: Path, terms: SurveyTerms, *, new: bool = True
+) -> GuestCollection:
+    from veilsum.files.output import prepare_folder
+    from veilsum.guests.collection import GuestCollection
+
+    if not new and not (folder / SENT).exists():
+        raise InvalidInputError(
+            f"{folder} holds nothing of this survey: veilsum collect serve makes it; "
+            "give --folder if it is elsewhere"
+        )
+    return GuestCollection.open(prepare_folder(folder) / SENT, terms)
+
+
+def _document(terms: SurveyTerms) -> dict[str, Any]:
+    return {
+        "survey": terms.digest,
+        "title": terms.title,
+        "cells": terms.n_cells,
+        "guests": len(terms.guests),
+        "delegates": list(terms.names),
+    }
+
+
+def _show(terms: SurveyTerms) -> None:
+    click.echo(f"{terms.title}\n")
+    click.echo(f"cells      {len(terms.rows)} x {len(terms.columns)}")
+    click.echo(f"guests     {len(terms.guests)}")
+    click.echo(f"delegates  {', '.join(terms.names)}")
+    click.echo(f"survey     {terms.digest}")

@@ -1,0 +1,772 @@
+"""A survey's totals: what delegates add up of numbers that none of them has seen.
+
+Every guest has split its vector into one share for each delegate and a masked rest,
+which is public among members. A delegate adds the shares that it holds, modulo 2^64,
+and gives that sum, to which the first of them adds the sum of the masked rests. So the
+sum over delegates, modulo 2^64, is the sum over the guests of the set. Masks of one
+word add up modulo 2^64 themselves: no carry is ever shown.
+
+The first sum says how many guests filled each cell, by their own word. Only cells that
+enough of them filled are in the second: so many that, whoever colludes, honest ones are
+among them as agreed, if nobody counts itself twice. So the first sum also has how many
+guests of the set each member has invited.
+
+    totals = survey(tables, range=(0, 10_000), unit=0.01)
+    print(totals.summary())
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, TypeAlias, Unpack
+
+import numpy as np
+
+from veilsum.agreement.survey import TOTAL_BITS, Guest, SurveyTerms
+from veilsum.errors import InvalidInputError, NumericalError, RangeError
+from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
+from veilsum.jobs.releases import BY_PARTY, Foreseen, Release
+from veilsum.jobs.running import JobResult, run_job
+from veilsum.jobs.terms import NOBODY_CURIOUS, Options, Terms, by_name
+from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
+from veilsum.numbers.fixed_point import as_python_integers
+from veilsum.numbers.units import Counts, Measure, unit_of
+from veilsum.privacy.guarantee import Component, Guarantee, Worst
+from veilsum.showing import MOST_ROWS, Showing, Table, counted
+from veilsum.tables.frames import as_frame
+
+# Numbers modulo 2^64, one for each word of a vector.
+Words: TypeAlias = Array[np.uint64]
+
+# Pairs of cells that are named; all are in the result.
+MOST_PAIRS = 5
+
+GIVEN = "guests with a number in each cell"
+IN_THE_SET = "guests in the set, by who invited them"
+TOTALS = "totals of the cells that enough guests filled"
+
+# Whether a guest counts itself once in a cell at most is proved by nobody.
+COUNTED_ONCE = (
+    "This rests on guests that count themselves once in a cell at most, which nobody "
+    "can check: one guest with a page of its own can count itself several times, and "
+    "then the total comes out of a cell that fewer filled, even of one guest's number "
+    "alone."
+)
+NOT_CHECKED = (
+    "a guest can give wrong numbers, and one that does not keep to the page numbers "
+    "beyond the range, or count itself several times in a cell, and so have a total "
+    "released that too few filled, even one guest alone; or below 0, and so have none: "
+    "nobody sees what a guest gave",
+    "that one guest dominates a cell is not checked, for nobody sees its number: where "
+    "none is below 0 no guest's number is beyond the total, and whoever gave the "
+    "second largest knows the largest to within what all others come to",
+    "whoever serves the page to a guest can change it, and a changed page can send "
+    "the numbers anywhere: a guest that saves the page as one file and compares its "
+    "digest with the one in its invitation finds that out",
+    "shares lie sealed at the host: whoever stores them, and one day breaks the "
+    "encryption, opens them; the promise is computational in that, and delegates erase "
+    "their keys after the run",
+    "guests have no ledger: what they gave to other surveys is not counted here, but "
+    "that delegates refuse a later survey whose guests differ by few from this one's",
+    "which guests took part is known to all members, and so is when they did",
+)
+EXACT = (
+    "the totals are released exactly; what follows from them, together with what "
+    "somebody knows of others' numbers, is not hidden"
+)
+FOLLOWED = (
+    "covers members and guests that follow the protocol and are curious; an honest "
+    "member's computer, and an honest guest's, is assumed to be its own"
+)
+IMPOSSIBLE = (
+    "cannot be: somebody counted there what the page refuses, a guest or a member. No "
+    "total was asked for, and whether other cells were counted rightly is not known "
+    "either"
+)
+NEAR = (
+    "were filled by almost equally many guests: if a guest's number in the one follows "
+    "from its number in the other, the difference of the totals speaks of the few by "
+    "whom they differ"
+)
+BEYOND = (
+    "lies beyond what the range allows for so many guests: at least one of them gave "
+    "numbers that the page refuses"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SurveyGuarantee(Guarantee):
+    """What is promised to guests; `corrupted` and `honest` name members.
+
+    Attributes:
+        told: the promise, and what it rests on.
+    """
+
+    told: str
+
+    @property
+    def sentence(self) -> str:
+        """Who could learn what of a guest."""
+        return self.told
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the keys that every guarantee has."""
+        plain = Guarantee.to_dict(self)
+        del plain["told"]
+        return plain
+
+
+@dataclass(frozen=True)
+class WantedTotals:
+    """What is asked for once it is known who filled what.
+
+    Attributes:
+        cells: whose totals are released, in the table's order.
+        invited: how many guests of the set each delegate has invited, by the first sum.
+    """
+
+    cells: tuple[int, ...]
+    invited: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SurveyRecipe(SumsOnly):
+    """Two sums: who filled what, and the totals of what enough guests filled."""
+
+    survey: SurveyTerms
+
+    # Whole numbers of a guest, not of rows.
+    wording: ClassVar[tuple[str, str, str]] = BY_PARTY
+    left_open: ClassVar[tuple[str, ...]] = NOT_CHECKED
+
+    @property
+    def counts(self) -> Counts:
+        """Numbers modulo 2^64: one for each cell, and one for each delegate."""
+        size = self.survey.n_cells + len(self.survey.names)
+        return Counts((Fraction(1),) * size, 64)
+
+    @property
+    def answer_size(self) -> int:
+        """How many each invited and how many filled each cell, then each total."""
+        return self.size + self.survey.n_cells
+
+    @property
+    def most_numbers(self) -> int:
+        """All of these."""
+        return self.answer_size
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """What delegates compare beside how they sum."""
+        return {"survey": self.survey.digest, "set": self.survey.set}
+
+    def terms(self, options: Options) -> Terms:
+        """Return how delegates sum; refuse what a survey cannot have.
+
+        A guest is hidden by one honest delegate, on whatever graph: see the proof in
+        the guide. Machines count honest parties for sums of their own numbers, and two
+        are always left for them.
+        """
+        survey, n = self.survey, len(self.survey.delegates)
+        if options.get("drop"):
+            raise InvalidInputError(
+                "drop = true has no meaning for a survey: every delegate holds a share "
+                "of every guest's numbers, and without one nothing adds up; leave it "
+                "out"
+            )
+        wanted = options.get("minimum_honest", 1)
+        if n - survey.tolerate < wanted:
+            raise InvalidInputError(
+                f"with {survey.tolerate} of {n} members colluding {n - survey.tolerate}"
+                f" are honest, and [policy] minimum_honest = {wanted}: leave that out, "
+                "for guests are counted by [survey] minimum_honest; or have more "
+                "members"
+            )
+        among = {"tolerate": min(survey.tolerate, n - 2), "minimum_honest": 2}
+        chosen: Any = {**options, **among}
+        terms = Terms.of(survey.names, counts=self.counts, options=chosen)
+        if not terms.law.sums_only:
+            raise InvalidInputError(
+                f'a survey is summed under law = "uniform", found {terms.law.name!r}: '
+                "its numbers are spread over all of 64 bits, and no other law hides "
+                "such"
+            )
+        return replace(terms, corrupted=worst_members(survey))
+
+    # What is asked, and what follows
+
+    def request(self, sums: Sums) -> str | WantedTotals | None:
+        """Ask who filled what, and then for what may be shown of it."""
+        if not sums:
+            return GIVEN
+        if len(sums) > 1:
+            return None
+        invited, _ = self.tally(sums)
+        cells = self.released(sums)
+        return WantedTotals(cells, invited) if cells else None
+
+    def tally(self, sums: Sums) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return how many guests each delegate invited, and how many filled each cell.
+
+        The latter is what guests say: it may be a number that cannot be. One guest can
+        see to that, and must not be able to end a survey by it, which has no second
+        set: see `released`.
+
+        Raises:
+            InvalidInputError: it cannot be; then somebody did not keep to the protocol.
+        """
+        survey, found = self.survey, [residue(one) for one in sums[0].tolist()]
+        given, invited = found[: survey.n_cells], found[survey.n_cells :]
+        roster = Counter(guest.invited_by for guest in survey.guests)
+        for name, number in zip(survey.names, invited, strict=True):
+            if not 0 <= number <= roster[name]:
+                raise InvalidInputError(
+                    f"{number} guests in the set would have been invited by {name}, "
+                    f"and the roster has {roster[name]}: a member has given numbers of "
+                    "another set"
+                )
+        guests = sum(invited)
+        if (honest := guests - self._lost(invited)) <= survey.minimum_honest:
+            raise InvalidInputError(
+                f"of {guests} guests in the set {max(honest, 0)} are surely honest, "
+                f"and {survey.minimum_honest + 1} are needed: a member has given "
+                "numbers of another set"
+            )
+        return tuple(invited), tuple(given)
+
+    def _lost(self, invited: Sequence[int]) -> int:
+        """Return how many guests a coalition has at worst."""
+        worst = sorted(invited, reverse=True)[: self.survey.tolerate]
+        return sum(worst) + self.survey.tolerate_guests
+
+    def enough(self, invited: Sequence[int]) -> int:
+        """Return how many must fill a cell for enough honest ones to be among them."""
+        hidden = self._lost(invited) + self.survey.minimum_honest + 1
+        return max(self.survey.minimum_guests, hidden)
+
+    def released(self, sums: Sums) -> tuple[int, ...]:
+        """Return the cells that enough guests filled, and no more than there are."""
+        invited, given = self.tally(sums)
+        least, most = self.enough(invited), sum(invited)
+        return tuple(
+            cell for cell, number in enumerate(given) if least <= number <= most
+        )
+
+    def totals(self, sums: Sums) -> dict[int, int]:
+        """Return by cell the totals that were released, in units."""
+        if len(sums) < 2:
+            return {}
+        plain = sums[1].tolist()
+        return {cell: residue(plain[cell]) for cell in self.released(sums)}
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return all counts and totals; 0 for a total that nobody was asked for."""
+        invited, given = self.tally(sums)
+        found, unit = self.totals(sums), self.survey.unit
+        values = [float(found.get(k, 0) * unit) for k in range(self.survey.n_cells)]
+        return np.array([*map(float, (*invited, *given)), *values])
+
+    def label(self, cell: int) -> str:
+        """Return what a cell is called."""
+        row, column = divmod(cell, len(self.survey.columns))
+        return f"{self.survey.rows[row]} x {self.survey.columns[column]}"
+
+    # What becomes known
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows."""
+        name = f"a survey ({self.survey.digest[:16]})"
+        if not sums:
+            shown = {GIVEN: self.survey.n_cells, IN_THE_SET: len(self.survey.names)}
+            return Release(f"{name}: who filled what", shown)
+        return Release(f"{name}: totals", {TOTALS: len(self.released(sums))})
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """Who filled what, and at most all totals."""
+        first = Foreseen("the first round", self.release(()).statistics)
+        return (
+            first,
+            Foreseen("the second round", {TOTALS: self.survey.n_cells}, 0, 1),
+        )
+
+    def shown(
+        self, members: tuple[str, ...], releases: Sequence[Release]
+    ) -> tuple[str, ...]:
+        """Return what everybody learns: sums over guests, not over members."""
+        del members
+        return tuple(
+            f"round {number}, summed over all guests of the set: {release.words}"
+            for number, release in enumerate(releases, start=1)
+        )
+
+    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+        """Return what is promised to guests; see the proof in the guide on surveys."""
+        bad = promise.corrupted
+        honest = promise.honest
+        known = f"summed over {SurveyResult.summed_over}"
+        shown = tuple(
+            f"round {number}, {known}: {release.words}"
+            for number, release in enumerate(releases, start=1)
+        )
+        survey = self.survey
+        worst = Worst(
+            tolerate=survey.tolerate,
+            worst_coalition=bad,
+            epsilon_lower=0.0,
+            epsilon_upper=0.0,
+            exact=True,
+            cut=None,
+            vertex_connectivity=None,
+        )
+        return SurveyGuarantee(
+            status="private",
+            law=promise.law,
+            epsilon=0.0,
+            mu2=None,
+            mu2_certificate="none",
+            corrupted=bad,
+            honest=honest,
+            components=(Component(honest, "private", 0.0, None),),
+            attacker_success=None,
+            released=shown,
+            limits=(FOLLOWED, EXACT, *(() if survey.tolerate else (NOBODY_CURIOUS,))),
+            worst=worst,
+            told=promise_to_guests(survey),
+        )
+
+    # What a delegate gives
+
+    def contribution(
+        self,
+        party: str,
+        *,
+        shares: Callable[[], Words],
+        masked: Words,
+        guests: Iterable[str],
+    ) -> Contribution:
+        """Return how one delegate answers.
+
+        Args:
+            party: the delegate.
+            shares: opens and adds up its shares, when a sum of them is first needed:
+                by then its store must know the set.
+            masked: the sum of the guests' masked vectors, which all members have.
+            guests: whose submissions are in the set.
+        """
+        first, cells = party == self.survey.names[0], self.survey.n_cells
+        vouched = Counter(self.survey.roster[name].invited_by for name in guests)
+        invited = tuple(vouched[name] for name in self.survey.names)
+        opened: list[Words] = []
+
+        def own() -> Words:
+            if not opened:
+                found = np.asarray(shares(), dtype=np.uint64)
+                opened.append(found + masked if first else found)
+            return opened[0]
+
+        def answer(request: Any) -> Array[Any]:
+            found = np.zeros(self.size, dtype=np.uint64)
+            if request == GIVEN:
+                found[:cells] = own()[:cells]
+                found[cells:] = invited if first else 0
+            else:
+                if request.invited != invited:
+                    raise NumericalError(
+                        "the first sum speaks of another set than this member's"
+                    )
+                at = list(request.cells)
+                found[at] = own()[cells:][at]
+            return as_python_integers(found.view(np.int64))
+
+        # What a restarted run compares: nothing in it is private.
+        named = f"{self.survey.digest} {self.survey.set}".encode()
+        return Contribution(answer, (np.frombuffer(named, dtype=np.uint8),))
+
+    def run(
+        self, contributions: Mapping[str, Contribution], terms: Terms
+    ) -> SurveyResult:
+        """Return what delegates come to; a real one has its own contribution only.
+
+        No ledger is charged: of members' own data nothing is in it.
+        """
+        released = run_job(self, contributions, terms, agreed=self.agreed)
+        return SurveyResult(terms=terms, recipe=self, released=released)
+
+
+def residue(number: int) -> int:
+    """Return the whole number nearest to 0 that is the same modulo 2^64.
+
+    >>> residue(2**64 - 3), residue(5)
+    (-3, 5)
+    """
+    return (int(number) + 2**63) % 2**64 - 2**63
+
+
+def worst_members(survey: SurveyTerms) -> tuple[str, ...]:
+    """Return the members whose collusion leaves the fewest honest guests."""
+    invited = Counter(guest.invited_by for guest in survey.guests)
+    order = sorted(survey.names, key=lambda name: -invited[name])
+    return tuple(order[: survey.tolerate])
+
+
+def promise_to_guests(survey: SurveyTerms) -> str:
+    """Return what is proved, and then what it rests on."""
+    n, t, further = len(survey.names), survey.tolerate, survey.tolerate_guests
+    some = f"up to {counted(further, 'guest')}"
+    who = f"Whoever is no member{f', and {some} who collude,' if further else ''} can"
+    if t:
+        more = f", and {some} besides," if further else ","
+        who = (
+            f"Up to {t} of the {n} members who collude, the host among them or not, "
+            f"with the guests that they invited{more} can"
+        )
+    return (
+        f"{who} learn of an honest guest's numbers only what the released counts and "
+        "totals over all honest guests of the set say, of whom at least "
+        f"{survey.minimum_honest + 1} filled every cell whose total is released, "
+        "unless they break the encryption under which shares lie at the host. "
+        f"{COUNTED_ONCE}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SurveyResult(JobResult):
+    """What many gave together, cell by cell."""
+
+    summed_over: ClassVar[str] = "all honest guests of the set"
+
+    @property
+    def survey(self) -> SurveyTerms:
+        """What was agreed on."""
+        assert isinstance(self.recipe, SurveyRecipe)
+        return self.recipe.survey
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the table."""
+        return len(self.survey.rows), len(self.survey.columns)
+
+    @cached_property
+    def _tally(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        assert isinstance(self.recipe, SurveyRecipe)
+        return self.recipe.tally(self.released.sums)
+
+    @property
+    def guests(self) -> int:
+        """How many are in the set."""
+        return sum(self._tally[0])
+
+    @property
+    def invited(self) -> dict[str, int]:
+        """How many of them each member has invited."""
+        return dict(zip(self.survey.names, self._tally[0], strict=True))
+
+    @property
+    def given(self) -> Array[np.int64]:
+        """How many of them filled each cell, as they say; see `impossible`."""
+        return np.array(self._tally[1], dtype=np.int64).reshape(self.shape)
+
+    @property
+    def enough(self) -> int:
+        """How many had to fill a cell for its total to be asked for."""
+        assert isinstance(self.recipe, SurveyRecipe)
+        return self.recipe.enough(self._tally[0])
+
+    @cached_property
+    def counts(self) -> tuple[int | None, ...]:
+        """Each total as a whole number of the unit; None where too few filled it."""
+        assert isinstance(self.recipe, SurveyRecipe)
+        found = self.recipe.totals(self.released.sums)
+        return tuple(found.get(cell) for cell in builtins.range(self.survey.n_cells))
+
+    @property
+    def totals(self) -> FloatArray:
+        """The totals; nan where fewer than `enough` filled a cell."""
+        unit = self.survey.unit
+        plain = [np.nan if one is None else float(one * unit) for one in self.counts]
+        return np.array(plain).reshape(self.shape)
+
+    @property
+    def means(self) -> FloatArray:
+        """Each total divided by the number of guests that filled the cell."""
+        known = np.where(self.given > 0, self.given, 1)
+        return self.totals / known
+
+    @property
+    def impossible(self) -> tuple[str, ...]:
+        """Cells that fewer than no guests, or more than all, would have filled."""
+        assert isinstance(self.recipe, SurveyRecipe)
+        return tuple(
+            self.recipe.label(cell)
+            for cell, number in enumerate(self._tally[1])
+            if not 0 <= number <= self.guests
+        )
+
+    @property
+    def near(self) -> tuple[tuple[str, str], ...]:
+        """Released cells of one row or column that nearly as many guests filled.
+
+        By 1 up to `minimum_honest` they differ: fewer than a cell alone would need. Of
+        each row and column, in the order of counts, neighbours are looked at.
+        """
+        recipe, (high, wide) = self.recipe, self.shape
+        assert isinstance(recipe, SurveyRecipe)
+        cells = np.arange(high * wide).reshape(self.shape)
+        given, found = self._tally[1], dict[tuple[int, int], None]()
+        for line in (*cells.tolist(), *cells.T.tolist()):
+            shown = [cell for cell in line if self.counts[cell] is not None]
+            shown.sort(key=lambda cell: given[cell])
+            for less, more in pairwise(shown):
+                if 1 <= given[more] - given[less] <= self.survey.minimum_honest:
+                    found[less, more] = None
+        return tuple((recipe.label(less), recipe.label(more)) for less, more in found)
+
+    @property
+    def beyond(self) -> tuple[str, ...]:
+        """Cells whose total cannot be, if every guest's number is in the range."""
+        survey, given = self.survey, self.given.ravel().tolist()
+        assert isinstance(self.recipe, SurveyRecipe)
+        return tuple(
+            self.recipe.label(cell)
+            for cell, (one, n) in enumerate(zip(self.counts, given, strict=True))
+            if one is not None and not n * survey.least <= one <= n * survey.most
+        )
+
+    def answered(self) -> Showing:
+        """Return the totals, and how many filled each cell."""
+        survey, across = self.survey, len(self.survey.columns)
+        told = [
+            None if one is None else in_full(one * survey.unit) for one in self.counts
+        ]
+        head = ("", *survey.columns)
+        align = "<" + ">" * len(survey.columns)
+        rows = [
+            (name, *told[place * across : (place + 1) * across])
+            for place, name in enumerate(survey.rows)
+        ]
+        filled = [
+            (name, *line)
+            for name, line in zip(survey.rows, self.given.tolist(), strict=True)
+        ][:MOST_ROWS]
+        shown = Showing(
+            f"{survey.title}: totals of {counted(self.guests, 'guest')}",
+            [Table(head, rows[:MOST_ROWS], align=align)],
+            {
+                "Guests that filled each cell": [
+                    Table(head, filled[:MOST_ROWS], align=align)
+                ]
+            },
+        )
+        if (more := len(rows) - MOST_ROWS) > 0:
+            shown = shown.also(f"{more:,} more rows are in .totals.")
+        empty = sum(one is None for one in self.counts) - len(self.impossible)
+        if self.impossible:
+            shown = shown.also(f"The count of {listed(self.impossible)} {IMPOSSIBLE}.")
+        if empty:
+            shown = shown.also(
+                f"Empty: {empty} of {len(self.counts)} cells, which fewer than "
+                f"{self.enough} guests filled; no total was asked for."
+            )
+        if self.near:
+            pairs = [f"{less} and {more}" for less, more in self.near]
+            shown = shown.also(f"Look out: {listed(pairs, most=MOST_PAIRS)} {NEAR}.")
+        if self.beyond:
+            shown = shown.also(f"The total of {listed(self.beyond)} {BEYOND}.")
+        return shown
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        survey = self.survey
+        exact = [
+            None if one is None else in_full(one * survey.unit) for one in self.counts
+        ]
+        across = len(survey.columns)
+        totals = [exact[k : k + across] for k in builtins.range(0, len(exact), across)]
+        return {
+            **super().to_dict(),
+            "survey": survey.digest,
+            "set": survey.set,
+            "title": survey.title,
+            "unit": str(survey.unit),
+            "rows": list(survey.rows),
+            "columns": list(survey.columns),
+            "guests": self.guests,
+            "invited": self.invited,
+            "enough": self.enough,
+            "given": self.given.tolist(),
+            "impossible": list(self.impossible),
+            "near": [list(pair) for pair in self.near],
+            "totals": totals,
+            "beyond": list(self.beyond),
+            "promise": self.guarantee.sentence,
+        }
+
+
+def in_full(number: Fraction) -> str:
+    """Return a number with all its digits, however many; as a fraction without an end.
+
+    >>> [in_full(x) for x in (Fraction(2**60 + 1, 4), Fraction(-3), Fraction(1, 3))]
+    ['288230376151711744.25', '-3', '1/3']
+    """
+    # As many digits as there are factors 2, or 5, of which no more than bits.
+    most = number.denominator.bit_length()
+    if 10**most % number.denominator:
+        return str(number)
+    digits = next(d for d in builtins.range(most) if not 10**d % number.denominator)
+    whole = int(abs(number) * 10**digits)
+    sign, text = "-" if number < 0 else "", f"{whole:0{digits + 1}d}"
+    return sign + (f"{text[:-digits]}.{text[-digits:]}" if digits else text)
+
+
+# All in one process
+
+
+def survey(
+    guests: Mapping[str, Any],
+    *,
+    range: tuple[float, float],
+    rows: Sequence[str] | None = None,
+    unit: str | float | Fraction = 1,
+    delegates: int | Sequence[str] = 3,
+    minimum_guests: int = 5,
+    tolerate_guests: int = 0,
+    **options: Unpack[Options],
+) -> SurveyResult:
+    """Return the totals of a survey in which every guest and every delegate is here.
+
+    Guests draw shares and delegates add them up as they would; what is left out is
+    the way between them: seals, signatures, and the page. Delegates invite in turn.
+
+    Args:
+        guests: each one's table, with the rows and columns of the survey: a pandas
+            frame, or a mapping of columns; a number that is missing is an empty cell.
+        range: the least and the largest that one cell may be.
+        rows: what the rows are called, where tables have no names of their own.
+        unit: what every number is a whole number of.
+        delegates: how many there are, or their names.
+        minimum_guests: how many must have filled a cell whose total is shown, at least;
+            see `SurveyResult.enough`.
+        tolerate_guests: how many guests may collude, besides those that colluding
+            delegates invited.
+        options: how to sum; see `Options`. `minimum_honest` is how many other guests
+            hide one, and `tolerate` how many delegates may collude.
+
+    >>> firms = {k: {"women": [k, 2], "men": [-k, None]} for k in [1, 2, 3, 4, 5, 6]}
+    >>> found = survey(firms, range=(-10, 10), seed=1)
+    >>> found.totals.tolist(), found.given.tolist()
+    ([[21.0, -21.0], [12.0, nan]], [[6, 6], [6, 0]])
+    """
+    tables = {name: as_frame(table) for name, table in by_name(guests).items()}
+    if not tables:
+        raise InvalidInputError("a survey needs guests, found none")
+    names = (
+        tuple(f"delegate {k + 1}" for k in builtins.range(delegates))
+        if isinstance(delegates, int)
+        else tuple(map(str, delegates))
+    )
+    if len(names) < 2:
+        raise InvalidInputError(
+            "a survey needs two delegates at least: one alone would see every guest's "
+            "numbers"
+        )
+    if rows is not None:
+        names_of_rows = [str(one) for one in rows]
+        for name, table in tables.items():
+            if len(table) != len(names_of_rows):
+                raise InvalidInputError(
+                    f"the table of {name!r} must have {len(names_of_rows)} rows "
+                    f"({listed(names_of_rows)}), found {len(table)}"
+                )
+            tables[name] = table.set_axis(names_of_rows, axis=0)
+    first = next(iter(tables.values()))
+    measure = Measure.of(
+        Fraction(str(range[0])), Fraction(str(range[1])), unit_of(unit)
+    )
+    tolerate = options.get("tolerate", 1)
+    if tolerate >= len(names):
+        raise InvalidInputError(
+            f"tolerate is {tolerate} of {len(names)} delegates: one at least is honest"
+        )
+    terms = SurveyTerms(
+        digest="0" * 64,
+        title=options.get("title", "") or "A survey",
+        unit=measure.unit,
+        rows=tuple(map(str, first.index)),
+        columns=tuple(map(str, first.columns)),
+        low=range[0],
+        high=range[1],
+        minimum_honest=options.get("minimum_honest", 3),
+        minimum_guests=minimum_guests,
+        tolerate=tolerate,
+        tolerate_guests=tolerate_guests,
+        closes="",
+        guests=tuple(
+            Guest(name, b"", names[k % len(names)]) for k, name in enumerate(tables)
+        ),
+        delegates=tuple((name, b"") for name in names),
+    )
+    if (why := terms.refusal([*tables])) is not None:
+        raise InvalidInputError(why)
+    if minimum_guests <= (least := terms.minimum_honest + tolerate_guests):
+        raise InvalidInputError(
+            f"minimum_guests must be above minimum_honest + tolerate_guests = {least}, "
+            f"found {minimum_guests}"
+        )
+    if len(tables) * measure.reach >= 2**TOTAL_BITS:
+        raise InvalidInputError(
+            f"totals of {len(tables)} guests may be beyond 2^{TOTAL_BITS} units: "
+            "narrow the range, or take a larger unit"
+        )
+    recipe = SurveyRecipe(terms)
+    others: Any = {k: v for k, v in options.items() if k != "minimum_honest"}
+    summing = recipe.terms(others)
+    chance = np.random.default_rng(options.get("seed"))
+    masked = np.zeros(terms.n_words, dtype=np.uint64)
+    held = np.zeros((len(names), terms.n_words), dtype=np.uint64)
+    for name, table in tables.items():
+        shares = chance.integers(0, 2**64, held.shape, dtype=np.uint64)
+        masked += _vector(terms, name, table, measure) - shares.sum(axis=0)
+        held += shares
+
+    def holds(place: int) -> Callable[[], Words]:
+        return lambda: held[place]
+
+    works = {
+        name: recipe.contribution(
+            name, shares=holds(place), masked=masked, guests=tables
+        )
+        for place, name in enumerate(names)
+    }
+    return recipe.run(works, summing)
+
+
+def _vector(terms: SurveyTerms, name: str, table: Any, measure: Measure) -> Words:
+    """Return one guest's numbers: which cells it filled, and what with."""
+    rows, columns = tuple(map(str, table.index)), tuple(map(str, table.columns))
+    if (rows, columns) != (terms.rows, terms.columns):
+        raise InvalidInputError(
+            f"the table of {name!r} must have the rows {listed(terms.rows)} and the "
+            f"columns {listed(terms.columns)}, found {listed(rows)} and "
+            f"{listed(columns)}"
+        )
+    values = table.to_numpy(dtype=np.float64, na_value=np.nan).ravel()
+    given = ~np.isnan(values)
+    units = np.zeros(terms.n_cells, dtype=np.int64)
+    try:
+        units[given] = measure.counts(values[given]).astype(np.int64)
+    except RangeError as error:
+        told = f"{name}: {error.plain}"
+        raise RangeError(f"{name}: {error}", plain=told) from None
+    if broken := measure.n_broken(values[given]):
+        raise InvalidInputError(
+            f"{name}: {counted(broken, 'value')} are no whole numbers of {terms.unit}: "
+            "round them"
+        )
+    return np.concatenate([given.astype(np.int64), units]).view(np.uint64)

@@ -1,0 +1,214 @@
+"""A survey that guests' pages are tested with: keys of everybody, and a small host.
+
+The host stands behind the guard of every page. It keeps what arrives, byte for byte,
+and can be told to answer oddly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from browser import CHROMIUM, FLAGS, Seen
+from surveys import MEMBERS, opened
+from veilsum.agreement.consortium import Address
+from veilsum.agreement.survey import SurveyTerms
+from veilsum.errors import InvalidInputError
+from veilsum.guests.submission import ALPHABET, guest_key, read_submission
+from veilsum.guests.survey_set import is_resent
+from veilsum.web.collecting import newest_question
+from veilsum.web.guest_page import PACKAGE, SERVED, page_survey, served_page
+from veilsum.web.pages import (
+    KINDS,
+    Guard,
+    PageBounds,
+    PageServer,
+    known_as,
+    listening,
+)
+
+N_GUESTS = 12
+BOUNDS = PageBounds(body=1 << 20, burst=1e6, per_second=1e6)
+
+
+def code_of(name: str) -> str:
+    """An invitation that is the same each time."""
+    digest = sha256(f"code {name}".encode()).digest()
+    secret = "".join(ALPHABET[byte % 32] for byte in digest[:26])
+    check = int.from_bytes(sha256(b"veilsum code 1\n" + secret.encode()).digest()[:2])
+    whole = secret + ALPHABET[check >> 11] + ALPHABET[(check >> 6) % 32]
+    return "-".join(whole[at : at + 4] for at in range(0, 28, 4))
+
+
+def asked(**survey: Any) -> SurveyTerms:
+    """A survey whose guests have codes."""
+    guests = [
+        {
+            "name": name,
+            "key": guest_key(code_of(name)).public_key().public_bytes_raw().hex(),
+            "invited_by": MEMBERS[at % len(MEMBERS)],
+        }
+        for at, name in enumerate(f"Firm {k + 1}" for k in range(N_GUESTS))
+    ]
+    return opened(guest=guests, **survey)
+
+
+def large(cells: int) -> SurveyTerms:
+    """One with so many cells, ten in a row."""
+    return asked(
+        rows=[f"row {k}" for k in range(cells // 10)],
+        columns=[f"column {k}" for k in range(10)],
+    )
+
+
+@dataclass
+class Host:
+    """A host that takes everything.
+
+    Attributes:
+        terms: the survey.
+        kept: what arrived, by guest, byte for byte and in order.
+        answers: statuses with texts that it gives to posts instead, one each.
+        embedded: whether the page has the survey in it, or asks for it.
+        nothing: the status that says that nothing has arrived from a guest.
+    """
+
+    terms: SurveyTerms
+    address: str = ""
+    kept: dict[str, list[bytes]] = field(default_factory=dict)
+    answers: list[tuple[int, str]] = field(default_factory=list)
+    embedded: bool = True
+    nothing: int = 204
+
+    def newest(self, guest: str) -> dict[str, Any] | None:
+        if not self.kept.get(guest):
+            return None
+        found = [read_submission(one, self.terms) for one in self.kept[guest]]
+        last = max(found, key=lambda one: one.number)
+        return {"number": last.number, "digest": last.digest(self.terms.names)}
+
+    def get(self, path: str) -> tuple[int, bytes, str]:
+        if path == "/":
+            text = served_page(page_survey(self.terms) if self.embedded else "null")
+            if not self.embedded:
+                text = text.replace(">null<", "><")
+            return 200, text.encode(), KINDS["html"]
+        if path == "/survey.json":
+            return 200, page_survey(self.terms).encode(), "application/json"
+        if path[1:] in SERVED:
+            content = PACKAGE.joinpath(path[1:]).read_bytes()
+            return 200, content, KINDS[path.rsplit(".", 1)[1]]
+        keys = {guest.key.hex(): guest.name for guest in self.terms.guests}
+        key, _, proof = path.removeprefix("/submissions/").partition("/")
+        found = None
+        if key in keys:
+            public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
+            public.verify(bytes.fromhex(proof), newest_question(self.terms.digest))
+            found = self.newest(keys[key])
+        if found is None:
+            return self.nothing, b"", "text/plain"
+        return 200, json.dumps(found).encode(), "application/json"
+
+    def post(self, content: bytes) -> tuple[int, bytes, str]:
+        if self.answers:
+            status, text = self.answers.pop(0)
+            return status, text.encode(), "text/plain"
+        found = read_submission(content, self.terms)
+        kept = self.kept.setdefault(found.guest, [])
+        try:
+            is_resent([read_submission(one, self.terms) for one in kept], found)
+        except InvalidInputError as error:
+            newest = self.newest(found.guest) or {"number": 0, "digest": ""}
+            answer = {"error": str(error), **newest}
+            return 409, json.dumps(answer).encode(), "application/json"
+        kept.append(content)
+        answer = {"number": found.number, "digest": found.digest(self.terms.names)}
+        return 200, json.dumps(answer).encode(), "application/json"
+
+
+@contextmanager
+def hosting(terms: SurveyTerms, **more: Any) -> Iterator[Host]:
+    """Serve a survey at a loopback address, behind the guard of every page."""
+    host = Host(terms, **more)
+
+    async def answer(request: Request) -> Response:
+        found = host.get(request.url.path)
+        if request.method == "POST":
+            found = host.post(await request.body())
+        status, content, kind = found
+        return Response(content, status_code=status, media_type=kind)
+
+    listener = listening(Address("127.0.0.1", 0))
+    address = Address("127.0.0.1", listener.getsockname()[1])
+    host.address = f"http://{address}/"
+    app = Guard(
+        Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])]),
+        known_as(address),
+        bounds=BOUNDS,
+        open_to_files=["/submissions"],
+    )
+    server = PageServer(app, listener, bounds=BOUNDS)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
+    thread.start()
+    try:
+        yield host
+    finally:
+        server.stop()
+        thread.join()
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """One browser for many pages; skip the tests where there is none."""
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium on this machine to open the page with")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def visited(browser: Any, address: str, host: str = "", **options: Any) -> Seen:
+    """Open a page in a context of its own, which may speak to one host alone."""
+    options = {"locale": "en-GB", "viewport": {"width": 1280, "height": 900}, **options}
+    context = browser.new_context(**options)
+    return tab(context, address, host or address)
+
+
+def tab(context: Any, address: str, host: str) -> Seen:
+    """Open one more tab of the same browser window."""
+    seen = Seen(context.new_page())
+
+    def answer(route: Any) -> None:
+        if route.request.url.startswith((host, "file:", "data:", "blob:")):
+            route.continue_()
+        else:
+            seen.outside.append(route.request.url)
+            route.abort()
+
+    seen.page.route("**/*", answer)
+    seen.page.set_default_timeout(10_000)
+    seen.page.on(
+        "console",
+        lambda said: seen.errors.append(said.text) if said.type == "error" else 0,
+    )
+    seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
+    seen.page.goto(address)
+    return seen
