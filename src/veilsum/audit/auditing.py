@@ -13,7 +13,7 @@ repeated to the last bit, on as many processors as there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import BrokenExecutor, Executor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations
