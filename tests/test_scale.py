@@ -5,13 +5,14 @@ import signal
 import threading
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from veilsum.errors import InvalidInputError
-from veilsum.scale import Processes, map_pieces, seed_of, workers_on
+from veilsum.scale.pieces import map_pieces, seed_of
+from veilsum.scale.processes import Processes
+from veilsum.scale.workers import workers_on
 
 
 def draw(key, seed):
@@ -27,14 +28,6 @@ def test_results_do_not_depend_on_who_does_the_work():
     # Other pieces beside a piece change nothing in it.
     assert list(map_pieces(draw, keys[7:9], seed=5)) == alone[7:9]
     assert list(map_pieces(draw, keys, seed=6)) != alone
-
-
-@pytest.fixture
-def importable(monkeypatch):
-    """Workers of a cluster import this file under the name that it has here."""
-    before = os.environ.get("PYTHONPATH", "")
-    path = f"{Path(__file__).parent}{os.pathsep}{before}"
-    monkeypatch.setenv("PYTHONPATH", path.rstrip(os.pathsep))
 
 
 def draw_or_die(key, seed, place):
@@ -62,12 +55,10 @@ def all_from(where, place):
             list(map_pieces(fail, [7], seed=5, on=on))
 
 
-@pytest.mark.slow
 def test_a_process_that_is_killed_changes_nothing(tmp_path):
     all_from("processes:2", tmp_path)
 
 
-@pytest.mark.slow
 def test_a_process_that_always_dies_is_given_up(tmp_path):
     with Processes(1) as on, pytest.raises(BrokenExecutor):
         list(map_pieces(always_die, [0], seed=0, on=on))
@@ -78,21 +69,23 @@ def always_die(key, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("importable")
 def test_a_cluster_started_here_comes_to_the_same(tmp_path):
     pytest.importorskip("ray")
     all_from("ray:2", tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("importable")
 def test_a_cluster_that_is_gone_is_said():
-    ray = pytest.importorskip("ray")
+    pytest.importorskip("ray")
     with workers_on("ray:1") as on:
+        assert on.count == 1
         assert on.submit(draw, "a", 1).result() == draw("a", 1)
-        ray.shutdown()
-        with pytest.raises(BrokenExecutor, match="is gone"):
-            on.submit(draw, "a", 1).result()
+        of_the_cluster("raylet", below=on._driver.pid).kill()
+        with pytest.raises(BrokenExecutor, match=r"ray:1 is gone: .*raylet"):
+            on.submit(draw, "b", 1).result()
+        on._driver.kill()
+        with pytest.raises(BrokenExecutor, match="ray:1 is gone"):
+            on.submit(draw, "c", 1).result()
 
 
 def test_a_cluster_that_is_not_there_is_said():
@@ -141,3 +134,11 @@ def test_who_stops_leaves_nothing_running():
         results.close()
         go.set()
     assert list(map_pieces(lambda key, _: key, [], seed=0)) == []
+
+
+def of_the_cluster(name, *, below):
+    """Return the process of a local cluster that has this name."""
+    import psutil
+
+    found = psutil.Process(below).children(recursive=True)
+    return next(one for one in found if name in one.name())

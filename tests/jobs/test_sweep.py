@@ -317,7 +317,7 @@ def test_processes_that_end_too_soon_say_what_to_do(monkeypatch):
         def submit(self, *_):
             raise BrokenExecutor
 
-    monkeypatch.setattr("veilsum.scale.Processes", Gone)
+    monkeypatch.setattr("veilsum.scale.workers.Processes", Gone)
     with pytest.raises(vs.InvalidInputError, match="fewer of them"):
         vs.sweep(COSTS, **GRID, on="processes:2")
 

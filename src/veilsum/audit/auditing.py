@@ -78,7 +78,7 @@ from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.conversions import divergence_for_success, gaussian_mu
 from veilsum.privacy.transcript import Transcript
 from veilsum.privacy.worst_case import MOST_WORK, worst_mu2
-from veilsum.scale import map_pieces, seed_of
+from veilsum.scale.pieces import map_pieces, seed_of
 from veilsum.showing import MOST_ROWS, Block, Showing, Shown, Table
 from veilsum.watching import Advance, Progress, silent, watched
 

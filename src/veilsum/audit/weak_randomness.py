@@ -48,7 +48,7 @@ from veilsum.numbers.laws import Law
 from veilsum.numbers.masking import ShareStreams
 from veilsum.numbers.shapes import Shaped
 from veilsum.privacy.view import touching
-from veilsum.scale import seed_of
+from veilsum.scale.pieces import seed_of
 
 # More trials than any batch has: repetition is looked for among all of them.
 MOST_TRIALS = 2**24

@@ -216,7 +216,7 @@ def _audited(
     from veilsum.files.scenarios import read_toml
     from veilsum.net.transcript_file import read_transcript
     from veilsum.privacy.transcript import Transcript
-    from veilsum.scale import workers_on
+    from veilsum.scale.workers import workers_on
 
     ran = RunFolder(what) if what.is_dir() else None
     file = what if ran is None else ran.file

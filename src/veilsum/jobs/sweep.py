@@ -49,7 +49,8 @@ from veilsum.numbers.arrays import as_whole, is_number
 from veilsum.numbers.laws import LAWS, LawName, Masks
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.worst_case import MOST_WORK, against_any, check_tolerate
-from veilsum.scale import map_pieces, workers_on
+from veilsum.scale.pieces import map_pieces
+from veilsum.scale.workers import workers_on
 from veilsum.showing import Showing, Shown, Table, counted
 from veilsum.tables.frames import load_pandas
 from veilsum.watching import Progress, Report, staged, watched
@@ -89,8 +90,6 @@ SETTING = ("graph", "law", "sigma", "method", "tolerate")
 # Of a sweep, and of its file.
 MOST_RUNS, MOST_BYTES = 1_000_000, 1 << 30
 OWN_GRAPH = "its own"
-# Runs that are begun before the first of them is asked for.
-AHEAD = 64
 
 
 @dataclass(frozen=True)
@@ -507,15 +506,15 @@ def _carried_out(
     """Return all lines, or those there are when somebody stops it."""
     kept = None if out is None else _File.begun(Path(out), made)
     rows = [] if kept is None else list(kept.rows)
-    if progress is not None:
-        progress(len(rows), asked)
     first = len(rows) // len(made.tolerate)
     left = range(first, len(made.runs.choices))
     if where is not None:
         _check_portable(made.runs)
     try:
-        with nullcontext() if where is None else workers_on(where) as on:
-            ended = map_pieces(made.runs, left, seed=0, on=on, ahead=AHEAD)
+        with workers_on(where) if where and left else nullcontext() as on:
+            if progress is not None:
+                progress(len(rows), asked)
+            ended = map_pieces(made.runs, left, seed=0, on=on)
             for key, one in zip(left, ended, strict=True):
                 lines = made.of(key, one)
                 rows += lines
@@ -525,16 +524,25 @@ def _carried_out(
                     progress(len(rows), asked)
     except BrokenExecutor as error:
         raise InvalidInputError(
-            f"those that shared a sweep have ended before it ({error}): a script needs "
-            'if __name__ == "__main__": around what starts processes; or memory ran '
-            "out, and fewer of them need less; or a cluster is gone. What is in the "
-            "file of out is kept, and the same call goes on from there"
+            f"those that shared a sweep have ended before it ({error}). A script needs "
+            'if __name__ == "__main__": around what starts processes; if memory ran '
+            f"out, fewer of them need less. {_kept_words(kept, len(rows), asked)}"
         ) from None
     except KeyboardInterrupt:
         # What there is stays; whoever has a file goes on from there.
         if kept is None and not rows:
             raise
     return rows
+
+
+def _kept_words(kept: _File | None, done: int, asked: int) -> str:
+    """Say what is left of a sweep that others ended, and how to go on."""
+    if kept is None:
+        return "Nothing is kept: with a file for out, a sweep goes on from there"
+    return (
+        f"{done:,} of {asked:,} lines are in {kept.path}: the same call goes on from "
+        "there, on whomever you name"
+    )
 
 
 @dataclass(eq=False)
