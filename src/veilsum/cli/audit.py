@@ -129,6 +129,7 @@ def command(
     """
     from veilsum.audit.question import questions_of
     from veilsum.audit.record import check_asked, read_record
+    from veilsum.audit.unfinished import NAME
     from veilsum.errors import InvalidInputError
     from veilsum.files.output import prepare_folder, write_files
     from veilsum.net.identity import read_identity
@@ -168,7 +169,9 @@ def command(
         if name:
             asked = {**asked, "question": name}
             say(f"question {name}")
-        found, record, members = _audited(what, asked, on, transcripts)
+        # A replay begins at the beginning, so that it shows what is not so.
+        place = None if folder is None or replay else prepare_folder(folder / name)
+        found, record, members = _audited(what, asked, on, transcripts, place)
         here = record.content["made_with"]
         if before is not None:
             record = before.repeated(record)
@@ -179,6 +182,8 @@ def command(
             if found.curves:
                 files |= _drawn("audit", lambda: audit_figure(found))  # noqa: B023
             write_files(prepare_folder(folder / name), files)
+            if place is not None and found.is_whole:
+                (place / NAME).unlink(missing_ok=True)
         if not as_json:
             click.echo(str(found))
         if before is not None:
@@ -194,8 +199,10 @@ def _audited(
     asked: dict[str, Any],
     on: str | None,
     transcripts: tuple[tuple[Path, Path], ...],
+    place: Path | None,
 ) -> tuple[Audit, AuditRecord, dict[str, str]]:
     """Return what an audit found, its record, and the certificates of the file."""
+    import hashlib
     from dataclasses import replace
     from functools import partial
 
@@ -212,6 +219,7 @@ def _audited(
     from veilsum.audit.question import Rehearsal
     from veilsum.audit.record import AuditRecord
     from veilsum.audit.run_folder import RunFolder
+    from veilsum.audit.unfinished import Unfinished
     from veilsum.errors import InvalidInputError
     from veilsum.files.scenarios import read_toml
     from veilsum.net.transcript_file import read_transcript
@@ -250,6 +258,10 @@ def _audited(
         most_work=work_of(scene, asked["depth"]),
     )
     total = executions_of(scene, asked["depth"], asked["executions"])
+    kept = None
+    if place is not None:
+        file_digest = hashlib.sha256(source).hexdigest()
+        kept = Unfinished.begun(place, {"asked": asked, "file": file_digest})
     with workers_on(on or "threads:2") as pool:
         found = play(
             scene,
@@ -259,6 +271,7 @@ def _audited(
             distance=asked["distance"],
             seed=asked["seed"],
             on=pool,
+            kept=kept,
         )
     if own is not None:
         found = replace(
@@ -272,8 +285,9 @@ def _audited(
             outcomes=(*found.outcomes, *ran.look()),
             skipped=(*found.skipped, *ran.missing),
         )
-    if found.executions < found.asked:
-        say(f"stopped after {found.executions:,} of {found.asked:,} executions")
+    if not found.is_whole:
+        where = f"stopped after {found.executions:,} of {found.asked:,} executions"
+        say(f"{where}{': the same command goes on from there' if kept else ''}")
     record = AuditRecord.of(found, scene, source=source, asked=asked)
     if file is None or question is None or "members" not in read_toml(file):
         # A plan has stand-ins for certificates, which are nobody's.
