@@ -181,7 +181,7 @@ def test_what_is_left_empty_is_said_again_before_anything_is_sealed(seen, host):
     type_in(page)
     check(page)
     told = page.inner_text("#confirm-empty")
-    assert "shown as empty to the host and all delegates, under your name" in told
+    assert "empty below, the host and all delegates see, under your name" in told
     page.click("#languages [lang=de]")
     assert "sehen der Gastgeber und alle Delegierten" in page.inner_text(
         "#confirm-empty"

@@ -110,9 +110,9 @@ const CATALOGUE = {
     confirm_none:
       "Every cell is empty: you would take part without a number in any total.",
     confirm_empty:
-      "The empty cells below are shown as empty to the host and all delegates, under your name. Go back and type 0 where you would rather not show that.",
+      "Which cells are empty below, the host and all delegates see, under your name. Go back and type 0 where you would rather not show that.",
     confirm_send:
-      "When you send, the numbers are split and sealed here; only masked and sealed pieces leave the browser ({size} kB).",
+      "When you send, the numbers are split and sealed here; only masked and sealed pieces leave the browser, and which cells are filled ({size} kB).",
     confirm_number: "This will be your number {number}.",
     confirm_caption: "Your numbers as they were read",
     empty: "empty",
@@ -274,9 +274,9 @@ const CATALOGUE = {
     confirm_none:
       "Alle Felder sind leer: Sie nähmen teil, ohne dass eine Zahl von Ihnen in eine Summe eingeht.",
     confirm_empty:
-      "Dass die Felder unten leer sind, sehen der Gastgeber und alle Delegierten, mit Ihrem Namen. Gehen Sie zurück und geben Sie 0 ein, wo Sie das nicht zeigen möchten.",
+      "Welche Felder unten leer sind, sehen der Gastgeber und alle Delegierten, mit Ihrem Namen. Gehen Sie zurück und geben Sie 0 ein, wo Sie das nicht zeigen möchten.",
     confirm_send:
-      "Wenn Sie senden, werden die Zahlen hier zerlegt und versiegelt; nur verdeckte und versiegelte Teile verlassen den Browser ({size} kB).",
+      "Wenn Sie senden, werden die Zahlen hier zerlegt und versiegelt; nur verdeckte und versiegelte Teile verlassen den Browser, und welche Felder ausgefüllt sind ({size} kB).",
     confirm_number: "Es wird Ihre Nummer {number}.",
     confirm_caption: "Ihre Zahlen, wie sie gelesen wurden",
     empty: "leer",
