@@ -40,6 +40,7 @@ from veilsum.guests.submission import (
 from veilsum.guests.survey_set import SurveySet
 from veilsum.guests.visiting import visit
 from veilsum.jobs.survey import SurveyRecipe
+from veilsum.parties.survey_words import released
 
 VICTIM = "Firm 5"  # invited by bob, who is honest; ann is with the host
 ANN, BOB, CEM = MEMBERS
@@ -907,3 +908,24 @@ def test_bits_are_in_the_seal(make_world, monkeypatch):
     sent = filled_by_the_host(world)
     with pytest.raises(InvalidInputError, match="does not open for"):
         answered(world, world.closed(sent), sent)
+
+
+def test_a_total_and_a_part_show_who_filled_but_one_and_that_is_said_before(make_world):
+    """A limit that is pointed out: all gave all of it as the part, but the victim."""
+    world = make_world(columns=["total", "part"])
+    sent = [
+        visit(world.terms, code, [[one, None if name == VICTIM else one]])
+        for (name, code), one in zip(
+            world.codes.items(), values().values(), strict=True
+        )
+    ]
+    terms = world.closed(sent)
+    assert terms.tally.near == ((1, 0),)
+    assert "LOOK OUT: wage x part and wage x total" in " ".join(released(terms))
+    found = answered(world, terms, sent)
+    assert found.counts[0] - found.counts[1] == values()[VICTIM]
+    assert found.near == (("wage x part", "wage x total"),)
+    # The twin: where all fill both, nothing is said, and nobody is shown.
+    world = make_world(columns=["total", "part"])
+    sent = world.all_visit(values())
+    assert world.closed(sent).tally.near == ()

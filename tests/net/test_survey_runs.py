@@ -6,6 +6,7 @@ import json
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,12 +24,14 @@ from veilsum.guests.delegate import DelegateStore
 from veilsum.guests.survey_set import set_of
 from veilsum.jobs.survey import SurveyRecipe
 from veilsum.net.identity import read_identity
+from veilsum.net.receipt import read_receipt
 from veilsum.parties.at_home import tried
 from veilsum.parties.consent import consent_to
 from veilsum.parties.joining import own_part
 from veilsum.parties.networked import SHOWN_OF_GUESTS
 from veilsum.parties.own_rules import OwnRules, relaxed
 from veilsum.parties.own_survey import STORE, SUBMISSIONS
+from veilsum.parties.surveying import published
 from veilsum.parties.taking_part import take_part
 
 
@@ -267,6 +270,15 @@ def test_the_page_says_who_is_in_the_set_and_that_guests_have_no_ledger(tmp_path
     result = json.loads((tmp_path / "out-cem" / "result.json").read_text())
     assert result["rows"] == ROWS
     assert result["given"] == given
+    # What goes onto the host's page, and is described.
+    taken = set_of(company.open_terms, company.submissions)
+    others = [read_receipt(tmp_path / f"out-{one}" / "receipt.json") for one in MEMBERS]
+    shown = published(company.consortium, taken, tmp_path / "out-ann", others)
+    for key in ("totals", "given", "near", "invited", "unit", "beyond", "promise"):
+        assert shown[key] == result[key]
+    text = (Path(__file__).parents[2] / "docs/reference/json.md").read_text()
+    page = text.partition("## Collect")[2].partition("\n## ")[0]
+    assert [key for key in shown if f"`{key}`" not in page] == []
     # The command that anybody verifies with.
     write_consortium(tmp_path / "closed.toml", company.consortium)
     receipts = [tmp_path / f"out-{one}" / "receipt.json" for one in MEMBERS]

@@ -410,6 +410,7 @@ def published(
         "rows": list(survey.rows),
         "columns": list(survey.columns),
         "guests": found.guests,
+        "invited": found.invited,
         "given": found.given.tolist(),
         "near": [list(pair) for pair in found.near],
         "totals": [totals[k : k + width] for k in range(0, len(totals), width)],
