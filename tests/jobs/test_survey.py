@@ -147,7 +147,7 @@ def test_nothing_is_asked_where_too_few_filled_every_cell():
     filled = filled_by()
     filled[4:] = False
     recipe = recipe_of(filled)
-    with pytest.raises(InvalidInputError, match="no cell was filled by enough guests"):
+    with pytest.raises(InvalidInputError, match="no cell was filled by 5 guests"):
         recipe.terms({})
 
 

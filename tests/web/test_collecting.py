@@ -585,6 +585,23 @@ def close(agreed, store, folder):
     return found
 
 
+def test_a_survey_of_which_nothing_would_come_out_stays_open(terms, store):
+    """Enough have come, and no cell has enough of them: more may fill one yet."""
+    rare = [[1, None], [None, None]]
+    for k in range(8):
+        table = rare if k % 3 == 0 else [[None, None], [None, None]]
+        store.take(submission(terms, f"Firm {k + 1}", table=table).to_json().encode())
+    assert terms.refusal(store.came()) is None
+    with pytest.raises(InvalidInputError, match="no cell was filled by 5 guests"):
+        store.close_survey()
+    assert not store.is_closed
+    for k in (2, 3, 5, 6):
+        found = submission(terms, f"Firm {k}", 2, table=rare)
+        store.take(found.to_json().encode())
+    found, _ = store.close_survey()
+    assert found.tally.given == (7, 0, 0, 0)
+
+
 def test_members_fetch_the_closed_survey_and_check_it(agreed, terms, store, tmp_path):
     for k in range(8):
         store.take(submission(terms, f"Firm {k + 1}").to_json().encode())

@@ -243,13 +243,14 @@ class SurveyTerms:
     def closed_refusal(self) -> str | None:
         """Say why nothing may be asked of a closed survey, if so."""
         assert self.tally is not None
-        if self.released:
-            return self._too_few(self.tally.invited)
-        return self._too_few(self.tally.invited) or (
-            "no cell was filled by enough guests for its total to be asked for: by "
-            f"{self.minimum_guests}, and if any {self.tolerate} of the members collude "
-            f"still by {self.minimum_honest + 1} whom nobody of them invited"
-        )
+        why = self._too_few(self.tally.invited)
+        if why is None and not self.released:
+            why = (
+                f"no cell was filled by {self.minimum_guests} guests of whom, if any "
+                f"{self.tolerate} of the members collude, {self.minimum_honest + 1} "
+                "are surely honest, so that no total could be asked for: wait for more"
+            )
+        return why
 
     def _too_few(self, invited: Sequence[int]) -> str | None:
         needed, found = self.minimum_honest + 1, self.left(invited)
