@@ -29,6 +29,7 @@ from veilsum.audit.attack import Outcome, Scene
 from veilsum.audit.auditing import (
     FRAMES,
     RUNS,
+    STOPPED,
     TAPPED,
     Audit,
     Coalition,
@@ -57,7 +58,7 @@ from veilsum.numbers.arrays import listed
 from veilsum.parties.agreed import agreed_on
 from veilsum.parties.own_survey import SUBMISSIONS
 from veilsum.parties.survey_words import left
-from veilsum.scale import seed_of
+from veilsum.scale.pieces import seed_of
 from veilsum.showing import counted
 from veilsum.watching import Progress, silent, watched
 
@@ -66,7 +67,7 @@ TRIALS: Mapping[Depth, int] = {"quick": 100, "standard": 200, "deep": 1000}
 # Coalitions of all members but one that are played, beside those that are asked for.
 MOST_GROUPS = 5
 OF_THE_SET = "what the host handed out"
-Step: TypeAlias = Callable[[], Iterable[Outcome | Skipped]]
+Play: TypeAlias = Callable[[], Iterable[Outcome | Skipped]]
 # Stands for the set of guests that are made up.
 NO_SET = "0" * 64
 
@@ -167,7 +168,7 @@ class RehearsedSurvey:
         )
         gained, groups = Gained(), self.groups(coalitions)
         trials, runs = TRIALS[depth], RUNS[depth]
-        steps: list[tuple[str, Step]] = [
+        steps: list[tuple[str, Play]] = [
             (
                 f"visits, {listed(group)}",
                 partial(visits.play, self.visits, group, seed=seed, trials=trials),
@@ -190,13 +191,13 @@ class RehearsedSurvey:
                 try:
                     for done, (name, step) in enumerate(steps):
                         unplayed = [name for name, _ in steps[done:]]
-                        gained.take(name, step)
+                        gained.take(_played(name, step))
                         bar(done + 1)
                     unplayed = []
                     controls += tuple(visits.controls(self.visits, seed))
                 except KeyboardInterrupt:
                     pass
-        gained.skipped += [f"{name}: stopped by hand before it" for name in unplayed]
+        gained.skipped += [f"{name}: {STOPPED}" for name in unplayed]
         gained.skipped.append(
             "late unmasking: what a delegate masks is a sum of shares, which says "
             "nothing by itself"
@@ -345,6 +346,13 @@ def look(terms: SurveyTerms, lines: Sequence[Submission]) -> Outcome:
         successes=int(np.count_nonzero(odd)),
         promised=LUCK,
     )
+
+
+def _played(name: str, play: Play) -> tuple[Outcome | Skipped, ...]:
+    try:
+        return tuple(play())
+    except InvalidInputError as error:
+        return (Skipped(name, str(error)),)
 
 
 def _share_sum(made: Visits, lines: Sequence[Submission], name: str) -> Any:

@@ -45,7 +45,7 @@ from veilsum.guests.survey_set import is_resent
 from veilsum.guests.visiting import visit
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
-from veilsum.scale import seed_of
+from veilsum.scale.pieces import seed_of
 
 # Bytes as a guest's program asks for them, call after call.
 Source: TypeAlias = Callable[[int], bytes]

@@ -498,7 +498,7 @@ def _facts(
         run=agreed.run if drawn else "",
         digest=agreed.digest.hex() if drawn else "",
         organiser=agreed.organiser,
-        parties=first.topology.parties,
+        parties=tuple(first.topology.parties),
         links=len(first.topology.edges),
         # Machines of a survey's members count these; guests are counted otherwise.
         tolerate=terms.tolerate if survey is None else survey.terms.tolerate,
