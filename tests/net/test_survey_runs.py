@@ -288,7 +288,7 @@ def test_the_page_says_who_is_in_the_set_and_that_guests_have_no_ledger(tmp_path
     told = CliRunner().invoke(app, words)
     assert told.exit_code == 0, told.output
     for words, why in (
-        (["audit", str(tmp_path / "closed.toml")], "a survey asks members for none"),
+        (["audit", str(tmp_path / "plan.toml")], "the plan of a survey"),
         (["up", str(tmp_path / "plan.toml")], "veilsum collect asks them"),
     ):
         plan = {key: company.table[key] for key in ("survey", "masks", "policy")}
