@@ -24,8 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from scipy.spatial import cKDTree
 
 from clocks import Lap, clocked, in_turn, machine
 from veilsum.costs.bases import Affine
@@ -35,6 +33,8 @@ from veilsum.costs.remainders import SquaredNorm
 from veilsum.engines.engine import Engine, Task
 from veilsum.engines.mpi import MpiEngine
 from veilsum.engines.numba import FusedEngine
+from veilsum.graphs.mixing import mixing_weights
+from veilsum.graphs.topology import Topology
 from veilsum.methods.dgd import Dgd
 from veilsum.methods.extra import Extra
 from veilsum.methods.gradient_tracking import GradientTracking
@@ -47,27 +47,13 @@ METHODS: dict[str, Callable[[int], Any]] = {
 }
 
 
-def geometric_weights(parties: int) -> Any:
-    """Return lazy Metropolis weights of points in a square, numbered along strips."""
-    radius = np.sqrt(DEGREE / (np.pi * parties))
-    points = np.random.default_rng(1).random((parties, 2))
-    points = points[np.lexsort((points[:, 1], points[:, 0] // radius))]
-    pairs = cKDTree(points).query_pairs(radius, output_type="ndarray")
-    degrees = np.bincount(pairs.ravel(), minlength=parties)
-    weight = 0.5 / (1.0 + degrees[pairs].max(axis=1))
-    i, j = pairs.T
-    links = sparse.coo_array(
-        (np.tile(weight, 2), (np.r_[i, j], np.r_[j, i])), (parties, parties)
-    )
-    return sparse.csr_array(links + sparse.diags_array(1.0 - links.sum(axis=1)))
-
-
 def task(method: str, parties: int, dim: int) -> Task:
     """Return squared distances to random points, on the graph."""
+    graph = Topology.family(f"geometric:{parties}:{DEGREE}")
     slopes = np.random.default_rng(2).standard_normal((parties, dim))
     return Task(
         method=METHODS[method](dim),
-        weights={"symmetric": geometric_weights(parties)},
+        weights={"symmetric": mixing_weights(graph, "lazy-metropolis")},
         cost=EffectiveCost(Affine(dim), slopes, SquaredNorm(0.5)),
         start=np.zeros((parties, dim)),
     )

@@ -16,36 +16,42 @@ from engine_tasks import METHODS, all_weights, arrived, cost_of
 from veilsum.cli.ranks import Here
 from veilsum.costs.bases import Affine
 from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import LocalGradient, stack
+from veilsum.costs.remainders import LocalGradient, SquaredNorm, stack
+from veilsum.drivers.ranks import BY_DEGREE, OwnGraph, go_through, own_engine
 from veilsum.engines import mpi
 from veilsum.engines.engine import Task
-from veilsum.engines.mpi import MpiEngine, RankEngine, Ranks, rows_of_task
+from veilsum.engines.mpi import MpiEngine, Ranks
 from veilsum.engines.numpy import PlainEngine
 from veilsum.errors import VeilsumError
-from veilsum.graphs.cutting import even_ends
+from veilsum.graphs.cutting import cut, even_ends
+from veilsum.graphs.links import touching
+from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.topology import Topology
+from veilsum.numbers.laws import Masks
+from veilsum.numbers.masking import CounterStreams, draw_shares
 
 COMM = MPI.COMM_WORLD
 # Blocks of a few rows: each rank has several, most of them inside.
 mpi.BLOCK_BYTES = mpi.FEWEST_ROWS = 40
 
 
-def points_in_a_square(parties, degree, *, seed=0):
-    """A geometric graph whose parties have no order, each linked to the nearest."""
-    places = np.random.default_rng(seed).random((parties, 2))
-    apart = ((places[:, None] - places) ** 2).sum(axis=-1)
-    near = apart < degree / (np.pi * parties)
-    np.put_along_axis(near, np.argsort(apart, axis=1)[:, 1:2], values=True, axis=1)
-    first, second = np.nonzero(np.triu(near | near.T, 1))
-    ends = zip(first.tolist(), second.tolist(), strict=True)
-    return Topology.from_edges(ends, parties=range(parties))
+def without_order(spec, *, seed=0):
+    """A graph whose parties' numbers say nothing about who is near."""
+    graph = Topology.family(spec)
+    place = np.random.default_rng(seed).permutation(graph.n_parties)
+    return Topology.from_edges(place[graph.edges], parties=range(graph.n_parties))
 
 
 GRAPHS = {
-    "geometric": lambda: points_in_a_square(500, 6),
+    "geometric": lambda: Topology.family("geometric:600:6"),
+    "no order": lambda: without_order("geometric:500:6"),
     "grid": lambda: Topology.family("grid:25x8"),
     "ring": lambda: Topology.family("ring:120"),
 }
+
+
+# Two that are made in parts, and one of which a rank leaves most out.
+OWN = ("geometric:700:6", "grid:25x8", "circulant:300:1,2")
 
 
 def task_on(topology, method, cost="distances", dim=3, **rest):
@@ -134,15 +140,81 @@ def sums():
     }
 
 
-def own_rows():
-    """Ranks that have nothing but their own rows of weights, costs and starts."""
-    task = task_on(GRAPHS["grid"](), "extra")
-    ranks = Ranks(even_ends(len(task.start), COMM.size), COMM)
-    engine = RankEngine(rows_of_task(task, None, ranks.own), ranks=ranks)
-    state = engine.advance(engine.advance(engine.begin(), 3), 20)
-    alone = arrived(PlainEngine(task), 23)[0]
-    here = engine.points(state)
-    return [len(here), bool(np.array_equal(here, alone[ranks.own]))]
+def own_rows(spec):
+    """Ranks that never have more than their own rows, beside one that has all."""
+    whole, graph = Topology.family(spec), OwnGraph.of_family(spec)
+    mapped = OwnGraph.of_links(whole.n_parties, whole.edges)
+    own, streams = graph.ranks.own, CounterStreams(3)
+    law = Masks("lattice", sigma=2.0, grid=20).on(whole)
+    masks = graph.masks(law, streams, 3)
+    all_masks = draw_shares(whole, law, streams, size=3).masks()
+    cost = cost_of("distances", whole.n_parties, 3, np.random.default_rng(1))
+    theta = cost.coefficients + law.decode(all_masks)
+    cost = EffectiveCost(cost.basis, theta, cost.remainder)
+    weights = {name: mixing_weights(whole, name) for name in BY_DEGREE}
+    task = Task(
+        method=METHODS["extra"](3),
+        weights={"symmetric": weights["lazy-metropolis"]},
+        cost=cost,
+        start=np.zeros((whole.n_parties, 3)),
+    )
+    alone = arrived(PlainEngine(task), 40)[0]
+    distances = np.linalg.norm(alone - alone.mean(axis=0), axis=1)
+    engine = own_engine(
+        graph,
+        method=task.method,
+        mixing="lazy-metropolis",
+        cost=cost.rows(own),
+        start=task.start[own],
+    )
+    looks = []
+    run = go_through(engine, 40, told=lambda state: looks.append(state.iteration))
+    differ = [abs(graph.weights(name) - w[own]).max() for name, w in weights.items()]
+    parts = cut(weights["metropolis"], COMM.size, in_order=True)
+    return {
+        "links": np.array_equal(graph.links, touching(whole.edges, own)),
+        "mapped": np.array_equal(graph.links, mapped.links),
+        "degrees": np.array_equal(graph.degrees, whole.degrees[own]),
+        "masks": np.array_equal(masks, all_masks[own]),
+        "halo": np.array_equal(graph.parts.halo, parts.halo),
+        "sum": graph.sum_of_masks(masks),
+        "not a sum of masks": graph.sum_of_masks(masks + 1)[0] == whole.n_parties,
+        "weights": float(max(differ)),
+        "away": float(abs(run.own - alone[own]).max()),
+        "mean": float(abs(run.mean - alone.mean(axis=0)).max()),
+        "apart": abs(run.apart - float(distances.max())),
+        "looks": [len(looks), looks[-1], run.iterations],
+    }
+
+
+def refusals():
+    """What no rank begins, and numbers that run away on one of them."""
+    said = [sentence(lambda: OwnGraph.of_family("cycles:300:6").weights("metropolis"))]
+    graph = OwnGraph.of_family("grid:25x8")
+    said.append(sentence(lambda: graph.weights("best-constant")))
+    own = graph.ranks.own
+    theta = np.zeros((own.stop - own.start, 1))
+    if COMM.rank == 0:
+        theta[0] = np.inf
+    cost = EffectiveCost(Affine(1), theta, SquaredNorm(1.0))
+    how = {"method": METHODS["tracking"](1), "mixing": "metropolis", "cost": cost}
+    with np.errstate(invalid="ignore"):
+        engine = own_engine(graph, start=np.zeros_like(theta), **how)
+        said.append(sentence(lambda: go_through(engine, 40)))
+    said.append(sentence(lambda: own_engine(graph, start=theta[1:], **how)))
+    # Every rank says the same.
+    hashed = np.frombuffer(blake2b(repr(said[:3]).encode()).digest(), np.uint8)
+    everywhere = np.empty((COMM.size, len(hashed)), np.uint8)
+    COMM.Allgather(hashed, everywhere)
+    return [*said, bool((everywhere == hashed).all())]
+
+
+def sentence(call):
+    try:
+        call()
+    except VeilsumError as error:
+        return str(error)
+    return None
 
 
 def seeds():
@@ -154,13 +226,16 @@ def seeds():
 
 SCENES = {
     "main methods": lambda: same_as_alone(
-        ("geometric", "grid"), ("dgd", "tracking", "extra"), ("distances",)
+        ("geometric", "no order", "grid"),
+        ("dgd", "tracking", "extra"),
+        ("distances",),
     ),
     "all methods": lambda: same_as_alone(("geometric",), METHODS, engine_tasks.COSTS),
     "gradient": one_gradient_fails,
     "different": different_tasks,
     "sums": sums,
-    "own rows": own_rows,
+    "own rows": lambda: {spec: own_rows(spec) for spec in OWN},
+    "refusals": refusals,
     "seeds": seeds,
 }
 

@@ -22,7 +22,15 @@ MPIEXEC = Path(sys.executable).with_name("mpiexec")
 several = pytest.mark.skipif(
     not MPIEXEC.exists(), reason="no mpiexec beside this Python"
 )
-QUICK = ("main methods", "gradient", "different", "sums", "own rows", "seeds")
+QUICK = (
+    "main methods",
+    "gradient",
+    "different",
+    "sums",
+    "own rows",
+    "refusals",
+    "seeds",
+)
 
 
 @cache
@@ -45,7 +53,7 @@ def played(ranks, *scenes):
 @several
 def test_two_ranks_find_what_one_process_finds():
     found = played(2, *QUICK)["main methods"]
-    assert len(found) == 6
+    assert len(found) == 9
     assert max(away for away, _ in found.values()) <= 1e-12
 
 
@@ -90,10 +98,41 @@ def test_what_is_added_up_over_ranks_is_exact_to_rounding():
     assert found["gathered"]
 
 
+def check_own_rows(found):
+    for spec, one in found.items():
+        for same in ("links", "mapped", "degrees", "masks", "halo"):
+            assert one[same], (spec, same)
+        assert one["sum"] == [0, 0, 0]
+        assert one["not a sum of masks"]
+        assert one["weights"] <= 1e-15
+        assert one["away"] <= 1e-12
+        assert one["mean"] <= 1e-12
+        assert one["apart"] <= 1e-12
+        assert one["looks"] == [20, 40, 40]
+
+
 @several
-def test_a_rank_needs_its_own_rows_only():
-    rows, same = played(2, *QUICK)["own rows"]
-    assert (rows, same) == (100, True)
+def test_ranks_that_have_their_own_rows_only_find_the_same():
+    """Links, masks and weights are made rank by rank; masks to the last bit."""
+    found = played(2, *QUICK)["own rows"]
+    assert len(found) == 3
+    check_own_rows(found)
+
+
+@several
+@pytest.mark.slow
+def test_so_do_four_ranks():
+    check_own_rows(played(4, *QUICK)["own rows"])
+
+
+@several
+def test_ranks_refuse_together():
+    mixes, weights, away, rows, alike = played(2, *QUICK)["refusals"]
+    assert "large mu2 means a large halo" in mixes
+    assert "choose from metropolis" in weights
+    assert "numbers ran away before iteration 2" in away
+    assert "100 rows of costs and 99 of starts" in rows
+    assert alike
 
 
 @several

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.cutting import PIECE, Parts, _cut_by, cut, even_ends
+from veilsum.graphs.families import build_part
 from veilsum.graphs.topology import Topology
 
 
@@ -95,3 +96,26 @@ def test_half_the_graph_is_the_most():
 def test_there_are_no_more_parts_than_parties(parts):
     with pytest.raises(InvalidInputError, match="1 to 10 parts"):
         even_ends(10, parts)
+
+
+@given(
+    st.sampled_from(["geometric:180:5", "geometric:40:9", "grid:9x14", "grid:30x2"])
+    | st.sampled_from(["ring:50", "cycles:60:4", "petersen", "geometric:90:1"]),
+    st.integers(1, 7),
+    st.integers(0, 6),
+)
+def test_some_parties_links_are_those_of_the_whole_graph(spec, parts, part):
+    part %= parts
+
+    def own(n):
+        return slice(*even_ends(n, parts)[part : part + 2].tolist())
+
+    whole = Topology.family(spec)
+    found = build_part(spec, own)
+    assert found.n_parties == whole.n_parties
+    here = [
+        [i, j]
+        for i, j in whole.edges.tolist()
+        if {i, j} & set(range(whole.n_parties)[own(whole.n_parties)])
+    ]
+    assert found.ends.tolist() == here

@@ -211,7 +211,7 @@ class RankEngine(PlainEngine):
         step, found = max(FEWEST_ROWS, BLOCK_BYTES // size), []
         for first in range(0, count, step):
             rows = slice(first, min(first + step, count))
-            weights = {name: one[rows] for name, (one, _) in self._heard.items()}
+            weights = {n: rows_of_csr(one, rows) for n, (one, _) in self._heard.items()}
             inner = all(w.indices.max(initial=0) < count for w in weights.values())
             found.append(Block(rows, self._cost.rows(rows), weights, inner))
         return sorted(found, key=lambda block: not block.inner)
@@ -340,6 +340,14 @@ def _wait(waiting: list[Any]) -> None:
     if waiting:
         waiting[0].Waitall(waiting)
     waiting.clear()
+
+
+def rows_of_csr(whole: Sparse, which: slice) -> Sparse:
+    """Return some rows of weights, which stay where they are in memory."""
+    start = whole.indptr[which.start : which.stop + 1]
+    inside = slice(start[0], start[-1])
+    table = (whole.data[inside], whole.indices[inside], start - start[0])
+    return sparse.csr_array(table, (len(start) - 1, whole.shape[1]))
 
 
 # Parts of states: arrays with a row for each party, and values without rows
