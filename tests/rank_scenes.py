@@ -31,8 +31,6 @@ from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import CounterStreams, draw_shares
 
 COMM = MPI.COMM_WORLD
-# Blocks of a few rows: each rank has several, most of them inside.
-mpi.BLOCK_BYTES = mpi.FEWEST_ROWS = 40
 
 
 def without_order(spec, *, seed=0):
@@ -241,6 +239,8 @@ SCENES = {
 
 
 if __name__ == "__main__":
+    # Blocks of a few rows: each rank has several, most of them inside.
+    mpi.BLOCK_BYTES = mpi.FEWEST_ROWS = 40
     played = {name: SCENES[name]() for name in sys.argv[1:]}
     if COMM.rank == 0:
         print(json.dumps(played))

@@ -179,6 +179,15 @@ def test_one_rank_takes_one_way_links_and_other_costs(blocks):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
 
 
+def test_one_rank_makes_its_own_rows(blocks):
+    from rank_scenes import OWN, own_rows, refusals, sums
+
+    check_own_rows({spec: own_rows(spec) for spec in OWN})
+    assert sums()["gathered"]
+    # With one rank nothing crosses, and so no halo is too large.
+    assert refusals()[0] is None
+
+
 def test_float32_stays_float32(blocks):
     task = make_task("dgd", "ring:120", precision="float32")
     engine = mpi.MpiEngine(task)

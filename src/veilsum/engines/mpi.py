@@ -36,6 +36,9 @@ from veilsum.numbers.arrays import Array, PartyPoints, Sparse, Vector
 from veilsum.numbers.shapes import Float, Int
 
 Rows: TypeAlias = Float[Array[Any], "rows e"]
+AllRows: TypeAlias = Float[Array[Any], "n e"]
+BlockRows: TypeAlias = Float[Array[Any], "block e"]
+OwnPoints: TypeAlias = Float[Array[np.float64], "own m"]
 Some: TypeAlias = Int[Array[np.int64], " some"]
 
 # Bytes of one array's block: a handful of these stay in a core's own cache.
@@ -80,7 +83,7 @@ class Ranks:
         first, last = self.ends[self.comm.rank : self.comm.rank + 2].tolist()
         return slice(first, last)
 
-    def gathered(self, rows: Rows) -> Rows:
+    def gathered(self, rows: Rows) -> AllRows:
         """Return all ranks' rows, on every rank."""
         found = np.empty((self.ends[-1], *rows.shape[1:]), rows.dtype)
         counts = np.diff(self.ends) * rows[:1].size
@@ -295,7 +298,7 @@ class RankEngine(PlainEngine):
                 after[k][block.rows] = new
         return with_leaves(found, iter(after))
 
-    def _room(self, before: Rows, new: Rows, *, copy: bool) -> Rows:
+    def _room(self, before: Rows, new: BlockRows, *, copy: bool) -> Rows:
         """Return an array for a part of a state, with what the part was if asked to."""
         shape = (len(before), *new.shape[1:])
         for k, one in enumerate(self._free):
@@ -433,7 +436,7 @@ class MpiEngine:
         """Return where parties alone would go next, in float64, by row."""
         return self._by_row(self._engine.aims(state))
 
-    def _by_row(self, own: PartyPoints) -> PartyPoints:
+    def _by_row(self, own: OwnPoints) -> PartyPoints:
         gathered = self._engine.ranks.gathered(own)
         if self.parts.order is None:
             return gathered
