@@ -20,7 +20,7 @@ the law of a number differs from the exact one by less than 2^-38.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -119,33 +119,38 @@ def neighbours(topology: Topology) -> Heard:
     return heard
 
 
-def device_masks(
-    heard: Heard, law: Law, seed: int, *, size: int, epoch: int = 0
-) -> Any:
+def device_masks(heard: Any, law: Law, seed: int, *, size: int, epoch: int = 0) -> Any:
     """Return u_i, sent minus received, by row: an array on JAX's device.
 
-    It equals what `device_shares` adds up to, and never holds the shares.
+    It equals what `device_shares` adds up to, and never holds the shares. `heard` may
+    be on the device already.
     """
     jax = load_jax()
-    slots, n = heard.shape
+    n = heard.shape[1]
+    step = min(n, max(1, PIECE // size))
     with in_64_bits(jax):
-        draw, key = drawing(law, size), key_of(seed, epoch=epoch)
-        step = min(n, max(1, PIECE // size))
-        piece = jax.jit(partial(_masks_of, draw))
-        # Rows beyond the last are parties without neighbours.
-        padded = np.arange(-(-n // step) * step, dtype=np.int32)
-        table = np.tile(padded, (slots, 1))
-        table[:, :n] = heard
+        piece, key = _compiled(law, size), key_of(seed, epoch=epoch)
+        # All pieces are as long: the last begins before the one before it ends.
+        starts = [min(low, n - step) for low in range(0, n, step)]
         found = [
-            piece(key, padded[low : low + step], table[:, low : low + step])
-            for low in range(0, n, step)
+            piece(key, np.int32(low), heard[:, low : low + step]) for low in starts
         ]
-        return jax.numpy.concatenate(found)[:n] if len(found) > 1 else found[0]
+        known = len(found) * step - n
+        return jax.numpy.concatenate([*found[:-1], found[-1][known:]])
 
 
-def _masks_of(draw: Drawing, key: Halves, rows: Any, heard: Any) -> Any:
-    """Return the masks of some rows, slot after slot."""
+@lru_cache(16)  # one epoch after the other draws by the same program
+def _compiled(law: Law, size: int) -> Callable[..., Any]:
+    compiled: Callable[..., Any] = load_jax().jit(
+        partial(_masks_of, drawing(law, size))
+    )
+    return compiled
+
+
+def _masks_of(draw: Drawing, key: Halves, low: Any, heard: Any) -> Any:
+    """Return the masks of rows from the lowest on, slot after slot."""
     jax = load_jax()
+    rows = low + jax.numpy.arange(heard.shape[1], dtype=np.int32)
 
     def of_slot(there: Any) -> Any:
         # Both ways at once: XLA compiles what draws a share only once.
