@@ -118,7 +118,8 @@ def test_a_regular_graph_without_a_seed_repeats_itself():
 
 
 def test_every_family_appears_in_these_tests():
-    tested = {spec.split(":")[0] for spec in DEFINITIONS} | {"karate", "regular"}
+    drawn = {"karate", "regular", "cycles", "geometric"}
+    tested = {spec.split(":")[0] for spec in DEFINITIONS} | drawn
     assert tested == set(FAMILIES)
 
 

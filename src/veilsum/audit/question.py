@@ -261,7 +261,7 @@ class Rehearsal:
     @property
     def parties(self) -> tuple[str, ...]:
         """Everybody, in order."""
-        return self.consortium.topology.parties
+        return tuple(self.consortium.topology.parties)
 
     @property
     def asked(self) -> Minimisation | JobSection:

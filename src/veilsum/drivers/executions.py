@@ -117,7 +117,7 @@ def simulate(
         parts = _parts(executions, normals, stream)
         deque(pool.map(fill, *parts, repeat(told)), maxlen=0)
     return Executions(
-        parties=topology.parties,
+        parties=tuple(topology.parties),
         honest=topology.names(honest),
         effective=np.moveaxis(effective, -1, 0),
         stripped=np.moveaxis(stripped, -1, 0),

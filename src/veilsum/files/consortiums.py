@@ -96,7 +96,7 @@ def _planned(file: ScenarioFile, path: Path) -> tuple[str, ...]:
         if named:
             return tuple(named)
     if file.graph is not None:
-        return file.graph.topology(None, graphs_beside(path)).parties
+        return tuple(file.graph.topology(None, graphs_beside(path)).parties)
     if data is not None and data.parties is not None and data.parties <= MOST_MEMBERS:
         return tuple(map(str, range(data.parties)))  # who has which rows is not asked
     raise InvalidScenarioError(

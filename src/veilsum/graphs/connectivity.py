@@ -19,7 +19,7 @@ search that takes too long is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -29,7 +29,8 @@ from scipy import linalg
 from scipy.sparse import csgraph
 
 from veilsum.errors import InvalidGraphError, NumericalError
-from veilsum.graphs.topology import GraphLike, Topology
+from veilsum.graphs.links import pieces_joined
+from veilsum.graphs.topology import GraphLike, Numbered, Topology
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.compiled import compiled
 
@@ -47,8 +48,10 @@ class LongSearchError(InvalidGraphError):
     """A graph holds together in so many ways that counting them takes too long."""
 
 
-def components(topology: Topology) -> tuple[tuple[int, ...], ...]:
-    """Return the connected components as index tuples, in order of first member.
+def components(topology: Topology) -> tuple[Sequence[int], ...]:
+    """Return the connected components as indices, in order of first member.
+
+    A range of very many that are all joined, else tuples.
 
     >>> components(Topology.from_edges([(0, 1), (2, 3)]))
     ((0, 1), (2, 3))
@@ -57,6 +60,12 @@ def components(topology: Topology) -> tuple[tuple[int, ...], ...]:
         return ()
     if _is_small(topology):
         return tuple(map(_members, _parts(neighbour_sets(topology))))
+    if isinstance(topology.parties, Numbered):
+        # The roots alone: lists of members would be larger than the graph.
+        root = np.empty(topology.n_parties, dtype=np.int32)
+        (compiled(pieces_joined) or pieces_joined)(topology.edges, root)
+        if not root.any():
+            return (range(topology.n_parties),)
     count, label = csgraph.connected_components(topology.adjacency, directed=False)
     members = [tuple(np.flatnonzero(label == k).tolist()) for k in range(count)]
     return tuple(sorted(members))

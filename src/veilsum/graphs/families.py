@@ -1,28 +1,49 @@
 """Named graphs as short strings: `complete:5`, `circulant:16:4,7`, `petersen`.
 
-networkx builds them; nothing outside `topology` sees its graphs.
+networkx builds small ones; nothing outside `topology` sees its graphs. Of very many
+parties some families are made as `links`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import log2
 from typing import Any
 
 import networkx as nx
 
 from veilsum.errors import InvalidGraphError
+from veilsum.graphs.links import (
+    MOST_NUMBERED,
+    LinkArray,
+    circle,
+    cycles,
+    geometric,
+    line,
+    plane,
+)
+from veilsum.memory import MemoryShortError
 from veilsum.numbers.arrays import nearest
 
 
 @dataclass(frozen=True, slots=True)
 class GraphFamily:
-    """One family: how it is written, and how it is built from its arguments."""
+    """One family: how it is written, and how it is built from its arguments.
+
+    Attributes:
+        usage: how a user writes it.
+        build: returns a graph of networkx, or links.
+        streamed: returns the links of more than MANY_PARTIES.
+    """
 
     usage: str
     build: Callable[..., Any]
+    streamed: Callable[..., LinkArray] | None = None
 
 
+# Above so many parties families are made as links, where that is known how.
+MANY_PARTIES = 100_000
 # Larger graphs than these are typing errors, or take all memory.
 MOST_PARTIES, MOST_DIMENSIONS = 1_000_000, 16
 # A million parties with four neighbours each, or a complete graph of 2,000; and what
@@ -33,7 +54,7 @@ MOST_LINKS, MOST_DRAWING = 2_000_000, 20_000_000
 def _whole(text: str, most: int = MOST_PARTIES) -> int:
     if not text.strip().isdigit():
         raise ValueError(f"{text!r} is not a whole number")
-    if len(text) > 9 or int(text) > most:
+    if len(text) > 10 or int(text) > most:
         raise ValueError(f"{text} is more than the {most} that fit")
     return int(text)
 
@@ -55,14 +76,18 @@ def _circulant(n: str, offsets: str) -> Any:
     return nx.circulant_graph(_whole(n), [_whole(part) for part in steps])
 
 
-def _regular(n: str, degree: str, seed: str = "seed=0") -> Any:
-    key, _, value = seed.rpartition("=")
+def _seed(text: str) -> int:
+    key, _, value = text.rpartition("=")
     if key not in {"", "seed"}:
-        raise ValueError(f"expected seed=NUMBER, found {seed!r}")
+        raise ValueError(f"expected seed=NUMBER, found {text!r}")
+    return _whole(value, MOST_NUMBERED)
+
+
+def _regular(n: str, degree: str, seed: str = "seed=0") -> Any:
     _check_links(_whole(n) * _whole(degree) // 2)
     if _whole(n) * _whole(degree) ** 2 > MOST_DRAWING:
         raise ValueError(f"{degree} links for each of {n} take too long to draw")
-    return nx.random_regular_graph(_whole(degree), _whole(n), seed=_whole(value))
+    return nx.random_regular_graph(_whole(degree), _whole(n), seed=_seed(seed))
 
 
 def _grid(shape: str) -> Any:
@@ -83,10 +108,40 @@ def _barbell(left: str, right: str) -> Any:
     return graph
 
 
+# Links as arrays
+
+
+def _many(text: str) -> int:
+    return _whole(text, MOST_NUMBERED)
+
+
+def _many_in_circle(n: str, offsets: str) -> LinkArray:
+    return circle(_many(n), [_many(part) for part in offsets.split(",")])
+
+
+def _many_on_grid(shape: str) -> LinkArray:
+    rows, by, columns = shape.partition("x")
+    if not by:
+        raise ValueError(f"{shape!r} is not ROWSxCOLUMNS")
+    return plane(_many(rows), _many(columns))
+
+
+def _cycles(n: str, degree: str, seed: str = "seed=0") -> LinkArray:
+    return cycles(_many(n), _many(degree), _seed(seed))
+
+
+def _geometric(n: str, degree: str, seed: str = "seed=0") -> LinkArray:
+    return geometric(_many(n), _many(degree), _seed(seed))
+
+
 FAMILIES: dict[str, GraphFamily] = {
     "complete": GraphFamily("complete:N", _complete),
-    "ring": GraphFamily("ring:N", lambda n: nx.cycle_graph(_whole(n))),
-    "path": GraphFamily("path:N", lambda n: nx.path_graph(_whole(n))),
+    "ring": GraphFamily(
+        "ring:N", lambda n: nx.cycle_graph(_whole(n)), lambda n: circle(_many(n), [1])
+    ),
+    "path": GraphFamily(
+        "path:N", lambda n: nx.path_graph(_whole(n)), lambda n: line(_many(n))
+    ),
     "star": GraphFamily(
         "star:N (hub and N-1 leaves)", lambda n: nx.star_graph(_whole(n) - 1)
     ),
@@ -97,16 +152,23 @@ FAMILIES: dict[str, GraphFamily] = {
     "hypercube": GraphFamily(
         "hypercube:D", lambda d: nx.hypercube_graph(_whole(d, MOST_DIMENSIONS))
     ),
-    "circulant": GraphFamily("circulant:N:OFFSET,OFFSET", _circulant),
-    "regular": GraphFamily("regular:N:DEGREE[:seed=K]", _regular),
-    "grid": GraphFamily("grid:ROWSxCOLUMNS", _grid),
+    "circulant": GraphFamily("circulant:N:OFFSET,OFFSET", _circulant, _many_in_circle),
+    "regular": GraphFamily("regular:N:DEGREE[:seed=K]", _regular, _cycles),
+    "cycles": GraphFamily("cycles:N:DEGREE[:seed=K] (random cycles, united)", _cycles),
+    "geometric": GraphFamily(
+        "geometric:N:DEGREE[:seed=K] (near ones in a square)", _geometric
+    ),
+    "grid": GraphFamily("grid:ROWSxCOLUMNS", _grid, _many_on_grid),
     "barbell": GraphFamily("barbell:N:M (two complete graphs, one link)", _barbell),
     "karate": GraphFamily("karate", nx.karate_club_graph),
 }
 
 
 def build(spec: str) -> Any:
-    """Return the networkx graph a string names, its nodes numbered from 0."""
+    """Return the graph a string names, its nodes numbered from 0.
+
+    Links where the family is made of them, else a graph of networkx.
+    """
     name, *arguments = spec.strip().split(":")
     if name not in FAMILIES:
         known = "; ".join(family.usage for family in FAMILIES.values())
@@ -115,8 +177,13 @@ def build(spec: str) -> Any:
             f"{nearest(name, FAMILIES)}families are: {known}"
         )
     family = FAMILIES[name]
+    made = family.build
+    if family.streamed is not None and _asks_for_many(arguments):
+        made = family.streamed
     try:
-        graph = family.build(*arguments)
+        graph = made(*arguments)
+    except MemoryShortError:
+        raise
     except TypeError:
         raise InvalidGraphError(
             f"cannot build the graph {spec!r}: write it as {family.usage} "
@@ -126,4 +193,14 @@ def build(spec: str) -> Any:
         raise InvalidGraphError(
             f"cannot build the graph {spec!r}: write it as {family.usage} ({error})"
         ) from None
+    if isinstance(graph, LinkArray):
+        return graph
     return nx.convert_node_labels_to_integers(graph)
+
+
+def _asks_for_many(arguments: list[str]) -> bool:
+    """Say whether the first argument, N or ROWSxCOLUMNS, is beyond small graphs."""
+    sides = arguments[0].split("x") if arguments else []
+    if not sides or not all(one.strip().isdigit() and len(one) < 12 for one in sides):
+        return False
+    return sum(log2(max(int(one), 1)) for one in sides) > log2(MANY_PARTIES)

@@ -107,7 +107,10 @@ def _links(topology: Topology) -> tuple[np.ndarray, np.ndarray]:
 def _from_links(topology: Topology, link: np.ndarray | float) -> Sparse:
     """Return I - Theta diag(w) Theta' for weights w of the links."""
     _links(topology)
+    weight = np.broadcast_to(link, (topology.n_edges,))
+    if (found := topology.balanced(weight, total=1.0)) is not None:
+        return found
     theta = topology.incidence
-    scale = sparse.diags_array(np.broadcast_to(link, (topology.n_edges,)))
+    scale = sparse.diags_array(weight)
     identity = sparse.eye_array(topology.n_parties)
     return sparse.csr_array(identity - theta @ scale @ theta.T)

@@ -13,18 +13,23 @@ proved from below:
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import acosh, ceil, cosh, sqrt
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import eigh_tridiagonal
 from scipy.sparse import csgraph, linalg
 from scipy.special import erfinv
 
 from veilsum.graphs.connectivity import algebraic_connectivity, is_connected
-from veilsum.graphs.topology import Topology
-from veilsum.numbers.arrays import FloatArray, Sparse, Vector
+from veilsum.graphs.topology import Numbered, Topology
+from veilsum.numbers.arrays import EdgeList, FloatArray, Sparse, Vector
+from veilsum.numbers.compiled import compiled
 
 Certificate = Literal["exact", "inertia", "probabilistic", "none"]
 
@@ -43,6 +48,12 @@ PROBES = 8
 # Steps times stored entries of L: a few seconds of work.
 MOST_FILTER_WORK = 2e8
 UNIT_ROUNDOFF = 2.0**-53
+# Above so many parties products are compiled, and nothing is kept beside a few vectors.
+MANY_PARTIES = 200_000
+LANCZOS_STEPS = 60
+# Of more parties no factor is made: it would not fit a laptop's memory.
+MOST_FACTORED = 2_000_000
+CORES = os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,36 +66,56 @@ class Mu2:
 
 
 def certified_mu2(
-    topology: Topology, *, stream: np.random.Generator | None = None
+    topology: Topology,
+    *,
+    stream: np.random.Generator | None = None,
+    work: float = MOST_FILTER_WORK,
 ) -> Mu2:
     """Return bounds on mu2 of a graph of any size, and how the lower one is known.
 
-    `stream` draws the random probes; they must not be known to whoever made the graph,
-    hence fresh ones by default.
+    Args:
+        topology: the graph.
+        stream: draws the random probes; they must not be known to whoever made the
+            graph, hence fresh ones by default.
+        work: steps of the filter times stored entries of L that it may take.
     """
     if topology.n_parties <= DENSE_PARTIES or not is_connected(topology):
         value = algebraic_connectivity(topology)
         return Mu2(value, value, "exact")
-    laplacian = topology.laplacian
+    if isinstance(topology.parties, Numbered):
+        laplacian = topology.made_laplacian()
+    else:
+        laplacian = topology.laplacian
     if _is_map_like(topology):
+        if topology.n_parties > MOST_FACTORED:
+            line = np.cos(np.pi * np.arange(topology.n_parties) / topology.n_parties)
+            return Mu2(None, rayleigh(laplacian, line), "none")
         return _by_inertia(laplacian)
-    return _by_filter(laplacian, stream or np.random.default_rng())
+    return _by_filter(laplacian, stream or np.random.default_rng(), work)
 
 
 def _is_map_like(topology: Topology) -> bool:
     """Return whether links are short once parties are lined up (Cuthill-McKee)."""
-    order = csgraph.reverse_cuthill_mckee(topology.adjacency, symmetric_mode=True)
-    place = np.empty(topology.n_parties, dtype=np.int64)
-    place[order] = np.arange(topology.n_parties)
-    ends = place[topology.edges]
-    longest = int(np.abs(ends[:, 0] - ends[:, 1]).max())
-    return longest <= SHORT_LINKS * topology.n_parties
+    n = topology.n_parties
+    if _longest(topology.edges) <= SHORT_LINKS * n:
+        return True
+    start, near = topology.pattern
+    # It looks at no weight, so these are as small as can be.
+    plain = sparse.csr_array((np.ones(len(near), np.int8), near, start), (n, n))
+    order = csgraph.reverse_cuthill_mckee(plain, symmetric_mode=True)
+    place = np.empty(n, dtype=topology.edges.dtype)
+    place[order] = np.arange(n)
+    return _longest(place[topology.edges]) <= SHORT_LINKS * n
+
+
+def _longest(ends: EdgeList) -> int:
+    return int(np.abs(ends[:, 0] - ends[:, 1]).max())
 
 
 def rayleigh(laplacian: Sparse, vector: Vector) -> float:
     """Return an upper bound on mu2 from any vector, its mean taken out."""
     centred = vector - vector.mean()
-    return float(centred @ (laplacian @ centred) / (centred @ centred))
+    return float(centred @ _times(laplacian, centred) / (centred @ centred))
 
 
 def fiedler_vector(topology: Topology) -> Vector:
@@ -187,10 +218,13 @@ def _rounding_margin(factor: linalg.SuperLU, n: int) -> float:
     return 2.0 * (int(longest) + 2) * UNIT_ROUNDOFF * size
 
 
-def _by_filter(laplacian: Sparse, stream: np.random.Generator) -> Mu2:
+def _by_filter(laplacian: Sparse, stream: np.random.Generator, work: float) -> Mu2:
     top = 2.0 * float(laplacian.diagonal().max())  # Gershgorin
-    upper = rayleigh(laplacian, _fiedler_by_products(laplacian))
-    most = MOST_FILTER_WORK / laplacian.nnz
+    if laplacian.shape[0] > MANY_PARTIES:
+        upper = rayleigh(laplacian, _low_vector(laplacian))
+    else:
+        upper = rayleigh(laplacian, _fiedler_by_products(laplacian))
+    most = work / laplacian.nnz
     # The bound to prove and the edge of the filter, from ambitious to modest.
     for gap in GAPS:
         low, high = upper * (1 - gap), upper * (1 - gap / 4)
@@ -229,7 +263,7 @@ def filter_certifies(
     # Parts far below the window overflow: an infinite norm certifies nothing, as due.
     with np.errstate(over="ignore", invalid="ignore"):
         filtered = _chebyshev(laplacian, probes, high, top, steps)
-        norms = np.linalg.norm(filtered, axis=0)
+        norms = np.sqrt(np.einsum("ij,ij->j", filtered, filtered))
     # Halved, so that rounding errors in the recurrence cannot matter.
     return bool((norms < 0.5 * growth * _smallest_part()).all())
 
@@ -240,16 +274,108 @@ def _chebyshev(
     """Return T_k(y(L)) Z on 1-perp, y(x) = (top + high - 2x) / (top - high).
 
     The constant vector is projected out at every step: p is largest there, and would
-    turn rounding error into everything.
+    turn rounding error into everything. The probes are used up.
     """
     width = top - high
-
-    def apply(block: FloatArray) -> FloatArray:
-        moved = ((top + high) / width) * block - (2.0 / width) * (laplacian @ block)
-        return moved - moved.mean(axis=0)
-
-    before = probes - probes.mean(axis=0)
-    now = apply(before)
-    for _ in range(steps - 1):
-        before, now = now, 2.0 * apply(now) - before
+    own, others = (top + high) / width, 2.0 / width
+    now = probes
+    now -= now.mean(axis=0)
+    before = np.zeros_like(now)
+    for k in range(steps):
+        # The first polynomial is y itself, the following ones are 2 y now - before.
+        many = 2.0 if k else 1.0
+        _combine(laplacian, now, before, many * own, many * others)
+        before -= before.mean(axis=0)
+        before, now = now, before
     return now
+
+
+# Products of many parties: by machine code, in place, on all cores
+
+
+def _times(laplacian: Sparse, vector: Vector) -> Vector:
+    """Return L v."""
+    if laplacian.shape[0] <= MANY_PARTIES:
+        return np.asarray(laplacian @ vector)
+    out = np.zeros((len(vector), 1))
+    _combine(laplacian, vector[:, None], out, 0.0, -1.0)
+    return out[:, 0]
+
+
+def _combine(
+    laplacian: Sparse, now: FloatArray, before: FloatArray, own: float, others: float
+) -> None:
+    """Replace `before` by own now - others L now - before."""
+    n = laplacian.shape[0]
+    rows = compiled(combined_rows) if n > MANY_PARTIES else None
+    if rows is None:
+        np.subtract(own * now - others * (laplacian @ now), before, out=before)
+        return
+    csr = (laplacian.indptr, laplacian.indices, laplacian.data)
+    cuts = np.linspace(0, n, 4 * CORES + 1).astype(int).tolist()
+
+    def part(first: int, last: int) -> None:
+        rows(first, last, *csr, now, before, own, others)
+
+    with ThreadPoolExecutor(CORES) as pool:
+        list(pool.map(part, cuts[:-1], cuts[1:]))
+
+
+def combined_rows(
+    first: Any,
+    last: Any,
+    start: Any,
+    near: Any,
+    data: Any,
+    now: Any,
+    before: Any,
+    own: Any,
+    others: Any,
+) -> None:
+    """Do `_combine` for some rows. A kernel: see `compiled`."""
+    total = np.empty(now.shape[1])
+    for i in range(first, last):
+        total[:] = 0.0
+        for k in range(start[i], start[i + 1]):
+            weight, j = data[k], near[k]
+            for c in range(total.size):
+                total[c] += weight * now[j, c]
+        for c in range(total.size):
+            before[i, c] = own * now[i, c] - others * total[c] - before[i, c]
+
+
+def _low_vector(laplacian: Sparse) -> Vector:
+    """Return about the lowest eigenvector on 1-perp, in the memory of a few vectors.
+
+    Lanczos' recurrence twice: once for its coefficients, once more to add up what they
+    say. Its vectors are not kept.
+    """
+    start = np.random.default_rng(0).standard_normal(laplacian.shape[0])
+    alphas, betas = [], []
+    for _, alpha, beta in _lanczos(laplacian, start):
+        alphas.append(alpha)
+        betas.append(beta)
+    _, vectors = eigh_tridiagonal(alphas, betas[:-1], select="i", select_range=(0, 0))
+    found, again = np.zeros_like(start), _lanczos(laplacian, start)
+    for part, (vector, _, _) in zip(vectors[:, 0], again, strict=True):
+        found += part * vector
+    return found
+
+
+def _lanczos(laplacian: Sparse, start: Vector) -> Iterator[tuple[Vector, float, float]]:
+    """Yield the orthonormal vectors on 1-perp, and the coefficients beside them."""
+    vector = start - start.mean()
+    vector /= np.linalg.norm(vector)
+    last, beta = np.zeros_like(vector), 0.0
+    for _ in range(LANCZOS_STEPS):
+        moved = _times(laplacian, vector)
+        alpha = float(moved @ vector)
+        moved -= alpha * vector
+        moved -= beta * last
+        moved -= moved.mean()
+        beta = float(np.linalg.norm(moved))
+        yield vector, alpha, beta
+        if beta == 0.0:
+            return
+        moved /= beta
+        last, vector = vector, moved

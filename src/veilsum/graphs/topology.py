@@ -9,16 +9,19 @@ that with L the weighted Laplacian Cov(U) = shares_per_edge * sigma^2 * L.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, overload, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from veilsum.errors import InvalidGraphError, InvalidInputError
+from veilsum.graphs.links import LinkArray, fill_balanced, fill_rows, in_order
 from veilsum.numbers.arrays import (
+    Array,
     EdgeList,
     FloatArray,
     Sparse,
@@ -27,9 +30,14 @@ from veilsum.numbers.arrays import (
     listed,
     nearest,
 )
+from veilsum.numbers.compiled import compiled
 from veilsum.showing import MOST_ROWS, Showing, Shown, Table, counted
 
 Edge = tuple[Hashable, Hashable]
+Indices: TypeAlias = Array[Any]
+
+# From so many links on rows of neighbours are filled by machine code.
+MANY_LINKS = 200_000
 
 
 @runtime_checkable
@@ -52,17 +60,17 @@ class NetworkxGraph(Protocol):
 class Topology(Shown):
     """A communication graph G: parties, edges, weights.
 
-    Build one with `from_edges`, `from_networkx` or `family`; the raw constructor takes
-    indices and trusts them.
+    Build one with `from_edges`, `from_networkx`, `family` or, of very many parties,
+    `numbered`; the raw constructor takes indices and trusts them.
 
     Attributes:
-        parties: the names, in index order.
+        parties: the names, in index order; a tuple, or `Numbered` of very many.
         edges: (e, 2) sorted indices; undirected edges hold the smaller index first.
         weights: (e,) noise variance of each edge's shares relative to sigma^2.
         directed: whether an edge is an arc with one share instead of two.
     """
 
-    parties: tuple[str, ...]
+    parties: Sequence[str]
     edges: EdgeList
     weights: Vector
     directed: bool = field(default=False, kw_only=True)
@@ -149,7 +157,47 @@ class Topology(Shown):
         from veilsum.graphs import families
 
         graph = families.build(spec)
+        if isinstance(graph, LinkArray):
+            many = graph.n_parties > families.MANY_PARTIES
+            found = cls.numbered(graph.n_parties, graph.ends, sorted_already=True)
+            return found if many else found.with_names()
         return cls.from_edges(graph.edges, parties=graph.nodes)
+
+    @classmethod
+    def numbered(
+        cls, n_parties: int, ends: ArrayLike, *, sorted_already: bool = False
+    ) -> Topology:
+        """Return the graph of parties "0", "1", ... without an object for each of them.
+
+        Args:
+            n_parties: how many there are.
+            ends: (e, 2) indices, kept in 32 bits; a file mapped into memory stays one
+                where nothing has to be changed.
+            sorted_already: whether every link stands once, smaller index first, all in
+                order. Otherwise that is made so.
+
+        >>> Topology.numbered(3, [[1, 0], [2, 1], [0, 1]]).edges.tolist()
+        [[0, 1], [1, 2]]
+        """
+        links = np.asarray(ends)
+        if not sorted_already:
+            links = in_order(n_parties, links)
+        links = links.astype(np.int32, copy=False)
+        links.setflags(write=False)
+        # One number stands for all of them, in eight bytes.
+        alike = np.broadcast_to(np.float64(1.0), (len(links),))
+        return cls(Numbered(range(n_parties)), links, alike)
+
+    def with_names(self) -> Topology:
+        """Return the same graph with a name for each party, as small ones have it."""
+        edges = self.edges.astype(np.int64)
+        edges.setflags(write=False)
+        return replace(
+            self,
+            parties=tuple(self.parties),
+            edges=edges,
+            weights=frozen(self.weights.copy()),
+        )
 
     @property
     def n_parties(self) -> int:
@@ -170,10 +218,21 @@ class Topology(Shown):
     def _positions(self) -> Mapping[str, int]:
         return {name: i for i, name in enumerate(self.parties)}
 
+    @property
+    def common_weight(self) -> float | None:
+        """The weight of all links where it is one, else None."""
+        if self.weights.strides == (0,) and self.n_edges:
+            return float(self.weights[0])
+        alike = self.n_edges > 0 and bool((self.weights == self.weights[0]).all())
+        return float(self.weights[0]) if alike else None
+
     def index(self, party: Hashable) -> int:
         """Return the index of a party; an unknown name is refused with the nearest."""
         name = str(party)
-        if name in self._positions:
+        if isinstance(self.parties, Numbered):
+            if (place := self.parties.place(name)) is not None:
+                return place
+        elif name in self._positions:
             return self._positions[name]
         raise InvalidInputError(
             f"unknown party {name!r}; {nearest(name, self.parties)}the parties are "
@@ -193,9 +252,17 @@ class Topology(Shown):
         """Return the names of some indices, in index order."""
         return tuple(self.parties[i] for i in sorted(indices))
 
+    def names_of(self, part: Sequence[int]) -> Sequence[str]:
+        """Return the names of a piece; of all parties without making one each."""
+        return self.parties if len(part) == self.n_parties else self.names(part)
+
     def neighbours(self, party: Hashable) -> tuple[str, ...]:
         """Return N_i: every party that shares an edge with this one."""
-        return self._neighbours[self.index(party)]
+        here = self.index(party)
+        if isinstance(self.parties, Numbered):
+            start, near = self.pattern
+            return self.names(near[start[here] : start[here + 1]].tolist())
+        return self._neighbours[here]
 
     @cached_property
     def _neighbours(self) -> tuple[tuple[str, ...], ...]:
@@ -233,9 +300,31 @@ class Topology(Shown):
         return {}
 
     @cached_property
+    def pattern(self) -> tuple[Indices, Indices]:
+        """Who hears whom, as CSR has it: row starts, and neighbours in order.
+
+        Of many links by one pass over them, in 32 bits: links are sorted, so every row
+        is filled in order.
+        """
+        fill = compiled(fill_rows) if self.n_edges > MANY_LINKS else None
+        if fill is None or self.directed:
+            found = self.adjacency
+            return found.indptr, found.indices
+        ends = np.zeros(self.n_parties + 1, dtype=np.int32)
+        if 2 * self.n_edges > np.iinfo(np.int32).max:
+            ends = ends.astype(np.int64)
+        near = np.empty(2 * self.n_edges, dtype=np.int32)
+        fill(self.edges, ends, near)
+        return ends, near
+
+    @cached_property
     def adjacency(self) -> Sparse:
         """The symmetric weighted adjacency matrix (CSR); opposite arcs add."""
         n, (i, j) = self.n_parties, self.edges.T
+        weight = self.common_weight if self.n_edges > MANY_LINKS else None
+        if weight is not None and not self.directed and compiled(fill_rows):
+            start, near = self.pattern
+            return sparse.csr_array((np.full(len(near), weight), near, start), (n, n))
         ends = np.concatenate([i, j]), np.concatenate([j, i])
         both = np.concatenate([self.weights, self.weights])
         return sparse.csr_array((both, ends), shape=(n, n))
@@ -243,13 +332,37 @@ class Topology(Shown):
     @cached_property
     def degrees(self) -> FloatArray:
         """The number of neighbours of every party."""
-        return frozen(np.diff(self.adjacency.indptr).astype(np.float64))
+        return frozen(np.diff(self.pattern[0]).astype(np.float64))
 
     @cached_property
     def laplacian(self) -> Sparse:
         """The weighted Laplacian L = Theta diag(w) Theta' (CSR)."""
+        return self.made_laplacian()
+
+    def made_laplacian(self) -> Sparse:
+        """Return the Laplacian without keeping it: of many parties it is large."""
+        if (found := self.balanced(-self.weights, total=0.0)) is not None:
+            return found
         total = np.asarray(self.adjacency.sum(axis=1)).ravel()
         return sparse.csr_array(sparse.diags_array(total) - self.adjacency)
+
+    def balanced(self, weights: Vector, *, total: float) -> Sparse | None:
+        """Return these weights at both ends of links (CSR), every row adding up.
+
+        Only of many links, and by machine code: sparse matrices' own products take ten
+        times the memory of what they give. None otherwise.
+        """
+        fill = compiled(fill_balanced) if self.n_edges > MANY_LINKS else None
+        if fill is None or self.directed:
+            return None
+        n = self.n_parties
+        start = np.zeros(n + 1, dtype=np.int64)
+        np.cumsum(np.bincount(self.edges.ravel(), minlength=n) + 1, out=start[1:])
+        if start[-1] <= np.iinfo(np.int32).max:
+            start = start.astype(np.int32)
+        near, data = np.empty(start[-1], dtype=np.int32), np.empty(start[-1])
+        fill(self.edges, weights, total, start, near, data)
+        return sparse.csr_array((data, near, start), (n, n))
 
     @cached_property
     def incidence(self) -> Sparse:
@@ -267,23 +380,31 @@ class Topology(Shown):
     def without(self, corrupted: Iterable[int]) -> Topology:
         """Return G_H: what is left when C and every edge touching C are removed."""
         gone = set(corrupted)
-        return self.induced(i for i in range(self.n_parties) if i not in gone)
+        if not gone:
+            return self
+        kept = np.ones(self.n_parties, dtype=bool)
+        kept[[*gone]] = False
+        return self._kept(np.flatnonzero(kept))
 
     def induced(self, indices: Iterable[int]) -> Topology:
         """Return the graph on some parties and the edges between them."""
-        kept = np.array(sorted(indices), dtype=np.int64)
-        position = np.full(self.n_parties, -1, dtype=np.int64)
+        if isinstance(indices, range) and indices == range(self.n_parties):
+            return self
+        return self._kept(np.array(sorted(indices), dtype=np.int64))
+
+    def _kept(self, kept: Array[np.int64]) -> Topology:
+        position = np.full(self.n_parties, -1, dtype=self.edges.dtype)
         position[kept] = np.arange(len(kept))
         rows = position[self.edges]
         inside = (rows >= 0).all(axis=1)
         edges = rows[inside]
         edges.setflags(write=False)
-        return Topology(
-            tuple(self.parties[i] for i in kept),
-            edges,
-            frozen(self.weights[inside]),
-            directed=self.directed,
-        )
+        if isinstance(self.parties, Numbered):
+            names: Sequence[str] = self.parties.at(kept)
+        else:
+            names = tuple(self.parties[i] for i in kept)
+        weights = frozen(self.weights[inside])
+        return Topology(names, edges, weights, directed=self.directed)
 
     def renamed(self, names: Iterable[Hashable]) -> Topology:
         """Return the same graph with other party names, in index order."""
@@ -312,14 +433,14 @@ class Topology(Shown):
 
     @cached_property
     def _key(self) -> tuple[object, ...]:
-        arrays = (self.edges.tobytes(), self.weights.tobytes())
-        return (self.parties, *arrays, self.directed)
+        edges = self.edges.astype(np.int64, copy=False)
+        return (self.parties, edges.tobytes(), self.weights.tobytes(), self.directed)
 
     def showing(self) -> Showing:
         """Return how many parties and links there are, and who has how many."""
         kind = "one-way link" if self.directed else "link"
-        ends = np.bincount(self.edges.ravel(), minlength=self.n_parties).tolist()
-        few, many = min(ends, default=0), max(ends, default=0)
+        ends = np.bincount(self.edges.ravel(), minlength=self.n_parties)
+        few, many = int(ends.min(initial=self.n_edges)), int(ends.max(initial=0))
         each = f"{few}" if few == many else f"{few} to {many}"
         few_names = self.parties[:MOST_ROWS]
         near = [[name, ", ".join(self.neighbours(name))] for name in few_names]
@@ -331,6 +452,69 @@ class Topology(Shown):
 
 
 GraphLike: TypeAlias = Topology | NetworkxGraph
+
+
+class Numbered(Sequence[str]):
+    """The names "0", "1", ..., or some of them, each made when somebody asks for it.
+
+    Attributes:
+        numbers: which, in order.
+
+    >>> Numbered(range(3))[-1], list(Numbered(range(2))), "7" in Numbered(range(7))
+    ('2', ['0', '1'], False)
+    """
+
+    def __init__(self, numbers: range | Array[Any]) -> None:
+        self.numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[str, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> str | tuple[str, ...]:
+        if isinstance(place, slice):
+            return tuple(map(str, self.numbers[place]))
+        return str(self.numbers[place])
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, self.numbers)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.place(name) is not None
+
+    def place(self, name: str) -> int | None:
+        """Return the place of a name; None if it is nobody's."""
+        if not (name.isascii() and name.isdigit() and len(name) <= 10):
+            return None
+        number = int(name)
+        place = (
+            min(number, len(self))
+            if isinstance(self.numbers, range)
+            else int(np.searchsorted(self.numbers, number))
+        )
+        return place if place < len(self) and self[place] == name else None
+
+    def at(self, places: Array[Any]) -> Numbered:
+        """Return the names at some places, in order."""
+        if isinstance(self.numbers, range):
+            return Numbered(places.astype(np.int32, copy=False))
+        return Numbered(self.numbers[places])
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Numbered):
+            return np.array_equal(self.numbers, other.numbers)
+        return isinstance(other, tuple) and tuple(self) == other
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))  # that of the tuple it equals
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} names: {listed(self[:3])}, ...>"
 
 
 def _pairs(edges: Iterable[Edge]) -> list[tuple[str, str]]:

@@ -201,7 +201,7 @@ def with_releases(
     """
     if not promise.kind.hides:
         return promise
-    pieces = [part.parties for part in promise.components]
+    pieces = [tuple(part.parties) for part in promise.components]
     shown = shown_of(pieces, releases)
     more = (IDENTICAL,) if promise.kind.sums_only else ()
     if not promise.kind.sums_only and len(releases) > 1:

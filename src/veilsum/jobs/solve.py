@@ -300,7 +300,11 @@ class Run(Minimised):
         errors = [np.linalg.norm(x - there, axis=1) for x in seen.estimates]
         sent = self._sent(seen.times)
         return Trace(
-            seen.times, seen.estimates, np.stack(errors), sent, self.topology.parties
+            seen.times,
+            seen.estimates,
+            np.stack(errors),
+            sent,
+            tuple(self.topology.parties),
         )
 
     def _sent(self, times: Array[np.int64]) -> FloatArray | None:
@@ -470,7 +474,7 @@ def solve(
     # What cannot be promised, or masked, is refused before anything is drawn.
     terms.promise(terms.parties)
     private = encoded(held, masks)
-    with _named(topology.parties):
+    with _named(tuple(topology.parties)):
         released = run_job(
             recipe,
             {name: recipe.contribution(name, one) for name, one in held.items()},

@@ -239,7 +239,7 @@ class Terms:
     @property
     def parties(self) -> tuple[str, ...]:
         """Everybody, in order."""
-        return self.topology.parties
+        return tuple(self.topology.parties)
 
     @property
     def tolerate(self) -> int:

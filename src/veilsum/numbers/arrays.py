@@ -28,7 +28,7 @@ Coefficients: TypeAlias = Float[FloatArray, "*batch p"]  # theta in a basis
 PartyRows: TypeAlias = Float[FloatArray, "n p"]  # the paper's A, transposed
 PartyPoints: TypeAlias = Float[FloatArray, "n m"]  # one x per party
 Matrix: TypeAlias = Float[FloatArray, "n n"]
-EdgeList: TypeAlias = Int[Array[np.int64], "e 2"]
+EdgeList: TypeAlias = Int[Array[Any], "e 2"]  # 64 bits, or 32 for very many
 
 # scipy's sparse classes carry no element type; the name says what is meant.
 Sparse: TypeAlias = Any

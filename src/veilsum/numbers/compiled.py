@@ -20,5 +20,5 @@ def compiled(kernel: Callable[..., Any]) -> Callable[..., Any] | None:
     except ImportError:
         return None
     # Unwrapped: a checker of types around the kernel is not for machine code.
-    jitted: Callable[..., Any] = numba.njit(cache=True)(unwrap(kernel))
+    jitted: Callable[..., Any] = numba.njit(cache=True, nogil=True)(unwrap(kernel))
     return jitted

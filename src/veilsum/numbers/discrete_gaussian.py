@@ -73,6 +73,8 @@ _U_SHIFT = np.uint64(64 - U_BITS)
 
 # The arrays of one batch fit into a second-level cache together.
 _BATCH = 2**14
+# So many draws are always tried in one batch.
+MOST_AT_ONCE = 2**13
 
 
 # Of a strip's w bits so many go into float64; what they leave out is below 2^-50 of it.
@@ -134,12 +136,18 @@ def _draws(stream: Stream, strips: Strips, count: int, *, margin: float) -> Draw
     found = np.empty(count, dtype=np.int64 if strips.small else object)
     filled = 0
     while (left := count - filled) > 0:
-        # Fewer than one proposal in ten is rejected: one batch nearly always does.
-        size = min(_BATCH, left + left // 8 + 8)
-        batch = _batch(stream, strips, size, margin)[:left]
+        batch = _batch(stream, strips, proposals(left), margin)[:left]
         found[filled : filled + len(batch)] = batch
         filled += len(batch)
     return found
+
+
+def proposals(count: int) -> int:
+    """Return how many proposals are made at once for so many draws.
+
+    Fewer than one in ten is rejected: one batch nearly always does.
+    """
+    return min(_BATCH, count + count // 8 + 8)
 
 
 def _batch(stream: Stream, strips: Strips, size: int, margin: float) -> Draws:

@@ -413,7 +413,8 @@ class LatticeMasks(Law):
         unit = float(masks.unit or 1)
         reach = (masks.largest or 0.0) / unit
         links = int(topology.degrees.max())
-        scales = np.sqrt([1.0, *topology.weights]) / unit
+        ends = (topology.weights.min(initial=1.0), topology.weights.max(initial=1.0))
+        scales = np.sqrt(ends) / unit
         most = float(sigma.max() * scales.max())
         bits = masks.grid
         if bits is None:

@@ -8,21 +8,35 @@ numbers, is its law: see `laws`.
 
 from __future__ import annotations
 
+import os
 import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, as_whole
-from veilsum.numbers.laws import Law, Numbers
+from veilsum.numbers.compiled import compiled
+from veilsum.numbers.discrete_gaussian import (
+    MARGIN,
+    MOST_AT_ONCE,
+    proposals,
+    strips_of,
+)
+from veilsum.numbers.laws import LatticeMasks, Law, Numbers
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Shaped
 from veilsum.numbers.streams import Keystream, SeededStream, Stream
 
 # Streams of one root are told apart by purpose; later purposes take later numbers.
 _SHARE_PURPOSE = 1
+_COUNTER_PURPOSE = 2
+
+# Links whose shares are drawn at once: their noise stays in cache.
+PIECE = 1 << 15
 
 # float64, or integers: what the law draws.
 ShareArray = Shaped[Array[np.generic], "e arcs p"]
@@ -73,6 +87,30 @@ class ShareStreams(Streams, Secret):
         """Return the stream of the share that `sender` draws for `receiver`."""
         key = (_SHARE_PURPOSE, self.root, epoch, sender, receiver)
         return SeededStream(np.random.default_rng(key))
+
+
+@dataclass(frozen=True, repr=False)
+class CounterStreams(Streams, Secret):
+    """The streams of a simulation of very many parties: a cipher of where a share is.
+
+    Philox (Salmon and others 2011) turns a key and a position into words. The position
+    is (block, sender, receiver, epoch), so any share can be drawn at any time, by any
+    thread, and none has to be kept. A deployment never uses these either.
+    """
+
+    root: int
+
+    @property
+    def key(self) -> Array[np.uint64]:
+        """Two words that the root becomes."""
+        seed = np.random.SeedSequence((_COUNTER_PURPOSE, self.root))
+        return seed.generate_state(2, np.uint64)
+
+    def stream(self, *, epoch: int, sender: int, receiver: int) -> SeededStream:
+        """Return the stream of the share that `sender` draws for `receiver`."""
+        where = np.array([0, sender, receiver, epoch], dtype=np.uint64)
+        cipher = np.random.Philox(counter=where, key=self.key)
+        return SeededStream(np.random.Generator(cipher))
 
 
 @dataclass(frozen=True, repr=False)
@@ -140,3 +178,233 @@ def draw_shares(
                 law, size, weight, epoch=epoch, sender=sender, receiver=receiver
             )
     return Shares(topology, values)
+
+
+# Very many parties: no share is kept
+
+
+def masks_in_pieces(
+    topology: Topology,
+    law: Law,
+    streams: CounterStreams,
+    *,
+    size: int,
+    epoch: int = 0,
+    told: Callable[[int], object] = lambda _done: None,
+) -> MaskRows:
+    """Return the masks that all shares together make, link after link.
+
+    They are those of `draw_shares` with the same streams, bit for bit. Shares on the
+    grid are drawn by machine code, on all cores; others one by one.
+
+    Args:
+        topology: who exchanges shares.
+        law: how they are drawn.
+        streams: from where.
+        size: of one share.
+        epoch: which.
+        told: is called with how many links are done.
+    """
+    masks = np.zeros((topology.n_parties, size), dtype=law.dtype)
+    cores = os.cpu_count() or 1
+    drawing = _Drawing.of(topology, law, streams, size, epoch)
+    add = compiled(add_at_both_ends)
+    with ThreadPoolExecutor(cores) as pool:
+        for low in range(0, topology.n_edges, cores * PIECE):
+            starts = range(low, min(topology.n_edges, low + cores * PIECE), PIECE)
+            for first, noise in zip(
+                starts, pool.map(drawing.noise, starts), strict=True
+            ):
+                ends = topology.edges[first : first + PIECE]
+                if add is not None and masks.dtype == np.int64:
+                    add(ends, noise, masks)
+                else:
+                    np.add.at(masks, ends[:, 0], noise)
+                    np.subtract.at(masks, ends[:, 1], noise)
+            told(min(topology.n_edges, low + cores * PIECE))
+    return masks
+
+
+def exact_totals(numbers: MaskRows) -> list[int]:
+    """Return the sum of each column of 64-bit integers, as large as it is.
+
+    >>> exact_totals(np.full((3, 1), 2**62))
+    [13835058055282163712]
+    """
+    found = [0] * numbers.shape[1]
+    for low in range(0, len(numbers), PIECE):
+        part = numbers[low : low + PIECE]
+        # Of halves a whole piece's sum fits a word.
+        high, rest = (part >> 32).sum(axis=0), (part & 0xFFFFFFFF).sum(axis=0)
+        found = [
+            total + (int(a) << 32) + int(b)
+            for total, a, b in zip(found, high, rest, strict=True)
+        ]
+    return found
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Drawing(Secret):
+    """How the noise of some links is drawn.
+
+    Attributes:
+        fixed: what the kernel `drawn_links` is given beside links; None if shares are
+            drawn one by one.
+    """
+
+    topology: Topology
+    law: Law
+    streams: CounterStreams
+    size: int
+    epoch: int
+    fixed: tuple[Any, ...] | None
+
+    @classmethod
+    def of(
+        cls,
+        topology: Topology,
+        law: Law,
+        streams: CounterStreams,
+        size: int,
+        epoch: int,
+    ) -> _Drawing:
+        given = (topology, law, streams, size, epoch)
+        weight = topology.common_weight
+        plain = isinstance(law, LatticeMasks) and law.sigma.ndim == 0 and not law.wide
+        if not plain or weight is None or topology.directed:
+            return cls(*given, None)
+        strips = strips_of(law.grid.deviation(float(law.sigma), weight))
+        if compiled(drawn_links) is None or not strips.small or size > MOST_AT_ONCE:
+            return cls(*given, None)
+        where = (*streams.key, np.uint64(epoch))
+        tables = (strips.entries, strips.weights)
+        how = (strips.slope, strips.shift, len(strips.counts), MARGIN)
+        return cls(*given, (where, tables, how, proposals(size)))
+
+    def noise(self, first: int) -> EdgeNoise:
+        """Return c_e = r_ij - r_ji of a piece of links."""
+        ends = self.topology.edges[first : first + PIECE]
+        noise = np.empty((len(ends), self.size), dtype=self.law.dtype)
+        left = np.arange(len(ends))
+        if self.fixed is not None and (draw := compiled(drawn_links)) is not None:
+            undone = np.zeros(len(ends), dtype=np.bool_)
+            draw(ends, *self.fixed, noise, undone)
+            # One share in a thousand comes from far out, which is not compiled.
+            left = np.flatnonzero(undone)
+        arcs = self.topology.shares_per_edge
+        for e in left.tolist():
+            i, j = (int(end) for end in ends[e])
+            shares = [
+                self.streams.share(
+                    self.law,
+                    self.size,
+                    float(self.topology.weights[first + e]),
+                    epoch=self.epoch,
+                    sender=sender,
+                    receiver=receiver,
+                )
+                for sender, receiver in ((i, j), (j, i))[:arcs]
+            ]
+            noise[e] = shares[0] - shares[1] if arcs == 2 else shares[0]
+        return noise
+
+
+def add_at_both_ends(ends: Any, noise: Any, masks: Any) -> None:
+    """Add each link's noise to one end, and take it from the other. A kernel."""
+    for e in range(ends.shape[0]):
+        i, j = ends[e, 0], ends[e, 1]
+        for c in range(noise.shape[1]):
+            masks[i, c] += noise[e, c]
+            masks[j, c] -= noise[e, c]
+
+
+def drawn_links(
+    ends: Any,
+    where: Any,
+    tables: Any,
+    how: Any,
+    at_once: Any,
+    noise: Any,
+    undone: Any,
+) -> None:
+    """Draw both shares of links as `discrete_gaussian` does of their streams. A kernel.
+
+    The same proposals, from the same words, are accepted where float64 is sure of it. A
+    link is left undone if it is not, or if a proposal is on the tail.
+    """
+    key0, key1, epoch = where
+    entries, weights = tables
+    slope, shift, tail, margin = how
+    size = noise.shape[1]
+    words = np.empty(2 * at_once + 4, np.uint64)
+    half = np.uint64(0xFFFFFFFF)
+    bits = np.uint64(32)
+    for e in range(ends.shape[0]):
+        for arc in range(2):
+            sender, receiver = np.uint64(ends[e, arc]), np.uint64(ends[e, 1 - arc])
+            filled, known, known_low = 0, 0, at_once // 4 * 4
+            for t in range(at_once):
+                # Blocks of four words, when one is needed: the first words of
+                # proposals, then their low ones.
+                for low in range(2):
+                    if low and shift == 0:
+                        continue
+                    place = t + low * at_once
+                    while place >= (known_low if low else known):
+                        block = (known_low if low else known) // 4
+                        c0, c1 = np.uint64(block + 1), sender
+                        c2, c3 = receiver, epoch
+                        k0, k1 = key0, key1
+                        for _ in range(10):
+                            m, x = np.uint64(0xD2E7470EE14C6C93), c0
+                            a = (m & half) * (x & half)
+                            b = (m >> bits) * (x & half) + (a >> bits)
+                            c = (m & half) * (x >> bits) + (b & half)
+                            high0 = (m >> bits) * (x >> bits) + (b >> bits)
+                            high0 += c >> bits
+                            low0 = m * x
+                            m, x = np.uint64(0xCA5A826395121157), c2
+                            a = (m & half) * (x & half)
+                            b = (m >> bits) * (x & half) + (a >> bits)
+                            c = (m & half) * (x >> bits) + (b & half)
+                            high1 = (m >> bits) * (x >> bits) + (b >> bits)
+                            high1 += c >> bits
+                            low1 = m * x
+                            c0, c1 = high1 ^ c1 ^ k0, low1
+                            c2, c3 = high0 ^ c3 ^ k1, low0
+                            k0 += np.uint64(0x9E3779B97F4A7C15)
+                            k1 += np.uint64(0xBB67AE8584CAA73B)
+                        words[4 * block] = c0
+                        words[4 * block + 1] = c1
+                        words[4 * block + 2] = c2
+                        words[4 * block + 3] = c3
+                        if low:
+                            known_low += 4
+                        else:
+                            known += 4
+                word = words[t]
+                strip = entries[np.int64(word & np.uint64(4095))]
+                if strip == tail:
+                    break
+                position = strip
+                if shift:
+                    within = words[at_once + t] >> np.uint64(64 - shift)
+                    position = (strip << shift) + np.int64(within)
+                root = position * slope
+                chance = np.exp(-root * root) * weights[strip]
+                excess = np.float64(np.int64(word >> np.uint64(13))) - chance
+                if abs(excess) <= margin:
+                    break
+                negative = np.int64((word >> np.uint64(12)) & np.uint64(1))
+                if excess < 0 and position >= negative:
+                    signed = position * (1 - 2 * negative)
+                    if arc == 0:
+                        noise[e, filled] = signed
+                    else:
+                        noise[e, filled] -= signed
+                    filled += 1
+                    if filled == size:
+                        break
+            if filled < size:
+                undone[e] = True
+                break

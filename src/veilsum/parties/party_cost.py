@@ -73,7 +73,7 @@ class PartyCost(Secret):
         """Refuse a law for simulations, and a graph on which nothing would hold."""
         topology, policy = self.terms.topology, self.terms.policy
         self.terms.law.check_deployable(least_weight=float(topology.weights.min()))
-        reason = self.plan.refusal(topology.parties)
+        reason = self.plan.refusal(tuple(topology.parties))
         if reason is not None:
             raise InvalidInputError(
                 f"{reason}; [policy] has tolerate = {policy.tolerate} and "

@@ -347,7 +347,7 @@ def _pieces(charge: Charge, who: tuple[str, ...]) -> tuple[_Piece, ...]:
 def _piece(charge: Charge, part: Component) -> _Piece:
     why = f"epoch {charge.epoch!r} has no bound for it ({part.status})"
     bound = Total(part.epsilon, why if part.epsilon is None else None)
-    return charge.epoch, part.parties, bound
+    return charge.epoch, tuple(part.parties), bound
 
 
 def _sum(totals: Iterable[Total]) -> Total:

@@ -14,7 +14,7 @@ epsilon zero, because there is nothing to see but sums.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import components
-from veilsum.graphs.spectrum import Certificate, certified_mu2
+from veilsum.graphs.spectrum import Certificate, Mu2, certified_mu2
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import FloatArray, listed
 from veilsum.numbers.fixed_point import Grid
@@ -129,6 +129,10 @@ FLOAT_LIMIT = (
 )
 
 
+# Of more connected parties only the first are named.
+MOST_NAMED = 10_000
+
+
 @dataclass(frozen=True, slots=True)
 class Component:
     """One connected piece of the honest graph and what is promised to it.
@@ -137,7 +141,7 @@ class Component:
     `epsilon`.
     """
 
-    parties: tuple[str, ...]
+    parties: Sequence[str]
     status: Status
     epsilon: float | None
     mu2: float | None
@@ -199,7 +203,7 @@ class Guarantee(Shown):
     mu2: float | None
     mu2_certificate: Certificate
     corrupted: tuple[str, ...]
-    honest: tuple[str, ...]
+    honest: Sequence[str]
     components: tuple[Component, ...]
     attacker_success: float | None
     released: tuple[str, ...]
@@ -404,9 +408,12 @@ class _Lattice(_Gaussian):
 
     def _deviations(self, topology: Topology) -> FloatArray:
         """Return every link's sigma in grid steps."""
+        if (alike := topology.common_weight) is not None:
+            steps = float(self.grid.deviation(self.sigma, alike))
+            return np.full(topology.n_edges, steps)
         weights, places = np.unique(topology.weights, return_inverse=True)
-        steps = [float(self.grid.deviation(self.sigma, w)) for w in weights.tolist()]
-        return np.array(steps)[places]
+        each = [float(self.grid.deviation(self.sigma, w)) for w in weights.tolist()]
+        return np.array(each)[places]
 
 
 @dataclass(frozen=True)
@@ -465,12 +472,16 @@ def against(
     *,
     corrupted: Iterable[Hashable] = (),
     distance: float | None = None,
+    certify: Callable[[Topology], Mu2] = certified_mu2,
 ) -> Guarantee:
-    """Return what these masks promise against one coalition; see `guarantee`."""
+    """Return what these masks promise against one coalition; see `guarantee`.
+
+    `certify` bounds mu2 of each honest piece.
+    """
     colluders = topology.indices(corrupted)
     proof = proof_of(masks)
     honest = topology.without(colluders)
-    pieces = [_piece(honest, part, proof) for part in components(honest)]
+    pieces = [_piece(honest, part, proof, certify) for part in components(honest)]
     parts = tuple(piece.component for piece in pieces)
     status = _status(parts, masks)
     epsilon = parts[0].epsilon if status == "private" else None
@@ -518,13 +529,18 @@ class _Piece:
     excess: float | None = None
 
 
-def _piece(honest: Topology, part: tuple[int, ...], proof: Proof) -> _Piece:
-    names, hides = honest.names(part), proof.masks.kind.hides
+def _piece(
+    honest: Topology,
+    part: Sequence[int],
+    proof: Proof,
+    certify: Callable[[Topology], Mu2],
+) -> _Piece:
+    names, hides = honest.names_of(part), proof.masks.kind.hides
     if len(part) == 1:
         status: Status = "exposed" if hides else "no_privacy"
         return _Piece(Component(names, status, None, None))
     graph = honest.induced(part)
-    found = certified_mu2(graph)
+    found = certify(graph)
     status = "private" if hides else "no_privacy"
     epsilon, excess = proof.continuous(graph, found.lower), proof.excess(graph)
     total = None if epsilon is None else epsilon + (excess or 0.0)
@@ -595,10 +611,12 @@ def _released(parts: tuple[Component, ...], masks: Masks) -> tuple[str, ...]:
     return tuple(released_by(part.parties) for part in parts)
 
 
-def released_by(parties: tuple[str, ...]) -> str:
+def released_by(parties: Sequence[str]) -> str:
     """Return in words what connected parties cannot hide."""
     if len(parties) == 1:
         return f"every coefficient of {parties[0]}, exactly"
+    if len(parties) > MOST_NAMED:
+        return f"the sum of the coefficients of {listed(parties)}"
     return f"the sum of the coefficients of {', '.join(parties)}"
 
 

@@ -341,7 +341,11 @@ def flow_excess(topology: Topology, deviations: ArrayLike) -> float:
     0.0625
     """
     deviation = _deviations(topology, deviations)
-    return topology.shares_per_edge * fsum((0.125 / deviation / deviation).tolist())
+    least, draws = float(deviation.min(initial=inf)), topology.shares_per_edge
+    if least == deviation.max(initial=least):
+        # Rounded once, as `fsum` rounds, without a Python number for each link.
+        return draws * float(Fraction(0.125 / least / least) * len(deviation))
+    return draws * fsum((0.125 / deviation / deviation).tolist())
 
 
 def cycle_excess(topology: Topology, deviations: ArrayLike) -> float:
@@ -461,6 +465,9 @@ def _power(topology: Topology, deviation: PerLink, shift: Shift, size: int) -> f
 
 def fundamental_excess(topology: Topology, deviation: PerLink) -> float:
     """Return the bound in nats per coefficient; in pieces, that of all together."""
+    # Every cycle has three links at least, and a forest this large takes long to make.
+    if 3 * (topology.n_edges - topology.n_parties) > MOST_CYCLE_LINKS:
+        return any_excess(topology, deviation, topology.n_parties)
     forest = spanning_forest(topology)
     if forest.depth[topology.edges[forest.rest]].sum() > MOST_CYCLE_LINKS:
         return any_excess(topology, deviation, topology.n_parties)

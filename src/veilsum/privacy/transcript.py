@@ -382,7 +382,7 @@ def _known(
             shares.update(zip(both, row.copy(), strict=True))
     return Exchange(
         epoch=drawn.epoch,
-        members=graph.parties,
+        members=tuple(graph.parties),
         own=_of(drawn.own, graph, corrupted),
         shares=shares,
         masked=_of(masked, graph, holds[reach]),

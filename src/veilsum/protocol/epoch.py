@@ -164,7 +164,7 @@ class Epoch(Secret):
     @property
     def members(self) -> tuple[str, ...]:
         """Who is in the epoch, in the plan's order."""
-        return self.place.members.parties
+        return tuple(self.place.members.parties)
 
     @property
     def by_tree(self) -> bool:

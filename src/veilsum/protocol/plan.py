@@ -152,7 +152,7 @@ class Plan:
     @property
     def parties(self) -> tuple[str, ...]:
         """Everybody, in order."""
-        return self.topology.parties
+        return tuple(self.topology.parties)
 
     def refusal(self, members: tuple[str, ...]) -> str | None:
         """Say why these parties may not go on by themselves, if they may not.

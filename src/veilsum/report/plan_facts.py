@@ -456,7 +456,7 @@ def _facts(
         run=agreed.run if drawn else "",
         digest=agreed.digest.hex() if drawn else "",
         organiser=agreed.organiser,
-        parties=first.topology.parties,
+        parties=tuple(first.topology.parties),
         links=len(first.topology.edges),
         tolerate=terms.tolerate,
         minimum_honest=terms.policy.minimum_honest,
