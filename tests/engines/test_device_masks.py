@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import veilsum as vs
 from veilsum.costs.differentiated import in_64_bits
+from veilsum.costs.domains import WholeSpace
+from veilsum.drivers.arrays import Arrays
 from veilsum.engines import device_masks as module
 from veilsum.engines.device_masks import (
     arc_key,
@@ -22,6 +25,7 @@ from veilsum.engines.device_masks import (
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.laws import Masks
+from veilsum.numbers.masking import exact_totals
 from veilsum.numbers.units import Counts
 
 jax = pytest.importorskip("jax")
@@ -95,6 +99,8 @@ def test_rows_add_up_the_shares_of_their_links(family, law):
         np.testing.assert_array_equal(masks, shares.masks())
         assert not unbalanced(masks).any()
         assert masks.any()
+        if masks.dtype == np.int64:  # as large as they are, not modulo 2^64
+            assert exact_totals(masks) == [0, 0, 0]
     else:
         np.testing.assert_allclose(masks, shares.masks(), atol=1e-12)
         np.testing.assert_allclose(unbalanced(masks), 0.0, atol=1e-12)
@@ -132,9 +138,9 @@ def test_numbers_longer_than_64_bits_are_refused_in_words(masks):
         device_shares(graph, masks.on(graph), 1, size=1)
 
 
-def test_links_that_weigh_differently_are_refused_in_words():
+def test_links_with_weights_are_refused_in_words():
     graph = Topology.from_edges([("a", "b"), ("b", "c")], weights=[1.0, 2.0])
-    with pytest.raises(InvalidInputError, match="weigh the same"):
+    with pytest.raises(InvalidInputError, match="no weights"):
         neighbours(graph)
 
 
@@ -146,6 +152,36 @@ def test_sums_of_whole_numbers_have_their_laws_too():
         drawn = device_shares(graph, law, 1, size=2).masks()
         assert drawn.dtype == law.dtype
         assert not unbalanced(drawn).any()
+
+
+@pytest.mark.parametrize(
+    ("law", "method"),
+    [
+        ("uniform", "one-shot"),
+        ("lattice", "gradient-tracking"),
+        ("gaussian", "gradient-tracking"),
+    ],
+)
+def test_a_simulation_under_them_arrives_where_one_without_does(law, method):
+    points = np.random.default_rng(1).standard_normal((40, 3))
+
+    def run(seed):
+        return vs.solve(
+            [vs.Cost.squared_distance(point) for point in points],
+            Topology.family(GRAPHS[0]),
+            domain=WholeSpace(3),
+            law=law,
+            sigma=None if law == "uniform" else 3.0,
+            settings=vs.Settings(method=method),
+            driver=Arrays(seed=seed, on_device=True),
+        )
+
+    one = run(4)
+    np.testing.assert_allclose(one.minimiser, points.mean(axis=0), atol=1e-6)
+    if law == "uniform":
+        drawn, again, other = (x.seen.shares.values for x in (one, run(4), run(5)))
+        np.testing.assert_array_equal(drawn, again)
+        assert (drawn != other).any()
 
 
 # --- the law ---------------------------------------------------------------------

@@ -104,10 +104,10 @@ def neighbours(topology: Topology) -> Heard:
 
     What a party sends to itself it receives, so that it is no part of its mask.
     """
-    if topology.directed or (topology.weights != 1.0).any():
+    if topology.directed or topology.common_weight != 1.0:
         raise InvalidInputError(
-            "masks are drawn on the device where links carry both ways and all weigh "
-            "the same: leave weights out, or draw them without a device"
+            "masks are drawn on the device where links carry both ways and have no "
+            "weights: leave weights out, or draw them without a device"
         )
     ends = np.concatenate([topology.edges, topology.edges[:, ::-1]])
     ends = ends[np.argsort(ends[:, 0], kind="stable")]
@@ -129,7 +129,7 @@ def device_masks(heard: Any, law: Law, seed: int, *, size: int, epoch: int = 0) 
     n = heard.shape[1]
     step = min(n, max(1, PIECE // size))
     with in_64_bits(jax):
-        piece, key = _compiled(law, size), key_of(seed, epoch=epoch)
+        piece, key = _compiled(law, size)[1], key_of(seed, epoch=epoch)
         # All pieces are as long: the last begins before the one before it ends.
         starts = [min(low, n - step) for low in range(0, n, step)]
         found = [
@@ -140,11 +140,10 @@ def device_masks(heard: Any, law: Law, seed: int, *, size: int, epoch: int = 0) 
 
 
 @lru_cache(16)  # one epoch after the other draws by the same program
-def _compiled(law: Law, size: int) -> Callable[..., Any]:
-    compiled: Callable[..., Any] = load_jax().jit(
-        partial(_masks_of, drawing(law, size))
-    )
-    return compiled
+def _compiled(law: Law, size: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return what draws shares, and what adds them up by rows."""
+    jit, draw = load_jax().jit, drawing(law, size)
+    return jit(draw), jit(partial(_masks_of, draw))
 
 
 def _masks_of(draw: Drawing, key: Halves, low: Any, heard: Any) -> Any:
@@ -175,7 +174,7 @@ def device_shares(
     jax = load_jax()
     ends = topology.edges.astype(np.int32)
     with in_64_bits(jax):
-        draw, key = jax.jit(drawing(law, size)), key_of(seed, epoch=epoch)
+        draw, key = _compiled(law, size)[0], key_of(seed, epoch=epoch)
         ways = [arc_key(key, *pair) for pair in (ends.T, ends.T[::-1])]
         found = [draw(tuple(half[:, None] for half in way)) for way in ways]
         return Shares(topology, np.stack([np.asarray(one) for one in found], axis=1))
