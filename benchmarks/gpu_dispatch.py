@@ -484,7 +484,7 @@ def main(words: Sequence[str] | None = None) -> None:
     given = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     given.add_argument("--agents", type=int, default=1_000_000)
     given.add_argument("--hours", type=int, default=8760)
-    given.add_argument("--most-seconds", type=float, default=300.0)
+    given.add_argument("--most-seconds", type=float, default=180.0)
     show(**vars(given.parse_args(words)))
 
 
