@@ -68,6 +68,7 @@ def test_masks_that_do_not_cancel_are_noticed(monkeypatch):
         Device(HOMES, tile=(11, 2)).ask(0, [0, 1], [20.0, 30.0])
 
 
+@pytest.mark.slow
 def test_one_line_says_what_was_measured(capsys, monkeypatch):
     monkeypatch.setattr(gpu_dispatch, "check", lambda: None)
     gpu_dispatch.main(["--agents", "20", "--hours", "2"])

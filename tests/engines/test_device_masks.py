@@ -1,6 +1,7 @@
 """Phase I on the device: known answers, both ends of a link, exact zeros, the law."""
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -187,18 +188,19 @@ def test_a_simulation_under_them_arrives_where_one_without_does(law, method):
 # --- the law ---------------------------------------------------------------------
 
 
-def draws(law, count, seed=11):
+@cache
+def draws(masks, count, seed=11):
     """Shares of one number, of so many links."""
+    law = masks.on(Topology.family("ring:4"))
     with in_64_bits(jax):
         key = arc_key(key_of(seed), np.arange(count), np.arange(count)[::-1])
         drawn = jax.jit(drawing(law, 1))(tuple(one[:, None] for one in key))
         return np.asarray(drawn)[:, 0]
 
 
-@pytest.mark.parametrize("deviation", [4, 9, 16])
+@pytest.mark.parametrize("deviation", [4, pytest.param(19, marks=pytest.mark.slow)])
 def test_draws_follow_the_discrete_gaussian(deviation):
-    law = Masks("lattice", sigma=float(deviation), grid=0).on(Topology.family("ring:4"))
-    found = draws(law, 100_000)
+    found = draws(Masks("lattice", sigma=float(deviation), grid=0), 100_000)
     reach = 4 * deviation
     values = np.arange(-reach, reach + 1)
     weight = np.exp(
@@ -212,10 +214,9 @@ def test_draws_follow_the_discrete_gaussian(deviation):
     assert stats.chisquare(seen, expected).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("bits", [10, 40, 50])
+@pytest.mark.parametrize("bits", [40, pytest.param(10, marks=pytest.mark.slow)])
 def test_wide_draws_follow_a_normal_law(bits):
-    law = Masks("lattice", sigma=1.0, grid=bits).on(Topology.family("ring:4"))
-    found = draws(law, 100_000)
+    found = draws(Masks("lattice", sigma=1.0, grid=bits), 100_000)
     assert found.dtype == np.int64
     # On 2^10 steps, half of one is far below what so many draws can tell.
     assert stats.kstest(found * 2.0**-bits, "norm").pvalue > FALSE_ALARM
@@ -224,16 +225,14 @@ def test_wide_draws_follow_a_normal_law(bits):
 
 
 def test_float_shares_are_normal_and_residues_uniform():
-    graph = Topology.family("ring:4")
-    normal = draws(LAWS["gaussian"].on(graph), 100_000)
+    normal = draws(LAWS["gaussian"], 100_000)
     assert stats.kstest(normal / 2.0, "norm").pvalue > FALSE_ALARM
-    words = draws(LAWS["uniform"].on(graph), 100_000)
+    words = draws(LAWS["uniform"], 100_000)
     for shift in (0, 28, 56):
         part = (words >> np.uint64(shift) & np.uint64(255)).astype(int)
         assert stats.chisquare(np.bincount(part, minlength=256)).pvalue > FALSE_ALARM
 
 
 def test_a_law_that_is_a_little_off_is_noticed():
-    law = Masks("lattice", sigma=1.0, grid=40).on(Topology.family("ring:4"))
-    found = draws(law, 100_000) * 2.0**-40
+    found = draws(Masks("lattice", sigma=1.0, grid=40), 100_000) * 2.0**-40
     assert stats.kstest(found * 1.03, "norm").pvalue < FALSE_ALARM
