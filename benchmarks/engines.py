@@ -206,7 +206,8 @@ def _engines(work: Workload, wanted: str | None) -> list[Engine]:
     if wanted is not None:
         return [engine_for(work.task, wanted)]
     found = []
-    for name in available_engines():
+    # Ranks have a page of their own: `mpi_ranks.py`.
+    for name in (one for one in available_engines() if one != "mpi"):
         # An engine may be made for other costs or methods.
         with suppress(InvalidInputError):
             found.append(engine_for(work.task, name))

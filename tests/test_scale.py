@@ -1,12 +1,18 @@
 """Work in pieces comes to the same however it is split."""
 
+import os
+import signal
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
 
-from veilsum.scale import map_pieces, processes, seed_of
+from veilsum.errors import InvalidInputError
+from veilsum.scale.pieces import map_pieces, seed_of
+from veilsum.scale.processes import Processes
+from veilsum.scale.workers import workers_on
 
 
 def draw(key, seed):
@@ -24,11 +30,77 @@ def test_results_do_not_depend_on_who_does_the_work():
     assert list(map_pieces(draw, keys, seed=6)) != alone
 
 
+def draw_or_die(key, seed, place):
+    """The first worker that comes to a marked piece ends without a word."""
+    name, died = key.split("/")
+    if died == "dies" and not (place / name).exists():
+        (place / name).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return draw(key, seed)
+
+
+def fail(key, seed):
+    raise ValueError(f"piece {key} of {seed > 0}")
+
+
+def all_from(where, place):
+    """Pieces of which one kills its worker, on whoever is named; and one that fails."""
+    keys = [f"{k}/{'dies' if k == 3 else 'lives'}" for k in range(8)]
+    alone = [draw(key, seed_of(5, key)) for key in keys]
+    work = partial(draw_or_die, place=place)
+    with workers_on(where) as on:
+        assert list(map_pieces(work, keys, seed=5, on=on)) == alone
+        assert (place / "3").exists(), "nobody died"
+        with pytest.raises(ValueError, match="piece 7 of True"):
+            list(map_pieces(fail, [7], seed=5, on=on))
+
+
+def test_a_process_that_is_killed_changes_nothing(tmp_path):
+    all_from("processes:2", tmp_path)
+
+
+def test_a_process_that_always_dies_is_given_up(tmp_path):
+    with Processes(1) as on, pytest.raises(BrokenExecutor):
+        list(map_pieces(always_die, [0], seed=0, on=on))
+
+
+def always_die(key, seed):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 @pytest.mark.slow
-def test_other_processes_come_to_the_same():
-    with processes(2) as pool:
-        found = list(map_pieces(draw, range(6), seed=5, on=pool))
-    assert found == list(map_pieces(draw, range(6), seed=5))
+def test_a_cluster_started_here_comes_to_the_same(tmp_path):
+    pytest.importorskip("ray")
+    all_from("ray:2", tmp_path)
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_gone_is_said():
+    pytest.importorskip("ray")
+    with workers_on("ray:1") as on:
+        assert on.count == 1
+        assert on.submit(draw, "a", 1).result() == draw("a", 1)
+        of_the_cluster("raylet", below=on._driver.pid).kill()
+        with pytest.raises(BrokenExecutor, match=r"ray:1 is gone: .*raylet"):
+            on.submit(draw, "b", 1).result()
+        on._driver.kill()
+        with pytest.raises(BrokenExecutor, match="ray:1 is gone"):
+            on.submit(draw, "c", 1).result()
+
+
+def test_a_cluster_that_is_not_there_is_said():
+    pytest.importorskip("ray")
+    with pytest.raises(InvalidInputError, match="cannot be reached"):
+        workers_on("ray:127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["", "processes", "processes:0", "processes:-1", "threads:x", "ray:", "gpu"],
+)
+def test_who_cannot_work_is_refused(where):
+    with pytest.raises(InvalidInputError, match="processes:N, threads:N, ray:N"):
+        workers_on(where)
 
 
 def test_seeds_are_of_the_whole_and_of_the_key():
@@ -62,3 +134,11 @@ def test_who_stops_leaves_nothing_running():
         results.close()
         go.set()
     assert list(map_pieces(lambda key, _: key, [], seed=0)) == []
+
+
+def of_the_cluster(name, *, below):
+    """Return the process of a local cluster that has this name."""
+    import psutil
+
+    found = psutil.Process(below).children(recursive=True)
+    return next(one for one in found if name in one.name())

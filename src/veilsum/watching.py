@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from math import ceil
 from time import monotonic
 from typing import Any, Literal, TypeAlias
 
@@ -117,18 +118,23 @@ class _Bars:
     def open(self, label: str, total: int) -> Advance:
         """Return what is told how many of a stage are done."""
         task = None if self.bars is None else self.bars.add_task(label, total=total)
+        # What was there before, such as the lines of a file, took no time now.
+        first: list[tuple[float, int]] = []
 
         def advance(done: int) -> None:
             if self.bars is not None:
                 self.bars.update(task, completed=done)
             now = monotonic()
+            if not first:
+                first.append((now, done))
             if now - (self.shown or self.began) < (BETWEEN if self.shown else PATIENCE):
                 return
             self.shown = now
             if self.bars is not None:
                 self.bars.start()  # once more is no harm
             else:
-                sys.stderr.write(f"\r{label} {done:,} of {total:,}")
+                left = _time_left(now, done, total, *first[0])
+                sys.stderr.write(f"\r{label} {done:,} of {total:,}{left}")
                 sys.stderr.flush()
 
         return advance
@@ -140,6 +146,20 @@ class _Bars:
             self.bars.stop()
         elif self.shown is not None:
             sys.stderr.write("\n")
+
+
+def _time_left(now: float, done: int, total: int, began: float, before: int) -> str:
+    """Say how long it will take, as far as what was done by now tells.
+
+    >>> _time_left(20.0, 30, 100, 10.0, 10)
+    ', 35 s left  '
+    """
+    if done <= before or done >= total:
+        return " " * 12  # what the line said before is longer
+    seconds = (now - began) * (total - done) / (done - before)
+    units = (3600, "h"), (60, "min"), (1, "s")
+    size, name = next((one for one in units if seconds >= 2 * one[0]), units[-1])
+    return f", {ceil(seconds / size)} {name} left  "
 
 
 def _is_worker() -> bool:

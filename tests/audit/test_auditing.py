@@ -15,7 +15,7 @@ from veilsum.audit.auditing import Audit, audit, coalitions_of, executions_of
 from veilsum.audit.planted import PLANTED
 from veilsum.graphs.connectivity import components
 from veilsum.numbers.laws import Masks
-from veilsum.scale import map_pieces
+from veilsum.scale.pieces import map_pieces
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

@@ -17,17 +17,17 @@ from veilsum.errors import InvalidInputError, MissingExtraError
 
 @pytest.fixture
 def nothing_installed(monkeypatch):
-    """Neither numba nor JAX can be found."""
-    absent = {"numba", "jax"}
+    """Neither numba nor JAX nor MPI can be found."""
+    absent = {"numba", "jax", "mpi4py"}
     find = importlib.util.find_spec
     monkeypatch.setattr(
         choosing, "find_spec", lambda name: None if name in absent else find(name)
     )
 
 
-@pytest.mark.parametrize("name", ["numpy", "numba", "jax"])
+@pytest.mark.parametrize("name", ["numpy", "numba", "jax", "mpi"])
 def test_the_engine_asked_for_is_taken(name):
-    pytest.importorskip(name)
+    pytest.importorskip({"mpi": "mpi4py.MPI"}.get(name, name))
     assert name in available_engines()
     assert engine_for(make_task("dgd"), name).name == name
 
@@ -89,9 +89,16 @@ def test_auto_is_numpy_elsewhere(nothing_installed):
     assert arrived(engine, 3).shape == (2, 34, 3)
 
 
-@pytest.mark.parametrize(("name", "extra"), [("numba", "fast"), ("jax", "jax")])
-def test_a_missing_package_is_named_with_its_extra(name, extra, nothing_installed):
-    with pytest.raises(MissingExtraError, match=rf"needs the package {name}") as caught:
+@pytest.mark.parametrize(
+    ("name", "package", "extra"),
+    [("numba", "numba", "fast"), ("jax", "jax", "jax"), ("mpi", "mpi4py", "mpi")],
+)
+def test_a_missing_package_is_named_with_its_extra(
+    name, package, extra, nothing_installed
+):
+    with pytest.raises(
+        MissingExtraError, match=f"needs the package {package}:"
+    ) as caught:
         engine_for(make_task("dgd"), name)
     assert f"'.[{extra}]'" in str(caught.value)
 
@@ -99,4 +106,4 @@ def test_a_missing_package_is_named_with_its_extra(name, extra, nothing_installe
 def test_an_unknown_name_is_refused_with_the_nearest():
     with pytest.raises(InvalidInputError, match="did you mean 'numba'") as caught:
         engine_for(make_task("dgd"), "nunba")
-    assert "auto, numpy, numba, jax" in str(caught.value)
+    assert "auto, numpy, numba, jax, mpi" in str(caught.value)

@@ -293,7 +293,7 @@ def test_parties_of_a_named_graph_keep_their_costs():
         ({"tolerate": 4}, "4"),
         ({"domain": None}, "give one, such as"),
         ({"seeds": 10**6}, "at most 1,000,000 runs"),
-        ({"workers": 0}, "workers"),
+        ({"on": "processes:0"}, "processes:0"),
     ],
 )
 def test_what_cannot_be_swept_is_refused_before_anything_runs(options, said):
@@ -309,7 +309,7 @@ def test_costs_with_functions_of_their_own_stay_in_their_process():
     (row,) = vs.sweep(own, **small).rows
     assert row["error"] < 3.0
     with pytest.raises(vs.InvalidInputError, match="cannot go to other processes"):
-        vs.sweep(own, **small, seeds=2, workers=2)
+        vs.sweep(own, **small, seeds=2, on="processes:2")
 
 
 def test_processes_that_end_too_soon_say_what_to_do(monkeypatch):
@@ -317,17 +317,17 @@ def test_processes_that_end_too_soon_say_what_to_do(monkeypatch):
         def submit(self, *_):
             raise BrokenExecutor
 
-    monkeypatch.setattr("veilsum.jobs.sweep.processes", Gone)
-    with pytest.raises(vs.InvalidInputError, match="fewer workers"):
-        vs.sweep(COSTS, **GRID, workers=2)
+    monkeypatch.setattr("veilsum.scale.workers.Processes", Gone)
+    with pytest.raises(vs.InvalidInputError, match="fewer of them"):
+        vs.sweep(COSTS, **GRID, on="processes:2")
 
 
 @pytest.mark.slow
 def test_many_processes_find_the_same_bytes_stopped_or_not(whole, tmp_path):
     path = tmp_path / "two.csv"
-    partial = vs.sweep(COSTS, **GRID, out=path, workers=2, progress=Stop(6))
+    partial = vs.sweep(COSTS, **GRID, out=path, on="processes:2", progress=Stop(6))
     assert (len(partial), partial.interrupted) == (6, True)
-    found = vs.sweep(COSTS, **GRID, out=path, workers=2)
+    found = vs.sweep(COSTS, **GRID, out=path, on="processes:2")
     assert path.read_bytes() == whole[1]
     assert found.rows == whole[0].rows
 

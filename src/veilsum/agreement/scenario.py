@@ -48,12 +48,17 @@ class Scenario(Secret):
         sigma: float | None = None,
         grid: int | None = None,
         method: str | None = None,
+        engine: str | None = None,
+        seed: int | None = None,
     ) -> Scenario:
         """Return the scenario with other masks or method; what is None stays."""
         fields = {one.name: getattr(self, one.name) for one in dataclass_fields(self)}
         fields |= {
             "masks": self.masks.altered(law=law, sigma=sigma, grid=grid),
-            "settings": self._with_method(method),
+            "settings": replace(
+                self._with_method(method), engine=engine or self.settings.engine
+            ),
+            "seed": self.seed if seed is None else seed,
         }
         return Scenario(**fields)
 

@@ -13,10 +13,10 @@ repeated to the last bit, on as many processors as there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import combinations
+from itertools import combinations, dropwhile
 from math import ceil, comb
 from typing import Any, Literal
 
@@ -67,6 +67,7 @@ from veilsum.audit.likelihood import (
 from veilsum.audit.noninterference import same_frames, says_twice
 from veilsum.audit.planted import PLANTED
 from veilsum.audit.question import BRIEF, Played, Rehearsal, Skipped
+from veilsum.audit.unfinished import AttackSoFar, Gain, Unfinished
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.faults import Faults
 from veilsum.errors import InvalidInputError, NumericalError
@@ -78,7 +79,7 @@ from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.conversions import divergence_for_success, gaussian_mu
 from veilsum.privacy.transcript import Transcript
 from veilsum.privacy.worst_case import MOST_WORK, worst_mu2
-from veilsum.scale import map_pieces, seed_of
+from veilsum.scale.pieces import map_pieces, seed_of
 from veilsum.showing import MOST_ROWS, Block, Showing, Shown, Table
 from veilsum.watching import Advance, Progress, silent, watched
 
@@ -236,6 +237,7 @@ def play(
     seed: int,
     what: str,
     on: Executor | None = None,
+    kept: Unfinished | None = None,
     progress: Advance | None = None,
 ) -> tuple[Tally, int]:
     """Let players play; return what it came to, and how many executions there were.
@@ -244,23 +246,59 @@ def play(
     """
     size = min(batch_of(scene), executions)
     keys = [f"{what}/{k}" for k in range(ceil(executions / size))]
-    nothing = np.zeros((len(players), 2), dtype=np.int64)
-    score = np.zeros((2, len(EDGES) - 1), dtype=np.int64)
-    tally = Tally(
-        nothing,
-        {k: score for k, p in enumerate(players) if isinstance(p, LikelihoodRatio)},
-    )
-    done = 0
+    scored = [k for k, p in enumerate(players) if isinstance(p, LikelihoodRatio)]
+    before = None
+    if kept is not None:
+        before = kept.counted_so_far(
+            what,
+            size=size,
+            most=executions,
+            players=len(players),
+            scored=scored,
+            bins=len(EDGES) - 1,
+        )
+    if before is None:
+        done = 0
+        nothing = np.zeros((len(players), 2), dtype=np.int64)
+        score = np.zeros((2, len(EDGES) - 1), dtype=np.int64)
+        tally = Tally(nothing, dict.fromkeys(scored, score))
+    else:
+        done, tally = before[0], Tally(*before[1:])
     try:
         work = Playing(scene, tuple(players), size)
-        for found in map_pieces(work, keys, seed=seed, on=on):
+        for found in map_pieces(work, keys[done // size :], seed=seed, on=on):
             tally, done = tally + found, done + size
+            if kept is not None:
+                kept.count(what, done, tally.counts, tally.scores)
+                kept.write(now=False)
             if progress is not None:
                 progress(done)
     except KeyboardInterrupt:
         if done == 0:
             raise
+    except BrokenExecutor as error:
+        reached = f"{min(done, executions):,} of {executions:,} executions"
+        raise _lost(error, kept, reached) from None
+    finally:
+        if kept is not None and done:
+            kept.write()
     return tally, done
+
+
+def _lost(
+    error: BrokenExecutor, kept: Unfinished | None, reached: str
+) -> InvalidInputError:
+    """Say that those who shared an audit are gone, what is kept, and how to go on."""
+    words = (
+        f"{reached} are in {kept.path}: the same command goes on from there, on "
+        "whomever you name"
+        if kept is not None
+        else "Nothing is kept: with --out, an audit goes on from there"
+    )
+    return InvalidInputError(
+        f"those that shared an audit have ended before it ({error}). If memory ran "
+        f"out, fewer of them need less. {words}"
+    )
 
 
 # What comes of it
@@ -439,6 +477,12 @@ class Audit(Shown):
     def broken(self) -> tuple[Control, ...]:
         """Controls that did not come out as they must."""
         return tuple(one for one in self.controls if not one.holds)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nobody stopped it."""
+        stopped = any(one.endswith(STOPPED) for one in self.skipped)
+        return self.executions >= self.asked and not stopped
 
     @property
     def exit_code(self) -> int:
@@ -677,6 +721,7 @@ def audit(
     distance: float | None = None,
     seed: int = 0,
     on: Executor | None = None,
+    kept: Unfinished | None = None,
     progress: Progress = None,
 ) -> Audit:
     """Play an adversary against masks, and controls against the audit.
@@ -690,6 +735,7 @@ def audit(
             promised a success of 60 %, if nobody says.
         seed: repeats the audit to the last bit.
         on: who does the work; this process, if nobody is named.
+        kept: what there is of this audit already, and where to keep what comes.
         progress: None for a bar, False for none, or a function that is called with the
             executions done, and all of them.
     """
@@ -712,7 +758,7 @@ def audit(
     with watched(progress) as opening:
         bar = None if opening is None else opening("executions", executions)
         tally, done = play(
-            scene, guessers, executions, what="play", progress=bar, **common
+            scene, guessers, executions, what="play", kept=kept, progress=bar, **common
         )
     outcomes = _outcomes(guessers, tally)
     curves = [
@@ -730,7 +776,7 @@ def audit(
         count = min(FEW, max(FEWEST_TRIALS, 10 * batch_of(whole)))
         some, _ = play(whole, further, count, what="further", **common)
         outcomes += _outcomes(further, some)
-        outcomes += _played(scene, groups[0], seed)
+        outcomes += _played(scene, groups[0], seed, on=on)
     controls = [
         *_sham_controls(scene, hidden, distance, seed),
         *_planted_controls(scene, hidden, distance, seed),
@@ -778,19 +824,31 @@ def _aimed(
 
 
 def _played(
-    scene: Scene, group: Coalition, seed: int, names: Iterable[str] = PLAYED
+    scene: Scene,
+    group: Coalition,
+    seed: int,
+    names: Iterable[str] = PLAYED,
+    on: Executor | None = None,
 ) -> list[Outcome]:
     found: list[Outcome] = []
     for name in names:
         some = max(FEWEST_TRIALS, batch_of(scene))
+        # All others are done sooner than they are sent.
+        shared = {"on": others(on)} if name == "few seeds" else {}
         one = PLAYED[name](
             scene,
             group,
             seed=seed_of(seed, f"{name}, {group}"),
             trials=min(MOST_TRIALS[name], some),
+            **shared,
         )
         found += [one] if isinstance(one, Outcome) else one or ()
     return found
+
+
+def others(on: Executor | None) -> Executor | None:
+    """Return who has processors of their own, for work that is Python's own."""
+    return None if isinstance(on, ThreadPoolExecutor) else on
 
 
 def _outcomes(players: Sequence[Player], tally: Tally) -> list[Outcome]:
@@ -894,6 +952,7 @@ RUNS: Mapping[Depth, int] = {"quick": 0, "standard": 2, "deep": 10}
 # Of numbers that are Python's own, so many coefficients stand for all.
 PYTHON_WIDTH = 8
 FRAMES = "frames of two runs"
+STOPPED = "stopped by hand before it"
 TAPPED = "what machines really send"
 
 
@@ -935,6 +994,8 @@ def audit_question(
     *,
     depth: Depth = "standard",
     seed: int = 0,
+    on: Executor | None = None,
+    kept: Unfinished | None = None,
     progress: Progress = None,
     **options: Any,
 ) -> Audit:
@@ -943,12 +1004,14 @@ def audit_question(
     Ctrl-C ends it, and what there is by then is kept; what is left is named.
     """
     groups = list(coalitions)
+    options = {"on": on, "kept": kept, **options}
     found = audit(scene, groups, depth=depth, seed=seed, progress=progress, **options)
     if depth == "quick":
         return found
     gained, brief = Gained(), question.brief
-    steps = _steps(brief, groups, depth, seed, gained)
-    left = [name for name, _ in steps] if found.executions < found.asked else []
+    steps = _steps(groups, depth)
+    names = [*(step.name for step in steps), "clocks"]
+    left = names if found.executions < found.asked else []
     if not left:
         try:
             _ = brief.size
@@ -957,14 +1020,23 @@ def audit_question(
             steps = ()
         with watched(progress) as opening:
             bar = (opening or silent)("further attacks", len(steps))
-            for done, (_, step) in enumerate(steps):
-                try:
-                    step()
-                except KeyboardInterrupt:
-                    left = [name for name, _ in steps[done:]]
-                    break
-                bar(done + 1)
-    gained.skipped += [f"{name}: stopped by hand before it" for name in left]
+            done = 0
+            try:
+                work = OnSums(brief, steps, seed)
+                for gains in _gains(work, others(on), kept):
+                    gained.take(gains)
+                    done += 1
+                    bar(done)
+            except KeyboardInterrupt:
+                left = names[done:]
+            except BrokenExecutor as error:
+                reached = f"all executions and {done:,} of {len(steps):,} attacks"
+                raise _lost(error, kept, reached) from None
+        if not left and steps:
+            # Beside others who work, a clock would say something else.
+            gained.allowed += _allowed(brief, groups, gained.outcomes, seed)
+            gained.clock += [one.words for one in timing.clocks(brief, seed)]
+    gained.skipped += [f"{name}: {STOPPED}" for name in left]
     if question.simulated is not None and steps:
         gained.said.append(
             f"{question.simulated.law} masks are for simulation: masks were audited "
@@ -993,59 +1065,118 @@ class Gained:
     said: list[str] = field(default_factory=list)
     clock: list[str] = field(default_factory=list)
 
-    def take(
-        self, name: str, play_it: Callable[..., Iterable[Outcome | Skipped]], **how: Any
-    ) -> None:
-        """Play an attack, and keep what came of it."""
-        try:
-            found = tuple(play_it(**how))
-        except InvalidInputError as error:
-            found = (Skipped(name, str(error)),)
-        for one in found:
+    def take(self, gains: Iterable[Gain]) -> None:
+        """Keep what came of one attack."""
+        for one in gains:
             if isinstance(one, Skipped):
                 self.skipped.append(f"{one.attack}: {one.why}")
-            else:
+            elif isinstance(one, Outcome):
                 self.outcomes.append(one)
+            else:
+                self.said.append(one)
 
 
-def _steps(
+@dataclass(frozen=True)
+class Step:
+    """One attack on sums or frames, in the hands of one coalition.
+
+    Attributes:
+        name: of the attack.
+        play: plays it.
+        coalition: who attacks; None for everybody.
+        trials: how often.
+    """
+
+    name: str
+    play: Callable[..., Iterable[Gain]]
+    coalition: Coalition | None
+    trials: int
+
+
+@dataclass(frozen=True, eq=False)
+class OnSums:
+    """What is played on sums and frames: called with the place of one attack."""
+
+    question: Rehearsal
+    steps: tuple[Step, ...]
+    seed: int
+
+    def __call__(self, key: int, seed: int) -> tuple[Gain, ...]:
+        """Play it; each has seeds of its own from the audit's."""
+        del seed
+        step = self.steps[key]
+        group = self.question.parties if step.coalition is None else step.coalition
+        how = {"coalition": group, "seed": self.seed, "trials": step.trials}
+        try:
+            return tuple(step.play(self.question, **how))
+        except InvalidInputError as error:
+            return (Skipped(step.name, str(error)),)
+
+
+def _gains(
+    work: OnSums, on: Executor | None, kept: Unfinished | None
+) -> Iterator[tuple[Gain, ...]]:
+    """Yield what comes of each attack, those first that were played before."""
+    known = {} if kept is None else kept.attacks
+    first = 0
+    while str(first) in known and first < len(work.steps):
+        yield tuple(one.gain for one in known[str(first)])
+        first += 1
+    left = range(first, len(work.steps))
+    try:
+        for key, gains in zip(
+            left, map_pieces(work, left, seed=work.seed, on=on), strict=True
+        ):
+            if kept is not None:
+                known[str(key)] = tuple(AttackSoFar.of(one) for one in gains)
+                kept.write(now=False)
+            yield gains
+    finally:
+        if kept is not None:
+            kept.write()
+
+
+def _steps(groups: Sequence[Coalition], depth: Depth) -> tuple[Step, ...]:
+    """Return what is played on sums and frames, one after the other."""
+    found = []
+    for group in groups:
+        found += [
+            Step(attack.ATTACK, attack.play, group, TRIALS[depth]) for attack in ON_SUMS
+        ]
+        found += [
+            Step(late_unmasking.ATTACK, late_unmasking.play, group, RUNS[depth]),
+            Step(timing.ATTACK, timing.frames, group, RUNS[depth]),
+            Step(FRAMES, _same_frames, group, RUNS[depth]),
+        ]
+    found.append(Step(TAPPED, _tapped, None, RUNS[depth]))
+    found.append(Step("what sums say", _sums_say, groups[0], 2))
+    return tuple(found)
+
+
+def _sums_say(
+    question: Rehearsal, *, coalition: Coalition, seed: int, trials: int
+) -> Iterator[str]:
+    """Say in words what sums tell anybody."""
+    told = sums_say.play(question, coalition=coalition, seed=seed, trials=trials)
+    yield from (one.words for one in told)
+
+
+def _allowed(
     question: Rehearsal,
     groups: Sequence[Coalition],
-    depth: Depth,
+    outcomes: Sequence[Outcome],
     seed: int,
-    gained: Gained,
-) -> tuple[tuple[str, Callable[[], None]], ...]:
-    """Return what is played on sums and frames, one after the other, by name."""
-    found: list[tuple[str, Callable[[], None]]] = []
+) -> list[str]:
+    """Return what the file itself allows to those who aim, and which rules would not.
 
-    def add(name: str, play_it: Any, group: Coalition, trials: int) -> None:
-        how = {"coalition": group, "seed": seed, "trials": trials}
-        found.append(
-            (name, partial(gained.take, name, partial(play_it, question), **how))
-        )
-
-    def allow(group: Coalition) -> None:
-        if any(one.attack == aimed.ATTACK and one.successes for one in gained.outcomes):
-            gained.allowed += aimed.allowed(question, coalition=group, seed=seed)
-
-    for group in groups:
-        for attack in ON_SUMS:
-            add(attack.ATTACK, attack.play, group, TRIALS[depth])
-        found.append(("which rule stops an aim", partial(allow, group)))
-        add(late_unmasking.ATTACK, late_unmasking.play, group, RUNS[depth])
-        add(timing.ATTACK, timing.frames, group, RUNS[depth])
-        add(FRAMES, _same_frames, group, RUNS[depth])
-    add(TAPPED, _tapped, question.parties, RUNS[depth])
-
-    def say() -> None:
-        told = sums_say.play(question, coalition=groups[0], seed=seed, trials=2)
-        gained.said += [one.words for one in told]
-
-    def look_at_clocks() -> None:
-        gained.clock += [one.words for one in timing.clocks(question, seed)]
-
-    found += [("what sums say", say), ("clocks", look_at_clocks)]
-    return tuple(found)
+    Whoever comes after one that succeeded is asked about, too.
+    """
+    aims = [one for one in outcomes if one.attack == aimed.ATTACK]
+    hit = {one.coalition for one in aims if one.successes}
+    found: list[str] = []
+    for group in dropwhile(lambda one: tuple(one) not in hit, groups):
+        found += aimed.allowed(question, coalition=group, seed=seed)
+    return found
 
 
 def _transcript(question: Rehearsal, played: Played) -> Transcript | None:

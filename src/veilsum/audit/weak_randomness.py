@@ -14,9 +14,12 @@ tells everybody's shares, so that success is to name what all honest parties hol
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
+from itertools import chain
 from math import ceil, log
 from typing import Any
 
@@ -48,7 +51,7 @@ from veilsum.numbers.laws import Law
 from veilsum.numbers.masking import ShareStreams
 from veilsum.numbers.shapes import Shaped
 from veilsum.privacy.view import touching
-from veilsum.scale import seed_of
+from veilsum.scale.pieces import map_pieces, seed_of
 
 # More trials than any batch has: repetition is looked for among all of them.
 MOST_TRIALS = 2**24
@@ -56,6 +59,8 @@ MOST_TRIALS = 2**24
 ENOUGH = 64
 # The largest of 64 bits.
 PRIME = 2**64 - 59
+# Pieces of a table of roots, and tables that are kept.
+PARTS, MOST_TABLES = 32, 2
 
 Rows = Shaped[Array[Any], "arcs trials numbers"]
 
@@ -153,6 +158,7 @@ def look_up(
     seed: int,
     trials: int = 16,
     bits: int = SEED_BITS,
+    on: Executor | None = None,
 ) -> Outcome | None:
     """Look for the root of simulated shares among all of so many bits.
 
@@ -164,6 +170,7 @@ def look_up(
         seed: of the trials, each of which has a root of its own.
         trials: how many.
         bits: of the roots that are tried.
+        on: who makes the table of roots.
     """
     topology, law = scene.topology, scene.law
     colluders = topology.indices(coalition)
@@ -173,7 +180,8 @@ def look_up(
     executions = together(scene, 2**bits)
     size, edge = executions * scene.width, int(known[0])
     (i, j), weight = topology.edges[edge].tolist(), float(topology.weights[edge])
-    table = _roots(widened(law, scene.width, executions), size, i, j, weight, bits)
+    each = _Roots(widened(law, scene.width, executions), size, i, j, weight, bits)
+    table = _table(each, on)
     whole = holdings(scene)
     truth, right = numbers(scene, whole), 0
     for trial in range(trials):
@@ -195,16 +203,43 @@ def look_up(
     )
 
 
-@lru_cache(maxsize=2)
-def _roots(
-    law: Law, size: int, sender: int, receiver: int, weight: float, bits: int
-) -> dict[int, int]:
+@dataclass(frozen=True)
+class _Roots:
+    """Shares on one link from all roots of a few bits: called with some of these."""
+
+    law: Law
+    size: int
+    sender: int
+    receiver: int
+    weight: float
+    bits: int
+
+    def __call__(self, key: int, seed: int) -> list[int]:
+        """Return what is seen of each, of a part of all roots."""
+        del seed
+        whole = range(2**self.bits)
+        many = -(-len(whole) // PARTS)
+        return [self._seen(root) for root in whole[key * many : (key + 1) * many]]
+
+    def _seen(self, root: int) -> int:
+        streams = ShareStreams(root)
+        own = streams.stream(epoch=0, sender=self.sender, receiver=self.receiver)
+        return _key(self.law.draw(own, self.size, self.weight))
+
+
+def _table(roots: _Roots, on: Executor | None) -> dict[int, int]:
     """Return the root of every share that so few roots can give."""
-    found = {}
-    for root in range(2**bits):
-        stream = ShareStreams(root).stream(epoch=0, sender=sender, receiver=receiver)
-        found[_key(law.draw(stream, size, weight))] = root
-    return found
+    if roots in _TABLES:
+        _TABLES.move_to_end(roots)
+        return _TABLES[roots]
+    seen = chain.from_iterable(map_pieces(roots, range(PARTS), seed=0, on=on))
+    _TABLES[roots] = {one: root for root, one in enumerate(seen)}
+    if len(_TABLES) > MOST_TABLES:
+        _TABLES.popitem(last=False)
+    return _TABLES[roots]
+
+
+_TABLES: OrderedDict[_Roots, dict[int, int]] = OrderedDict()
 
 
 def _key(share: Shaped[Array[Any], " size"]) -> int:

@@ -10,6 +10,7 @@ import click
 
 from veilsum.cli.output import (
     json_option,
+    on_option,
     print_json,
     say,
     seed_option,
@@ -57,13 +58,7 @@ RUNS = {"quick": 200, "standard": 1000, "deep": 4000}
     help="Of a study: this one; all of them, one after the other, if not said.",
 )
 @seed_option
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    default=2,
-    show_default=True,
-    help="Threads; the result does not depend on how many there are.",
-)
+@on_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -107,7 +102,7 @@ def command(
     distance: float | None,
     question: str | None,
     seed: int,
-    workers: int,
+    on: str | None,
     out: Path | None,
     key: Path | None,
     transcripts: tuple[tuple[Path, Path], ...],
@@ -134,6 +129,7 @@ def command(
     """
     from veilsum.audit.question import questions_of
     from veilsum.audit.record import check_asked, read_record
+    from veilsum.audit.unfinished import NAME
     from veilsum.errors import InvalidInputError
     from veilsum.files.output import prepare_folder, write_files
     from veilsum.net.identity import read_identity
@@ -173,7 +169,9 @@ def command(
         if name:
             asked = {**asked, "question": name}
             say(f"question {name}")
-        found, record, members = _audited(what, asked, workers, transcripts)
+        # A replay begins at the beginning, so that it shows what is not so.
+        place = None if folder is None or replay else prepare_folder(folder / name)
+        found, record, members = _audited(what, asked, on, transcripts, place)
         here = record.content["made_with"]
         if before is not None:
             record = before.repeated(record)
@@ -184,6 +182,8 @@ def command(
             if found.curves:
                 files |= _drawn("audit", lambda: audit_figure(found))  # noqa: B023
             write_files(prepare_folder(folder / name), files)
+            if place is not None and found.is_whole:
+                (place / NAME).unlink(missing_ok=True)
         if not as_json:
             click.echo(str(found))
         if before is not None:
@@ -197,11 +197,12 @@ def command(
 def _audited(
     what: Path,
     asked: dict[str, Any],
-    workers: int,
+    on: str | None,
     transcripts: tuple[tuple[Path, Path], ...],
+    place: Path | None,
 ) -> tuple[Audit, AuditRecord, dict[str, str]]:
     """Return what an audit found, its record, and the certificates of the file."""
-    from concurrent.futures import ThreadPoolExecutor
+    import hashlib
     from dataclasses import replace
     from functools import partial
 
@@ -215,26 +216,33 @@ def _audited(
         scene_of_run,
         work_of,
     )
-    from veilsum.audit.question import Rehearsal
     from veilsum.audit.record import AuditRecord
     from veilsum.audit.run_folder import RunFolder
+    from veilsum.audit.surveys import RehearsedSurvey, rehearsed
+    from veilsum.audit.unfinished import Unfinished
     from veilsum.errors import InvalidInputError
     from veilsum.files.scenarios import read_toml
     from veilsum.net.transcript_file import read_transcript
     from veilsum.privacy.transcript import Transcript
+    from veilsum.scale.workers import workers_on
 
     ran = RunFolder(what) if what.is_dir() else None
     file = what if ran is None else ran.file
-    question = None if file is None else Rehearsal.read(file, asked.get("question"))
+    question = None if file is None else rehearsed(file, asked.get("question"))
     run = None if question is None else question.consortium.run
     held = [read_transcript(file, key, run=run) for file, key in transcripts]
     held += [] if ran is None else ran.transcripts
     own = None if not held else Transcript.together(held)
     play: Callable[..., Audit] = audit
     if file is not None and question is not None:
-        scene, source = scene_of(question), file.read_bytes()
+        source, named = file.read_bytes(), question.named
         tolerate = question.consortium.rules.policy.tolerate
-        named, play = question.named, partial(audit_question, question)
+        if isinstance(question, RehearsedSurvey):
+            # Masks between members hide shares from fewer than all but two of them.
+            tolerate = min(tolerate, len(question.terms.names) - 2)
+            scene, play = question.scene, question.audit
+        else:
+            scene, play = scene_of(question), partial(audit_question, question)
         if own is not None:
             own_run.check(own, scene)
     elif own is not None:
@@ -255,7 +263,11 @@ def _audited(
         most_work=work_of(scene, asked["depth"]),
     )
     total = executions_of(scene, asked["depth"], asked["executions"])
-    with ThreadPoolExecutor(workers) as pool:
+    kept = None
+    if place is not None:
+        file_digest = hashlib.sha256(source).hexdigest()
+        kept = Unfinished.begun(place, {"asked": asked, "file": file_digest})
+    with workers_on(on or "threads:2") as pool:
         found = play(
             scene,
             groups,
@@ -264,6 +276,7 @@ def _audited(
             distance=asked["distance"],
             seed=asked["seed"],
             on=pool,
+            kept=kept,
         )
     if own is not None:
         found = replace(
@@ -277,8 +290,9 @@ def _audited(
             outcomes=(*found.outcomes, *ran.look()),
             skipped=(*found.skipped, *ran.missing),
         )
-    if found.executions < found.asked:
-        say(f"stopped after {found.executions:,} of {found.asked:,} executions")
+    if not found.is_whole:
+        where = f"stopped after {found.executions:,} of {found.asked:,} executions"
+        say(f"{where}{': the same command goes on from there' if kept else ''}")
     record = AuditRecord.of(found, scene, source=source, asked=asked)
     if file is None or question is None or "members" not in read_toml(file):
         # A plan has stand-ins for certificates, which are nobody's.

@@ -23,6 +23,12 @@ optional_graph_option = click.option("--graph", "spec", **_GRAPH)
 # Spelt out: importing them would load numpy for --help.
 LAWS = ("none", "gaussian", "lattice", "uniform")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON only.")
+on_option = click.option(
+    "--on",
+    metavar="WHERE",
+    help="Who shares the work: processes:N, threads:N, ray:N, ray:HOST:PORT or "
+    "ray://HOST:PORT. The result does not depend on it.",
+)
 seed_option = click.option(
     "--seed",
     type=click.IntRange(min=0),

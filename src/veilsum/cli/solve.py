@@ -15,6 +15,7 @@ from veilsum.cli.output import (
     print_json,
     say,
 )
+from veilsum.cli.ranks import carried_out, ranks_option
 from veilsum.methods.settings import METHODS
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="All parties as one array, or each as the machine it would run by itself.",
 )
+@ranks_option
 @json_option
 def command(
     *,
@@ -55,6 +57,7 @@ def command(
     grid: int | None,
     method: str | None,
     driver: str,
+    where: str | None,
     as_json: bool,
 ) -> None:
     """Simulate the run that a scenario file describes.
@@ -68,20 +71,33 @@ def command(
     from veilsum.files.scenarios import read_scenario
     from veilsum.jobs.solve import run_scenario
 
-    folder = None if out is None else prepare_folder(out)
-    described = read_scenario(scenario).altered(
-        law=law, sigma=sigma, grid=grid, method=method
-    )
-    for section in described.ignored:
-        say(f"[{section}] is for real parties: solve simulates and ignores it")
-    run = run_scenario(described, driver=driver)
-    if folder is not None:
-        _write(folder, described, run)
-    if as_json:
-        print_json(run.to_dict())
-    else:
-        console().print(f"{escape(described.title)}\n")
-        click.echo(str(run))
+    if where is not None and driver != "vectorised":
+        raise click.UsageError("--on mpi shares arrays: use --driver vectorised")
+    with carried_out(where) as here:
+        folder = prepare_folder(out) if out is not None and here.speaks else None
+        described = read_scenario(scenario)
+        described = described.altered(
+            law=law,
+            sigma=sigma,
+            grid=grid,
+            method=method,
+            engine=here.engine,
+            seed=here.seed(described.seed),
+        )
+        for section in described.ignored if here.speaks else ():
+            say(f"[{section}] is for real parties: solve simulates and ignores it")
+        run = run_scenario(
+            described, driver=driver, progress=None if here.speaks else False
+        )
+        if not here.speaks:
+            return
+        if folder is not None:
+            _write(folder, described, run)
+        if as_json:
+            print_json(run.to_dict())
+        else:
+            console().print(f"{escape(described.title)}\n")
+            click.echo(str(run))
 
 
 def _write(folder: Path, described: Scenario, run: Run) -> None:

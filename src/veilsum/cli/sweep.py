@@ -11,6 +11,7 @@ from veilsum.cli.output import (
     FILE,
     LAWS,
     json_option,
+    on_option,
     print_json,
     say,
 )
@@ -78,9 +79,7 @@ if TYPE_CHECKING:
     "--out", type=FILE, help="A CSV file; a sweep that was stopped goes on from there."
 )
 @click.option("--figure", type=FILE, help="A PNG or SVG file: error against epsilon.")
-@click.option(
-    "--workers", type=int, default=1, show_default=True, help="Processes that share it."
-)
+@on_option
 @json_option
 def command(
     *,
@@ -97,7 +96,7 @@ def command(
     bounds_from_costs: bool,
     out: Path | None,
     figure: Path | None,
-    workers: int,
+    on: str | None,
     as_json: bool,
 ) -> None:
     """Simulate a scenario for every choice, into one tidy table.
@@ -137,7 +136,7 @@ def command(
         distance=distance,
         settings=replace(described.settings, **changes),
         out=out,
-        workers=workers,
+        on=on,
     )
     if figure is not None:
         _write(figure, found)

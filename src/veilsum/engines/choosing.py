@@ -3,7 +3,7 @@
 Loading numba and its compiled loops takes most of a second, in which numpy has done
 small tasks; numba is quicker at every iteration that it compiles. A GPU is worth its
 while for states that fill it. The choice follows from the task and what is installed,
-so that a seed repeats a run.
+so that a seed repeats a run. Ranks of MPI are taken only where they are asked for.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from math import inf
 
 from veilsum.engines.engine import Engine, Task, closed_form
 from veilsum.engines.jax import JaxEngine, on_gpu
+from veilsum.engines.mpi import MpiEngine
 from veilsum.engines.numba import FusedEngine, compiled_run
 from veilsum.engines.numpy import DENSE_PARTIES, PlainEngine
 from veilsum.errors import InvalidInputError, MissingExtraError, installing
@@ -24,9 +25,10 @@ ENGINES: dict[str, Callable[[Task], Engine]] = {
     "numpy": PlainEngine,
     "numba": FusedEngine,
     "jax": JaxEngine,
+    "mpi": MpiEngine,
 }
 # The package that an engine needs and the extra that brings it.
-NEEDS = {"numba": "fast", "jax": "jax"}
+NEEDS = {"numba": ("numba", "fast"), "jax": ("jax", "jax"), "mpi": ("mpi4py", "mpi")}
 # As measured: seconds until numba runs; numpy's for a round, for each number that
 # crosses a link in it, and for each entry of parties' matrices in an iteration.
 LOADING, ROUND, NUMBER, ENTRY = 0.6, 1.2e-5, 2e-9, 0.9e-9
@@ -54,9 +56,10 @@ def engine_for(task: Task, wanted: str = AUTO, iterations: float = inf) -> Engin
 def _named(task: Task, name: str) -> Engine:
     _check_name(name)
     if not _is_there(name):
+        package, extra = NEEDS[name]
         raise MissingExtraError(
-            f"the engine {name} needs the package {name}: "
-            f"{installing(NEEDS[name])}, or use engine numpy"
+            f"the engine {name} needs the package {package}: "
+            f"{installing(extra)}, or use engine numpy"
         )
     return ENGINES[name](task)
 
@@ -96,7 +99,7 @@ def _has_gpu() -> bool:
 
 
 def _is_there(name: str) -> bool:
-    return name not in NEEDS or find_spec(name) is not None
+    return name not in NEEDS or find_spec(NEEDS[name][0]) is not None
 
 
 def _check_name(name: str) -> None:

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import log2
 from typing import Any
 
 import networkx as nx
+import numpy as np
 
 from veilsum.errors import InvalidGraphError
 from veilsum.graphs.links import (
     MOST_NUMBERED,
     LinkArray,
+    Only,
     circle,
     cycles,
     geometric,
+    in_order,
     line,
     plane,
+    touching,
 )
 from veilsum.memory import MemoryShortError
 from veilsum.numbers.arrays import nearest
@@ -119,19 +124,21 @@ def _many_in_circle(n: str, offsets: str) -> LinkArray:
     return circle(_many(n), [_many(part) for part in offsets.split(",")])
 
 
-def _many_on_grid(shape: str) -> LinkArray:
+def _many_on_grid(shape: str, *, only: Only | None = None) -> LinkArray:
     rows, by, columns = shape.partition("x")
     if not by:
         raise ValueError(f"{shape!r} is not ROWSxCOLUMNS")
-    return plane(_many(rows), _many(columns))
+    return plane(_many(rows), _many(columns), only=only)
 
 
 def _cycles(n: str, degree: str, seed: str = "seed=0") -> LinkArray:
     return cycles(_many(n), _many(degree), _seed(seed))
 
 
-def _geometric(n: str, degree: str, seed: str = "seed=0") -> LinkArray:
-    return geometric(_many(n), _many(degree), _seed(seed))
+def _geometric(
+    n: str, degree: str, seed: str = "seed=0", *, only: Only | None = None
+) -> LinkArray:
+    return geometric(_many(n), _many(degree), _seed(seed), only=only)
 
 
 FAMILIES: dict[str, GraphFamily] = {
@@ -164,10 +171,33 @@ FAMILIES: dict[str, GraphFamily] = {
 }
 
 
-def build(spec: str) -> Any:
+# Families of which some parties' links are made without everybody's.
+IN_PARTS: dict[str, Callable[..., LinkArray]] = {
+    "geometric": _geometric,
+    "grid": _many_on_grid,
+}
+
+
+def build_part(spec: str, only: Only) -> LinkArray:
+    """Return the links of some parties of the graph a string names.
+
+    Of families that are not made in parts everybody's are made, and then left out.
+    """
+    if spec.strip().partition(":")[0] in IN_PARTS:
+        found: LinkArray = build(spec, only)
+        return found
+    graph = build(spec)
+    if not isinstance(graph, LinkArray):
+        ends = np.array(list(graph.edges), dtype=np.int32).reshape(-1, 2)
+        graph = LinkArray(len(graph), in_order(len(graph), ends))
+    return LinkArray(graph.n_parties, touching(graph.ends, only(graph.n_parties)))
+
+
+def build(spec: str, only: Only | None = None) -> Any:
     """Return the graph a string names, its nodes numbered from 0.
 
-    Links where the family is made of them, else a graph of networkx.
+    Links where the family is made of them, else a graph of networkx; of some parties
+    only where `build_part` asks for them.
     """
     name, *arguments = spec.strip().split(":")
     if name not in FAMILIES:
@@ -180,6 +210,8 @@ def build(spec: str) -> Any:
     made = family.build
     if family.streamed is not None and _asks_for_many(arguments):
         made = family.streamed
+    if only is not None:
+        made = partial(IN_PARTS[name], only=only)
     try:
         graph = made(*arguments)
     except MemoryShortError:

@@ -6,10 +6,10 @@ they are made piece by piece, and what does not fit is refused before it is begu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import ceil, pi, sqrt
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -36,6 +36,24 @@ class LinkArray:
 
     n_parties: int
     ends: Array[np.int32]
+
+
+# Whose links are wanted, of so many parties: those from one to another.
+Only: TypeAlias = Callable[[int], slice]
+
+
+def touching(ends: Array[Any], own: slice) -> Array[np.int32]:
+    """Return the links with an end among some parties, read piece by piece.
+
+    >>> touching(np.array([[0, 1], [0, 4], [1, 2], [2, 3]]), slice(3, 5)).tolist()
+    [[0, 4], [2, 3]]
+    """
+    found = []
+    for low in range(0, len(ends), PIECE):
+        here = np.asarray(ends[low : low + PIECE])
+        is_own = (here >= own.start) & (here < own.stop)
+        found.append(here[is_own.any(axis=1)].astype(np.int32, copy=False))
+    return np.concatenate(found) if found else np.empty((0, 2), dtype=np.int32)
 
 
 def in_order(n_parties: int, ends: Array[Any]) -> Array[Any]:
@@ -214,19 +232,20 @@ def circle(n: int, offsets: Iterable[int]) -> LinkArray:
     return LinkArray(n, np.concatenate(found))
 
 
-def plane(rows: int, columns: int) -> LinkArray:
-    """Return the links of a grid, numbered row by row."""
+def plane(rows: int, columns: int, *, only: Only | None = None) -> LinkArray:
+    """Return the links of a grid, numbered row by row; of some parties if asked to."""
     n = rows * columns
     if not 2 <= n <= MOST_NUMBERED:
         raise ValueError(f"it has {n:,} parties, and 2 to {MOST_NUMBERED:,} fit")
-    _check_bytes(n, 2 * n, 24)
-    i = np.arange(n, dtype=np.int32)
-    pairs = np.empty((n, 2, 2), dtype=np.int32)
+    own = slice(0, n) if only is None else only(n)
+    _check_bytes(own.stop - own.start, 2 * (own.stop - own.start), 24)
+    i = np.arange(max(own.start - columns, 0), own.stop, dtype=np.int32)
+    pairs = np.empty((len(i), 2, 2), dtype=np.int32)
     pairs[:, :, 0] = i[:, None]
     pairs[:, 0, 1], pairs[:, 1, 1] = i + 1, i + columns
-    kept = np.empty((n, 2), dtype=bool)
+    kept = np.empty((len(i), 2), dtype=bool)
     kept[:, 0], kept[:, 1] = i % columns < columns - 1, i < n - columns
-    return LinkArray(n, pairs[kept])
+    return LinkArray(n, pairs[kept] if only is None else touching(pairs[kept], own))
 
 
 def cycles(n: int, degree: int, seed: int = 0) -> LinkArray:
@@ -305,17 +324,23 @@ def _stand_in(keys: Array[np.int64], wanted: Array[np.int64]) -> Array[np.bool_]
     return np.asarray(keys[places] == wanted)
 
 
-def geometric(n: int, degree: int, seed: int = 0) -> LinkArray:
+def geometric(
+    n: int, degree: int, seed: int = 0, *, only: Only | None = None
+) -> LinkArray:
     """Return parties at random places of a square, linked to all within a radius.
 
     The radius gives `degree` links on average, but for those at the border. Parties are
     numbered cell by cell along a line that winds through the square, so that near ones
     have near numbers; each is linked to the next along that line as well, and so nobody
-    stands alone.
+    stands alone. Of some parties only, everybody's places are made, and links between
+    rows of cells that these are in.
     """
     if not 1 <= degree < n:
         raise ValueError(f"{degree} links each need more than {degree} parties")
-    _check_bytes(n, n * (degree + 3) // 2, 40)
+    own = slice(0, n) if only is None else only(n)
+    many = own.stop - own.start
+    _check_bytes(many, many * (degree + 3) // 2, 40)
+    check_room(50 * n, f"the places of {n:,} parties")
     near = compiled(near_ones) or near_ones
     stream = np.random.default_rng((n, degree, seed))
     radius = min(1.0, sqrt(degree / (pi * n)))
@@ -325,16 +350,22 @@ def geometric(n: int, degree: int, seed: int = 0) -> LinkArray:
     # Every second row of cells is walked backwards.
     cell = row * side + np.where(row % 2, side - 1 - column, column)
     order = np.argsort(cell, kind="stable")
-    places, cell = places[order], cell[order]
+    cell = cell[order]
     start = np.searchsorted(cell, np.arange(side * side + 1))
+    # Nobody reaches farther than into the next row, and the line to the next party.
+    top, bottom = cell[own.start] // side - 1, cell[own.stop - 1] // side + 2
+    low = min(start[max(top, 0) * side], max(own.start - 1, 0))
+    high = max(start[min(bottom, side) * side], min(own.stop + 1, n))
+    places, start = places[order[low:high]], np.clip(start, low, high) - low
     del row, column, order, cell
     # Once to count each party's links, once to write them down.
-    counts, none = np.zeros(n, dtype=np.int64), np.empty((0, 2), dtype=np.int32)
+    counts, none = np.zeros(high - low, np.int64), np.empty((0, 2), dtype=np.int32)
     near(places, start, side, radius * radius, counts, none)
     ends = np.empty((int(counts.sum()), 2), dtype=np.int32)
     counts[:] = np.cumsum(counts) - counts
     near(places, start, side, radius * radius, counts, ends)
-    return LinkArray(n, ends)
+    ends += np.int32(low)
+    return LinkArray(n, ends if only is None else touching(ends, own))
 
 
 def near_ones(

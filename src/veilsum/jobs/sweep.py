@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, Executor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from hashlib import blake2b
@@ -49,7 +49,8 @@ from veilsum.numbers.arrays import as_whole, is_number
 from veilsum.numbers.laws import LAWS, LawName, Masks
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.worst_case import MOST_WORK, against_any, check_tolerate
-from veilsum.scale import map_pieces, processes
+from veilsum.scale.pieces import map_pieces
+from veilsum.scale.workers import workers_on
 from veilsum.showing import Showing, Shown, Table, counted
 from veilsum.tables.frames import load_pandas
 from veilsum.watching import Progress, Report, staged, watched
@@ -410,7 +411,7 @@ def sweep(
     largest: float | None = None,
     settings: Settings | None = None,
     out: str | Path | None = None,
-    workers: int = 1,
+    on: str | None = None,
     progress: Progress = None,
 ) -> Sweep:
     """Simulate one problem for every choice, and return a tidy table.
@@ -436,8 +437,9 @@ def sweep(
         settings: iterations, steps, start and the like; a step is for its own method.
         out: a CSV file to which every run is added as it ends. A sweep that was stopped
             goes on from there; the file of another one is refused.
-        workers: processes that share the runs. A script needs `if __name__ ==
-            "__main__":` around what starts them.
+        on: who shares the runs: `processes:8`, or a Ray cluster such as
+            `ray://head:10001`; by default this process does all. A script needs
+            `if __name__ == "__main__":` around what starts processes.
         progress: None for a bar, False for none, or a function that is called with the
             lines done, and all of them.
 
@@ -489,9 +491,8 @@ def sweep(
     name = _digest(runs, colluding, _positive("distance", distance))
     made = _Lines(runs, tuple(colluding), distance, name)
     asked = len(runs.choices) * len(colluding)
-    shared = as_whole(workers, what="workers", least=1)
     with watched(progress) as opening:
-        rows = _carried_out(made, asked, out, shared, staged(opening, "lines"))
+        rows = _carried_out(made, asked, out, on, staged(opening, "lines"))
     return Sweep(tuple(rows), runs.tolerance, distance, asked)
 
 
@@ -499,24 +500,22 @@ def _carried_out(
     made: _Lines,
     asked: int,
     out: str | Path | None,
-    workers: int,
+    where: str | None,
     progress: Report | None,
 ) -> list[Row]:
     """Return all lines, or those there are when somebody stops it."""
     kept = None if out is None else _File.begun(Path(out), made)
     rows = [] if kept is None else list(kept.rows)
-    if progress is not None:
-        progress(len(rows), asked)
     first = len(rows) // len(made.tolerate)
     left = range(first, len(made.runs.choices))
-    several = workers > 1 and len(left) > 1
-    if several:
+    if where is not None:
         _check_portable(made.runs)
-    pool = processes(min(workers, len(left))) if several else nullcontext()
     try:
-        with pool as on:
-            ahead = 4 * workers
-            ended = map_pieces(made.runs, left, seed=0, on=on, ahead=ahead)
+        with workers_on(where) if where and left else nullcontext() as on:
+            if progress is not None:
+                progress(len(rows), asked)
+            made.on = on
+            ended = map_pieces(made.runs, left, seed=0, on=on)
             for key, one in zip(left, ended, strict=True):
                 lines = made.of(key, one)
                 rows += lines
@@ -524,17 +523,27 @@ def _carried_out(
                     kept.add(lines)
                 if progress is not None:
                     progress(len(rows), asked)
-    except BrokenExecutor:
+    except BrokenExecutor as error:
         raise InvalidInputError(
-            "the processes that shared a sweep have ended before it: a script needs "
-            'if __name__ == "__main__": around what starts them; or memory ran out, '
-            "and fewer workers need less. What is in the file of out is kept"
+            f"those that shared a sweep have ended before it ({error}). A script needs "
+            'if __name__ == "__main__": around what starts processes; if memory ran '
+            f"out, fewer of them need less. {_kept_words(kept, len(rows), asked)}"
         ) from None
     except KeyboardInterrupt:
         # What there is stays; whoever has a file goes on from there.
         if kept is None and not rows:
             raise
     return rows
+
+
+def _kept_words(kept: _File | None, done: int, asked: int) -> str:
+    """Say what is left of a sweep that others ended, and how to go on."""
+    if kept is None:
+        return "Nothing is kept: with a file for out, a sweep goes on from there"
+    return (
+        f"{done:,} of {asked:,} lines are in {kept.path}: the same call goes on from "
+        "there, on whomever you name"
+    )
 
 
 @dataclass(eq=False)
@@ -546,6 +555,7 @@ class _Lines:
         tolerate: numbers of colluders, a line for each.
         distance: that attackers are measured at.
         sweep: its name, which is a hash of all that it depends on.
+        on: who shares the search for the worst coalition.
     """
 
     runs: _Runs
@@ -554,6 +564,7 @@ class _Lines:
     sweep: str
 
     def __post_init__(self) -> None:
+        self.on: Executor | None = None
         self._promises: dict[tuple[str, Masks, int], Guarantee] = {}
 
     def of(self, key: int, ended: RunFound) -> list[Row]:
@@ -588,6 +599,7 @@ class _Lines:
                 tolerate=tolerate,
                 distance=self.distance,
                 most_work=1.0 if masks.kind.sums_only else MOST_WORK,
+                on=self.on,
             )
         return self._promises[key]
 
@@ -750,7 +762,7 @@ def _check_portable(runs: _Runs) -> None:
     except (SecretError, PicklingError, AttributeError, TypeError) as error:
         raise InvalidInputError(
             f"these costs cannot go to other processes ({error}): they have functions "
-            "of their own. Take workers=1, or start several sweeps, each with seeds "
+            "of their own. Leave out on, or start several sweeps, each with seeds "
             "and a file of its own"
         ) from None
 

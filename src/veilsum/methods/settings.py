@@ -16,7 +16,7 @@ from veilsum.numbers.arrays import as_whole, is_number
 
 # The usual one, which is the paper's, before those that ask for more.
 METHODS = ("auto", OneShot.name, *(method.name for method in reversed(ITERATIVE)))
-ENGINES = ("auto", "numpy", "numba", "jax")
+ENGINES = ("auto", "numpy", "numba", "jax", "mpi")
 PRECISIONS = ("float64", "float32")
 POSITIVE = ("tolerance", "step", "power", "smooth", "mean_smooth", "mean_convex")
 

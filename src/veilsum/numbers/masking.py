@@ -190,6 +190,7 @@ def masks_in_pieces(
     *,
     size: int,
     epoch: int = 0,
+    rows: slice | None = None,
     told: Callable[[int], object] = lambda _done: None,
 ) -> MaskRows:
     """Return the masks that all shares together make, link after link.
@@ -203,9 +204,12 @@ def masks_in_pieces(
         streams: from where.
         size: of one share.
         epoch: which.
+        rows: of which parties masks are made; other parties' links may be left out of
+            the topology then.
         told: is called with how many links are done.
     """
-    masks = np.zeros((topology.n_parties, size), dtype=law.dtype)
+    own = slice(0, topology.n_parties) if rows is None else rows
+    masks = np.zeros((own.stop - own.start, size), dtype=law.dtype)
     cores = os.cpu_count() or 1
     drawing = _Drawing.of(topology, law, streams, size, epoch)
     add = compiled(add_at_both_ends)
@@ -216,11 +220,12 @@ def masks_in_pieces(
                 starts, pool.map(drawing.noise, starts), strict=True
             ):
                 ends = topology.edges[first : first + PIECE]
-                if add is not None and masks.dtype == np.int64:
+                if add is not None and masks.dtype == np.int64 and rows is None:
                     add(ends, noise, masks)
-                else:
-                    np.add.at(masks, ends[:, 0], noise)
-                    np.subtract.at(masks, ends[:, 1], noise)
+                    continue
+                for end, into in zip(ends.T, (np.add, np.subtract), strict=True):
+                    here = (end >= own.start) & (end < own.stop)
+                    into.at(masks, end[here] - own.start, noise[here])
             told(min(topology.n_edges, low + cores * PIECE))
     return masks
 

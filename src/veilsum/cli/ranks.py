@@ -1,0 +1,180 @@
+"""One command carried out by several ranks of MPI, on this computer or on many hosts.
+
+`--on mpi:N` starts the same command N times with `mpiexec` and says how it ended.
+`--on mpi` is for whoever calls `mpiexec` themselves: every rank does the same work on
+the same files, has its own rows of the graph, and the first one speaks for all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import randbits
+from tempfile import TemporaryFile
+from typing import Any
+
+import click
+
+from veilsum.cli.app import Failure, on_screen
+from veilsum.errors import InvalidInputError, MissingExtraError, VeilsumError
+
+ranks_option = click.option(
+    "--on",
+    "where",
+    metavar="mpi[:N]",
+    help="Cut the graph into parts: mpi:4 starts four processes of MPI, mpi is for a "
+    "command that mpiexec starts.",
+)
+# More than this in one job is a typing error.
+MOST_RANKS = 100_000
+# Whoever fails by itself waits so long for others to fail alike.
+SECONDS = 2.0
+# One thread each, unless somebody says otherwise: ranks share a computer's cores.
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Here:
+    """This process among those that carry a command out.
+
+    Attributes:
+        comm: how ranks reach each other; None where there is one process only.
+    """
+
+    comm: Any = None
+
+    @property
+    def speaks(self) -> bool:
+        """Whether it prints and writes what all have found."""
+        return self.comm is None or self.comm.rank == 0
+
+    @property
+    def engine(self) -> str | None:
+        """The engine that ranks have; None for what was asked for."""
+        return None if self.comm is None else "mpi"
+
+    def seed(self, given: int | None) -> int | None:
+        """Return a seed for all ranks: the one given, or a fresh one."""
+        if self.comm is None or given is not None:
+            return given
+        import numpy as np
+
+        fresh = np.array([randbits(62)])
+        self.comm.Bcast(fresh)
+        return int(fresh[0])
+
+
+@contextmanager
+def carried_out(where: str | None) -> Iterator[Here]:
+    """Do something alone, or as one of several ranks; start them if asked to.
+
+    What all ranks fail over is said once. What one fails over alone ends them all: the
+    others would wait for it for ever.
+
+    Raises:
+        Failure: a rank ended before the others; the message says what is known of it.
+    """
+    if where is None:
+        yield Here()
+        return
+    asked = re.fullmatch(r"mpi(?::(\d{1,6}))?", where)
+    if asked is None or not 1 <= int(asked[1] or 1) <= MOST_RANKS:
+        raise click.UsageError(
+            f"--on takes mpi:N with 1 to {MOST_RANKS:,} ranks, or mpi; found {where!r}"
+        )
+    if asked[1] is not None:
+        raise click.exceptions.Exit(_started(where, int(asked[1])))
+    from veilsum.engines.mpi import all_ranks
+
+    comm = all_ranks()
+    ending = comm.Dup()
+    try:
+        yield Here(comm)
+    except Exception as error:
+        ours = isinstance(error, VeilsumError | click.ClickException)
+        if not _all_arrive(ending):
+            said = str(error) if ours else f"{type(error).__name__}: {error}"
+            said = on_screen(f"Error: rank {comm.rank} of {comm.size}: {said}")
+            click.echo(said, err=True)
+            comm.Abort(1)
+        if comm.rank:
+            # The first one says it; all end alike.
+            mend = isinstance(error, InvalidInputError | click.UsageError)
+            raise click.exceptions.Exit(2 if mend else 1) from None
+        raise
+
+
+def launcher() -> str:
+    """Return the mpiexec beside this Python, or else the first on the path."""
+    beside = Path(sys.executable).with_name("mpiexec")
+    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if found is None:
+        raise MissingExtraError(
+            "ranks are started by mpiexec, which is not on this computer: load your "
+            "cluster's MPI, or pip install mpich"
+        )
+    return found
+
+
+def _started(where: str, count: int) -> int:
+    """Run this very command as so many ranks; return how it ended."""
+    words = [
+        word.removesuffix(f":{count}") if word in {where, f"--on={where}"} else word
+        for word in sys.argv[1:]
+    ]
+    command = [launcher(), "-n", str(count), sys.executable, "-m", "veilsum", *words]
+    said = False
+    with TemporaryFile("w+", encoding="utf-8", errors="replace") as printed:
+        with subprocess.Popen(  # noqa: S603 - this command, as it was typed
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            env=dict.fromkeys(THREADS, "1") | os.environ,
+        ) as job:
+            assert job.stderr is not None
+            for line in job.stderr:
+                said |= line.startswith("Error: ")
+                click.echo(line, nl=False, err=True)
+        printed.seek(0)
+        output = printed.read()
+    if job.returncode == 0:
+        click.echo(output, nl=False)
+        return 0
+    if said:
+        # Whatever else the launcher has to say, a rank has said more.
+        return job.returncode if job.returncode in {1, 2} else 1
+    raise Failure(lost(count, job.returncode, output))
+
+
+def lost(count: int, code: int, output: str) -> str:
+    """Say that a rank is gone, with what the launcher knows of it."""
+    # Not its process or host: MPICH may name another one, which it ended itself.
+    known = re.search(r"[A-Z]\w+ \(signal \d+\)", output)
+    return (
+        f"one of {count} ranks ended before the others, and the whole job with it, "
+        f"without a result (mpiexec ended with {code}"
+        f"{f', {known[0]}' if known else ''}). A rank that the system killed has "
+        "mostly run out of memory: use more hosts, or fewer ranks on each, and start "
+        "the command again"
+    )
+
+
+def _all_arrive(comm: Any) -> bool:
+    """Say whether all ranks come here, within a while."""
+    here, until = comm.Ibarrier(), time.monotonic() + SECONDS
+    while not here.Test():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True

@@ -1,0 +1,279 @@
+"""A simulation of very many parties, of which every rank has its own rows only.
+
+Nobody ever holds all of it: a rank makes or reads the links of its own parties, draws
+their masks from counters, asks other ranks for their parties' degrees, and goes on with
+its rows of weights, costs and estimates. What the whole comes to is added up and
+compared over all ranks. Parties stay in the order of their numbers, in which families
+such as `geometric` and `grid` have neighbours near each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from veilsum.costs.effective import EffectiveCost
+from veilsum.engines.engine import Precision, Task
+from veilsum.engines.mpi import Halo, RankEngine, Ranks, all_ranks, leaves
+from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.graphs.cutting import Parts, even_ends
+from veilsum.graphs.families import build_part
+from veilsum.graphs.links import touching
+from veilsum.graphs.topology import Topology
+from veilsum.memory import check_room
+from veilsum.methods.base import Method, State
+from veilsum.numbers.arrays import Array, PartyPoints, Sparse, Vector
+from veilsum.numbers.laws import Law
+from veilsum.numbers.masking import CounterStreams, exact_totals, masks_in_pieces
+from veilsum.numbers.shapes import Float, Int
+
+# Mixing weights that follow from the degrees of two ends, or of all.
+BY_DEGREE = ("metropolis", "lazy-metropolis", "max-degree")
+# A number is told to other ranks in pieces of so many bits, enough for any sum.
+LIMB, LIMBS = 32, 6
+# How often, in a run, numbers are looked at.
+LOOKS = 20
+# Nobody's estimate is this far away unless steps are too long.
+LOST = 1e30
+
+
+@dataclass(frozen=True, eq=False)
+class OwnGraph:
+    """One rank's part of a graph: its parties' links, and nobody else's.
+
+    Attributes:
+        ranks: who has which parties.
+        links: (e, 2) that have an end here, by the numbers of all parties.
+    """
+
+    ranks: Ranks
+    links: Int[Array[np.int32], "e 2"]
+
+    @classmethod
+    def of_family(cls, spec: str, comm: Any = None) -> OwnGraph:
+        """Return this rank's part of the graph that a string names.
+
+        Other parties' links are never made where the family allows it: `geometric` and
+        `grid`. What does not fit is refused before, with the bytes it takes.
+        """
+        comm, found = comm or all_ranks(), []
+
+        def own(n_parties: int) -> slice:
+            found.append(Ranks(even_ends(n_parties, comm.size), comm))
+            return found[-1].own
+
+        links = build_part(spec, own).ends
+        return cls(found[-1], links)
+
+    @classmethod
+    def of_links(cls, n_parties: int, ends: Any, comm: Any = None) -> OwnGraph:
+        """Return this rank's part of links that may be a file mapped into memory."""
+        comm = comm or all_ranks()
+        ranks = Ranks(even_ends(n_parties, comm.size), comm)
+        return cls(ranks, touching(ends, ranks.own))
+
+    @property
+    def n_parties(self) -> int:
+        """How many there are, on all ranks together."""
+        return int(self.ranks.ends[-1])
+
+    @cached_property
+    def topology(self) -> Topology:
+        """All parties, with the links that are here."""
+        return Topology.numbered(self.n_parties, self.links, sorted_already=True)
+
+    @cached_property
+    def _both(self) -> tuple[Array[np.int32], Array[np.int32]]:
+        """Who of this rank's parties hears whom, row by row in rising order."""
+        own, (i, j) = self.ranks.own, self.links.T
+        listening, heard = np.concatenate([i, j]), np.concatenate([j, i])
+        here = (listening >= own.start) & (listening < own.stop)
+        listening, heard = listening[here], heard[here]
+        order = np.lexsort((heard, listening))
+        return listening[order], heard[order]
+
+    @cached_property
+    def degrees(self) -> Int[Array[np.int64], " own"]:
+        """How many neighbours each of this rank's parties has."""
+        own = self.ranks.own
+        found = np.bincount(self._both[0] - own.start, minlength=own.stop - own.start)
+        return found.astype(np.int64)
+
+    @cached_property
+    def _outside(self) -> Int[Array[np.int64], " outside"]:
+        """The halo."""
+        own, heard = self.ranks.own, self._both[1]
+        far = (heard < own.start) | (heard >= own.stop)
+        return np.unique(heard[far]).astype(np.int64)
+
+    @cached_property
+    def parts(self) -> Parts:
+        """How the graph is cut, with the halo of every rank."""
+        halo = np.empty(self.ranks.comm.size, np.int64)
+        self.ranks.comm.Allgather(np.array([len(self._outside)]), halo)
+        return Parts(order=None, ends=self.ranks.ends, halo=halo, by="own order")
+
+    def weights(self, mixing: str) -> Sparse:
+        """Return this rank's rows of mixing weights; neighbours' degrees are asked for.
+
+        Raises:
+            InvalidInputError: the halo is most of the graph, or no weights that follow
+                from degrees are called so.
+        """
+        self.parts.check()
+        if mixing not in BY_DEGREE:
+            raise InvalidInputError(
+                f"ranks know their own rows only, and take weights that follow from "
+                f"degrees: choose from {', '.join(BY_DEGREE)}, not {mixing!r}"
+            )
+        own, (listening, heard) = self.ranks.own, self._both
+        count = own.stop - own.start
+        if mixing == "max-degree":
+            most = self.ranks.largest(float(self.degrees.max()))
+            link = np.full(len(heard), 1.0 / (1.0 + most))
+        else:
+            degrees = np.empty((count + len(self._outside), 1))
+            degrees[:count, 0] = self.degrees
+            halo = Halo.around(self.ranks, self._outside)
+            for one in halo.post(degrees, 0):
+                one.Wait()
+            far = (heard < own.start) | (heard >= own.stop)
+            place = np.where(
+                far, count + np.searchsorted(self._outside, heard), heard - own.start
+            )
+            most = np.maximum(degrees[place, 0], degrees[listening - own.start, 0])
+            link = 1.0 / (1.0 + most)
+        if mixing == "lazy-metropolis":
+            link *= 0.5
+        start = np.concatenate([[0], np.cumsum(self.degrees)])
+        shape = (count, self.n_parties)
+        apart = sparse.csr_array((link, heard, start), shape)
+        kept = 1.0 - np.bincount(listening - own.start, link, minlength=count)
+        where = (np.arange(count), np.arange(own.start, own.stop))
+        return sparse.csr_array(apart + sparse.csr_array((kept, where), shape))
+
+    def masks(self, law: Law, streams: CounterStreams, size: int) -> Array[Any]:
+        """Return this rank's rows of the masks, the same as on one machine."""
+        own = self.ranks.own
+        return masks_in_pieces(self.topology, law, streams, size=size, rows=own)
+
+    def sum_of_masks(self, masks: Array[np.int64]) -> list[int]:
+        """Return the exact sum of all ranks' masks, column by column: zero."""
+        # In limbs, each of which is added up by itself and fits a word.
+        modulus, limb = 1 << (LIMB * LIMBS), (1 << LIMB) - 1
+        totals = [total % modulus for total in exact_totals(masks)]
+        limbs = np.array(
+            [[total >> (LIMB * k) & limb for k in range(LIMBS)] for total in totals]
+        )
+        sums = np.empty_like(limbs)
+        self.ranks.comm.Allreduce(limbs, sums)
+        found = [
+            sum(part << (LIMB * k) for k, part in enumerate(row)) % modulus
+            for row in sums.tolist()
+        ]
+        return [one - modulus if one >= modulus // 2 else one for one in found]
+
+
+def own_engine(
+    graph: OwnGraph,
+    *,
+    method: Method[Any],
+    mixing: str,
+    cost: EffectiveCost,
+    start: PartyPoints,
+    precision: Precision = "float64",
+) -> RankEngine:
+    """Return what carries iterations of this rank's parties out, with all ranks.
+
+    Args:
+        graph: this rank's part.
+        method: the same on every rank; its weights are symmetric.
+        mixing: the weights' name.
+        cost: this rank's rows, masks added.
+        start: this rank's rows.
+        precision: of all numbers.
+    """
+    own = graph.ranks.own
+    if len(start) != own.stop - own.start or len(cost.coefficients) != len(start):
+        raise InvalidInputError(
+            f"this rank has the parties from {own.start:,} to {own.stop:,}; found "
+            f"{len(cost.coefficients):,} rows of costs and {len(start):,} of starts"
+        )
+    few = slice(0, 1)
+    kept = len([*leaves(method.begin(start[few], cost.rows(few)))])
+    arrays = 2 * kept + method.traits.vectors + 2
+    check_room(
+        arrays * start.size * np.dtype(precision).itemsize + 40 * len(graph.links),
+        f"a rank with {len(start):,} of {graph.n_parties:,} parties",
+    )
+    task = Task(
+        method=method,
+        weights={"symmetric": graph.weights(mixing)},
+        cost=cost,
+        start=start,
+        precision=precision,
+    )
+    return RankEngine(task, ranks=graph.ranks)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RanksFound:
+    """What ranks came to together; all but `own` is the same on every rank.
+
+    Attributes:
+        own: this rank's estimates.
+        mean: of everybody's estimates.
+        apart: the largest distance of an estimate from the mean.
+        iterations: how many were carried out.
+    """
+
+    own: Float[Array[np.float64], "own m"]
+    mean: Vector
+    apart: float
+    iterations: int
+
+
+def go_through(
+    engine: RankEngine,
+    iterations: int,
+    *,
+    state: State | None = None,
+    told: Callable[[State], object] = lambda _state: None,
+) -> RanksFound:
+    """Carry iterations out on all ranks, looking at the numbers now and then.
+
+    Args:
+        engine: this rank's.
+        iterations: the last one.
+        state: to go on from; the start without one.
+        told: is given this rank's state after every so many iterations, as whoever
+            keeps it on disk needs it.
+
+    Raises:
+        NumericalError: numbers ran away, on any rank; all ranks raise it.
+    """
+    now = engine.begin() if state is None else state
+    stride = max(1, iterations // LOOKS)
+    while now.iteration < iterations:
+        now = engine.advance(now, min(stride, iterations - now.iteration))
+        farthest = np.abs(engine.points(now)).max(initial=0.0)
+        if not engine.ranks.largest(float(farthest)) < LOST:
+            raise NumericalError(
+                f"numbers ran away before iteration {now.iteration:,}: steps are too "
+                "long, give a smaller step"
+            )
+        told(now)
+    own = engine.points(now)
+    mean = engine.ranks.total(own) / engine.ranks.ends[-1]
+    away = np.linalg.norm(own - mean, axis=1).max(initial=0.0)
+    return RanksFound(
+        own=own,
+        mean=mean,
+        apart=engine.ranks.largest(float(away)),
+        iterations=now.iteration,
+    )

@@ -1,0 +1,272 @@
+"""Workers of a Ray cluster: they need this package in the same version.
+
+Ray's driver is a process of its own, for Ray ends a driver that has lost its cluster,
+and prints what it likes. Whoever asks for work talks to it over a pipe, and hears in
+one sentence that the cluster is gone. A cluster that is started here listens on this
+computer only and reports to nobody.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateError
+from contextlib import suppress
+from importlib.util import find_spec
+from itertools import count as numbered
+from multiprocessing import get_context
+from signal import SIG_IGN, SIGINT, signal
+from socket import create_connection
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from veilsum.errors import InvalidInputError, installing
+from veilsum.scale.processes import RETRIES, carried_out, set_for_children
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+Found = TypeVar("Found")
+
+# A busy computer starts a cluster slowly, and what comes back from it is small.
+STARTS, STORE_BYTES = 3, 256 << 20
+SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # On a loopback address, whatever the system is.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    # Seconds, but for one in thousandths, that parts of it wait for each other.
+    "RAY_gcs_server_port_wait_time_s": "120",
+    "RAY_gcs_server_request_timeout_seconds": "120",
+    "RAY_py_gcs_connect_timeout_s": "120",
+    "RAY_raylet_start_wait_time_s": "120",
+    "RAY_agent_register_timeout_ms": "240000",
+    "RAY_worker_register_timeout_seconds": "240",
+}
+# Seconds until a driver that was told to go is ended.
+GRACE = 30.0
+
+
+class RayWorkers(Executor):
+    """Workers of a cluster; Ray does a piece again whose worker ended without a word.
+
+    Attributes:
+        count: how many pieces are done at once.
+    """
+
+    def __init__(self, address: str, count: int = 0) -> None:
+        if find_spec("ray") is None:
+            raise InvalidInputError(f"a Ray cluster needs Ray: {installing('ray')}")
+        if not count:
+            _check_answers(address)  # Ray itself would try for minutes
+        self._address = f"ray:{count}" if count else address
+        context = get_context("spawn")
+        self._line, other = context.Pipe()
+        self._driver = context.Process(
+            target=_drive, args=(other, address, count), daemon=True
+        )
+        with set_for_children(SETTINGS if count else {}):
+            self._driver.start()
+        other.close()
+        self._lock, self._numbers = Lock(), numbered()
+        self._told: dict[int, Future[Any]] = {}
+        self._known: Any = None
+        self._ended: BrokenExecutor | None = None
+        try:
+            ready, found = self._line.recv()
+        except (EOFError, OSError):
+            ready, found = False, "its driver ended as it started"
+        except BaseException:
+            self.shutdown(wait=False)
+            raise
+        if not ready:
+            self.shutdown()
+            raise InvalidInputError(
+                f"the Ray cluster at {self._address} cannot be reached: {found}"
+            )
+        self.count = int(found)
+        self._hearing = Thread(target=self._hear, daemon=True)
+        self._hearing.start()
+
+    def submit(
+        self, fn: Callable[..., Found], /, *args: Any, **kwargs: Any
+    ) -> Future[Found]:
+        """Begin one piece."""
+        told: Future[Found] = Future()
+        with self._lock:
+            if self._ended is not None:
+                told.set_exception(self._ended)
+                return told
+            number = next(self._numbers)
+            self._told[number] = told
+            new = None if fn is self._known else fn
+            try:
+                self._line.send((number, new, args, kwargs))
+                self._known = fn
+            except OSError:
+                return told  # whoever hears that it is gone says so
+            except Exception:
+                del self._told[number]
+                raise
+        told.add_done_callback(lambda one: self._forget(number, one))
+        return told
+
+    def _forget(self, number: int, told: Future[Any]) -> None:
+        """Have a piece ended that nobody waits for any more."""
+        if told.cancelled():
+            with self._lock, suppress(OSError):
+                if self._told.pop(number, None) is not None:
+                    self._line.send((number, None, None, None))
+
+    def _hear(self) -> None:
+        """Tell those who wait what came of their pieces, until there is no driver."""
+        why = "its driver has ended"
+        with suppress(EOFError, OSError):
+            while True:
+                number, kind, found = self._line.recv()
+                with self._lock:
+                    told = self._told.pop(number, None)
+                if told is None:
+                    continue
+                if kind == "lost":
+                    why = found
+                    found = self._gone(why)
+                with suppress(InvalidStateError):
+                    (told.set_result if kind == "done" else told.set_exception)(found)
+        with self._lock:
+            self._ended = self._gone(why)
+            left, self._told = list(self._told.values()), {}
+        for told in left:
+            with suppress(InvalidStateError):
+                told.set_exception(self._ended)
+
+    def _gone(self, why: str) -> BrokenExecutor:
+        return BrokenExecutor(f"the Ray cluster at {self._address} is gone: {why}")
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        """Leave the cluster; what is under way is ended."""
+        del kind, error, trace
+        self.shutdown()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - as in the library
+        """Leave the cluster; one that was started here ends."""
+        del cancel_futures
+        with suppress(OSError):
+            self._line.send(None)
+        if wait:
+            self._driver.join(GRACE)
+        self._driver.kill()
+        self._driver.join()
+
+
+def _check_answers(address: str) -> None:
+    """Refuse the address of a cluster that nobody answers at."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"the Ray cluster at {address} cannot be reached: {error}"
+        ) from None
+
+
+# In a process of its own
+
+
+def _drive(line: Connection, address: str, count: int) -> None:
+    """Be Ray's driver for whoever is at the other end of a line, until it is closed."""
+    signal(SIGINT, SIG_IGN)
+    if hasattr(os, "setsid"):
+        os.setsid()  # so that Ctrl-C in a terminal is for nobody here
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    try:
+        import ray
+
+        workers = _joined(ray, address, count)
+    except Exception as error:
+        line.send((False, _first_line(error)))
+        return
+    line.send((True, workers))
+    from veilsum import __version__
+
+    begin = ray.remote(max_retries=RETRIES)(_carry_out).remote
+    lock, begun = Lock(), {}
+
+    def answer(number: int, one: Future[Any]) -> None:
+        error = one.exception()
+        begun.pop(number, None)
+        if error is None:
+            ended, found = one.result()
+            said = number, "done" if ended else "raised", found
+        elif isinstance(error, ray.exceptions.RayTaskError):
+            # What was asked for has been caught: it could not even be read there.
+            said = (
+                number,
+                "lost",
+                f"a worker cannot do it: {_first_line(error.cause)}",
+            )
+        else:
+            said = number, "lost", _first_line(error)
+        with lock, suppress(OSError):
+            line.send(said)
+
+    known: Any = None
+    with suppress(EOFError, OSError):
+        while (asked := line.recv()) is not None:
+            number, new, args, kwargs = asked
+            if args is None:
+                if number in begun:
+                    ray.cancel(begun[number], force=True)
+                continue
+            try:
+                if new is not None:
+                    known = ray.put(new)
+                one = begun[number] = begin(__version__, known, args, kwargs)
+            except Exception as error:
+                with lock:
+                    line.send((number, "lost", _first_line(error)))
+                continue
+            one.future().add_done_callback(
+                lambda done, number=number: answer(number, done)
+            )
+    ray.shutdown()
+
+
+def _joined(ray: Any, address: str, count: int) -> int:
+    """Join or start a cluster; return how many workers it has."""
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if not count:
+        ray.init(address=address, **quiet)
+        return max(1, int(ray.cluster_resources().get("CPU", 1)))
+    for last in (False,) * (STARTS - 1) + (True,):
+        try:
+            ray.init(
+                num_cpus=count,
+                include_dashboard=False,
+                object_store_memory=STORE_BYTES,
+                **quiet,
+            )
+            break
+        except Exception:  # Ray's own patience ends after half a minute
+            ray.shutdown()
+            if last:
+                raise
+    return count
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _carry_out(version: str, fn: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
+    """Do one piece; on a worker."""
+    from veilsum import __version__
+
+    if __version__ != version:
+        return False, InvalidInputError(
+            f"a worker of the cluster has veilsum {__version__}, and here is "
+            f"{version}: install the same version on all of its computers"
+        )
+    return carried_out(fn, args, kwargs)

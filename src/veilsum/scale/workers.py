@@ -1,0 +1,58 @@
+"""Who does the work: processes or threads of this computer, or a Ray cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+
+from veilsum.errors import InvalidInputError
+from veilsum.scale.cluster import RayWorkers
+from veilsum.scale.processes import Processes
+
+
+def workers_on(where: str) -> Executor:
+    """Return who does the work: processes of this computer, or a cluster of Ray's.
+
+    Args:
+        where: `processes:N` for N of this computer; `threads:N` for N of this process;
+            `ray:N` for a cluster of N workers that is started here and ends with this;
+            `ray:HOST:PORT` for one that this computer is part of, and
+            `ray://HOST:PORT` for one that it is a client of.
+
+    Raises:
+        InvalidInputError: it is none of these, or cannot be reached.
+    """
+    kind, _, rest = where.partition(":")
+    count = int(rest) if rest.isascii() and rest.isdigit() and len(rest) < 6 else 0
+    if kind == "processes" and count:
+        return Processes(count)
+    if kind == "threads" and count:
+        return ThreadPoolExecutor(count)
+    if kind == "ray" and rest:
+        return RayWorkers(where if rest.startswith("//") else rest, count)
+    raise InvalidInputError(
+        "work is done on processes:N, threads:N, ray:N, ray:HOST:PORT or "
+        f"ray://HOST:PORT, found {where!r}"
+    )
+
+
+@contextmanager
+def shared_by(where: str | None) -> Iterator[Executor | None]:
+    """Have workers for some time, by name; None for nobody but this process.
+
+    Raises:
+        InvalidInputError: they ended before the work did, which has to begin anew.
+    """
+    if where is None:
+        yield None
+        return
+    try:
+        with workers_on(where) as on:
+            yield on
+    except BrokenExecutor as error:
+        raise InvalidInputError(
+            f"those that shared the work have ended before it ({error}): ask again. A "
+            'script needs if __name__ == "__main__": around what starts processes; if '
+            "memory ran out, fewer of them need less"
+        ) from None

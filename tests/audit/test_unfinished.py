@@ -1,0 +1,228 @@
+"""An audit that was stopped, or lost those who shared it, goes on to the same bytes."""
+
+import json
+from concurrent.futures import BrokenExecutor
+
+import pytest
+from click.testing import CliRunner
+
+import veilsum as vs
+from audit.questions import named
+from audit.test_record import SCENARIO
+from veilsum.audit import auditing
+from veilsum.audit.attack import Outcome, Scene
+from veilsum.audit.question import Skipped
+from veilsum.audit.unfinished import NAME, AttackSoFar, Unfinished
+from veilsum.cli.app import app
+from veilsum.numbers.laws import Masks
+from veilsum.scale.pieces import map_pieces
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+FOUR = vs.Topology.family("complete:4")
+SCENE = Scene(topology=FOUR, law=Masks("lattice", 1.0, 20).on(FOUR), width=2)
+GROUPS = [("0",), ("1", "2")]
+AGREED = {"asked": 1}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Batches of 25 executions, and no controls, which take longer than the rest."""
+    monkeypatch.setattr(auditing, "BATCH_NUMBERS", 600)
+    monkeypatch.setattr(auditing, "PLANTED", {})
+    monkeypatch.setattr(auditing, "LEARNED", 50)
+    monkeypatch.setattr(auditing, "CONTROLLED", 50)
+
+
+def quick(kept=None, **options):
+    how = {"executions": 200, "depth": "quick", "seed": 4, "progress": False}
+    return auditing.audit(SCENE, GROUPS, kept=kept, **how, **options)
+
+
+def ending_after(pieces, error):
+    """Have the next mapping end after so many pieces, once."""
+    left = [pieces]
+
+    def ended(work, keys, **options):
+        for k, found in enumerate(map_pieces(work, keys, **options)):
+            if left and k == left[0]:
+                left.clear()
+                raise error
+            yield found
+
+    return ended
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 7])
+def test_stopped_by_hand_it_goes_on_to_the_same_bytes(pieces, monkeypatch, tmp_path):
+    whole = quick()
+    ended = ending_after(pieces, KeyboardInterrupt())
+    monkeypatch.setattr(auditing, "map_pieces", ended)
+    first = quick(Unfinished.begun(tmp_path, AGREED))
+    assert first.executions == 25 * pieces
+    assert not first.is_whole
+    assert first.to_dict() != whole.to_dict()
+    monkeypatch.setattr(auditing, "map_pieces", map_pieces)
+    told = []
+    again = quick(Unfinished.begun(tmp_path, AGREED))
+    assert again.to_dict() == whole.to_dict()
+    # What was played before is not played again.
+    auditing.play(
+        SCENE,
+        auditing._guessers(SCENE, GROUPS, again.distance, 4),
+        200,
+        seed=4,
+        what="play",
+        kept=Unfinished.begun(tmp_path, AGREED),
+        progress=told.append,
+    )
+    assert told == []
+
+
+def test_who_loses_those_who_share_it_hears_what_is_kept(monkeypatch, tmp_path):
+    whole = quick()
+    gone = BrokenExecutor("the Ray cluster at here:1 is gone: it was unplugged")
+    monkeypatch.setattr(auditing, "map_pieces", ending_after(2, gone))
+    with pytest.raises(vs.InvalidInputError) as refused:
+        quick(Unfinished.begun(tmp_path, AGREED))
+    said = str(refused.value)
+    assert "it was unplugged" in said
+    assert f"50 of 200 executions are in {tmp_path / NAME}" in said
+    assert "the same command goes on" in said
+    assert quick(Unfinished.begun(tmp_path, AGREED)).to_dict() == whole.to_dict()
+    monkeypatch.setattr(auditing, "map_pieces", ending_after(2, gone))
+    with pytest.raises(vs.InvalidInputError, match="Nothing is kept: with --out"):
+        quick()
+
+
+def test_further_attacks_go_on_where_they_were(monkeypatch, tmp_path):
+    monkeypatch.setattr(auditing, "TRIALS", {"standard": 1})
+    monkeypatch.setattr(auditing, "RUNS", {"standard": 1})
+    monkeypatch.setattr(auditing, "_played", lambda *_args, **_options: [])
+    asked = named("a cost")
+    scene = auditing.scene_of(asked)
+
+    def all_of(kept):
+        return auditing.audit_question(
+            asked, scene, [("ann",)], executions=40, seed=1, kept=kept, progress=False
+        ).to_dict()
+
+    whole = all_of(None)
+    played = []
+    for again in range(3):
+        once = [again]
+        steps = auditing.OnSums.__call__
+
+        def stopping(self, key, seed, once=once, steps=steps):
+            played.append(key)
+            if once and key == 2 * again + 1:  # noqa: B023 - called in this turn only
+                once.clear()
+                raise KeyboardInterrupt
+            return steps(self, key, seed)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(auditing.OnSums, "__call__", stopping)
+            found = all_of(Unfinished.begun(tmp_path, AGREED))
+        assert any("stopped by hand" in one for one in found["skipped"])
+    assert played == [0, 1, 1, 2, 3, 3, 4, 5]
+    assert all_of(Unfinished.begun(tmp_path, AGREED)) == whole
+
+
+def test_every_kind_of_gain_comes_back_as_it_was():
+    outcome = Outcome(
+        attack="a",
+        coalition=("x", "y"),
+        about="b",
+        trials=3,
+        successes=1,
+        promised=0.1,
+        looked_at="frames",
+    )
+    for one in (outcome, Skipped("a", "there is nothing"), "a sentence"):
+        assert AttackSoFar.of(one).gain == one
+
+
+def put(value, *path):
+    """Return what changes one place of a file's content."""
+
+    def change(content):
+        *way, last = path
+        for key in way:
+            content = content[key]
+        content[last] = value
+
+    return change
+
+
+PLAYED = ("counted", "play")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put(26, *PLAYED, "executions"),
+        put(2500, *PLAYED, "executions"),
+        put(-25, *PLAYED, "executions"),
+        put(2**70, *PLAYED, "executions"),
+        put([50, 51], *PLAYED, "counts", 0),
+        put([49, 1], *PLAYED, "counts", 0),
+        put([], *PLAYED, "counts"),
+        put({}, *PLAYED, "scores"),
+        put([[50], [0]], *PLAYED, "scores", "0"),
+        put([[1] * 160, [0] * 160], *PLAYED, "scores", "0"),
+        put("many", *PLAYED, "executions"),
+        put({"0": [{"__class__": "x"}]}, "attacks"),
+        put("0" * 32, "audit"),
+        put("veilsum unfinished audit 2", "format"),
+        put(1, "more"),
+    ],
+)
+def test_what_no_audit_left_is_refused(change, monkeypatch, tmp_path):
+    ended = ending_after(2, KeyboardInterrupt())
+    monkeypatch.setattr(auditing, "map_pieces", ended)
+    quick(Unfinished.begun(tmp_path, AGREED))
+    monkeypatch.setattr(auditing, "map_pieces", map_pieces)
+    path = tmp_path / NAME
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    with pytest.raises(vs.InvalidInputError, match=r"not of this audit|no audit has"):
+        quick(Unfinished.begun(tmp_path, AGREED))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "[]", "\x80"])
+def test_what_is_no_file_of_ours_is_refused(text, tmp_path):
+    (tmp_path / NAME).write_text(text)
+    with pytest.raises(vs.InvalidInputError, match="not of this audit"):
+        Unfinished.begun(tmp_path, AGREED)
+
+
+def test_another_audit_is_not_gone_on_with(tmp_path):
+    Unfinished.begun(tmp_path, AGREED).write()
+    assert Unfinished.begun(tmp_path, AGREED).counted == {}
+    with pytest.raises(vs.InvalidInputError, match="name another folder"):
+        Unfinished.begun(tmp_path, {"asked": 2})
+
+
+def test_the_command_goes_on_and_takes_its_file_away(monkeypatch, tmp_path):
+    file, out = tmp_path / "offices.toml", tmp_path / "out"
+    file.write_text(SCENARIO)
+    words = ["audit", str(file), "--depth", "quick", "--executions", "600"]
+    monkeypatch.setattr("veilsum.cli.audit._drawn", lambda *_: {})
+    run = CliRunner().invoke
+    assert run(app, [*words, "--out", str(tmp_path / "whole")]).exit_code == 0
+    ended = ending_after(3, KeyboardInterrupt())
+    monkeypatch.setattr(auditing, "map_pieces", ended)
+    stopped = run(app, [*words, "--out", str(out)])
+    assert "the same command goes on from there" in stopped.output
+    assert (out / NAME).exists()
+    # Another audit would mix its numbers with these.
+    other = run(app, [*words, "--seed", "1", "--out", str(out)])
+    assert other.exit_code == 2
+    assert "not of this audit" in other.output
+    assert run(app, [*words, "--out", str(out)]).exit_code == 0
+    assert not (out / NAME).exists()
+    found, wanted = (
+        (one / "audit.json").read_bytes() for one in (out, tmp_path / "whole")
+    )
+    assert found == wanted

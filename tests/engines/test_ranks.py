@@ -1,0 +1,205 @@
+"""The MPI engine: several real ranks beside one process, and what ranks agree on."""
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine_tasks import METHODS, arrived, make_task, one_way_task
+from veilsum.engines import mpi
+from veilsum.engines.numpy import PlainEngine
+from veilsum.errors import InvalidInputError
+
+pytest.importorskip("mpi4py.MPI", exc_type=ImportError)
+
+TESTS = Path(__file__).parents[1]
+MPIEXEC = Path(sys.executable).with_name("mpiexec")
+several = pytest.mark.skipif(
+    not MPIEXEC.exists(), reason="no mpiexec beside this Python"
+)
+QUICK = (
+    "main methods",
+    "gradient",
+    "different",
+    "sums",
+    "own rows",
+    "refusals",
+    "seeds",
+)
+
+
+@cache
+def played(ranks, *scenes):
+    """What the first of so many ranks reports of these scenes."""
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    command = [MPIEXEC, "-n", str(ranks), sys.executable, "-m", "mpi4py"]
+    ended = subprocess.run(
+        [*map(str, command), str(TESTS / "rank_scenes.py"), *scenes],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *paths])},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+@several
+def test_two_ranks_find_what_one_process_finds():
+    found = played(2, *QUICK)["main methods"]
+    assert len(found) == 9
+    assert max(away for away, _ in found.values()) <= 1e-12
+
+
+@several
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_find_it_by_every_method(ranks):
+    found = played(ranks, "all methods")["all methods"]
+    assert len(found) == len(METHODS) * 3
+    assert max(away for away, _ in found.values()) <= 1e-12
+
+
+@several
+@pytest.mark.slow
+def test_the_number_of_ranks_changes_no_bit():
+    two, four = played(2, *QUICK), played(4, *QUICK)
+    assert two["main methods"] == four["main methods"]
+    assert two["sums"]["total"] == four["sums"]["total"]
+    assert four["gradient"] == two["gradient"]
+
+
+@several
+def test_a_gradient_that_fails_on_one_rank_is_everybodys_error():
+    """Otherwise the others would wait for that rank for ever."""
+    found = played(2, *QUICK)["gradient"]
+    assert found["ranks"] == found["alone"]
+    assert found["ranks"][1] == 119
+    assert "nan" in found["ranks"][0]
+
+
+@several
+def test_ranks_with_different_tasks_are_told_to_take_a_seed():
+    assert "a seed" in played(2, *QUICK)["different"]
+
+
+@several
+def test_what_is_added_up_over_ranks_is_exact_to_rounding():
+    found = played(2, *QUICK)["sums"]
+    assert found["away"] < 1e-9
+    assert found["largest"]
+    assert found["nan"]
+    assert found["gathered"]
+
+
+def check_own_rows(found):
+    for spec, one in found.items():
+        for same in ("links", "mapped", "degrees", "masks", "halo"):
+            assert one[same], (spec, same)
+        assert one["sum"] == [0, 0, 0]
+        assert one["not a sum of masks"]
+        assert one["weights"] <= 1e-15
+        assert one["away"] <= 1e-12
+        assert one["mean"] <= 1e-12
+        assert one["apart"] <= 1e-12
+        assert one["looks"] == [20, 40, 40]
+
+
+@several
+def test_ranks_that_have_their_own_rows_only_find_the_same():
+    """Links, masks and weights are made rank by rank; masks to the last bit."""
+    found = played(2, *QUICK)["own rows"]
+    assert len(found) == 3
+    check_own_rows(found)
+
+
+@several
+@pytest.mark.slow
+def test_so_do_four_ranks():
+    check_own_rows(played(4, *QUICK)["own rows"])
+
+
+@several
+def test_ranks_refuse_together():
+    mixes, weights, away, rows, alike = played(2, *QUICK)["refusals"]
+    assert "large mu2 means a large halo" in mixes
+    assert "choose from metropolis" in weights
+    assert "numbers ran away before iteration 2" in away
+    assert "100 rows of costs and 99 of starts" in rows
+    assert alike
+
+
+@several
+def test_ranks_without_a_seed_draw_one_for_all():
+    assert played(2, *QUICK)["seeds"] == [1, True, 5]
+
+
+# One rank, in this process
+
+
+@pytest.fixture(params=[16, 1 << 18])
+def blocks(request, monkeypatch):
+    """Many small blocks of rows, or one."""
+    monkeypatch.setattr(mpi, "BLOCK_BYTES", request.param)
+    monkeypatch.setattr(mpi, "FEWEST_ROWS", 25)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_rank_changes_no_bit(method, blocks):
+    task = make_task(method, "ring:120")
+    ours, theirs = arrived(mpi.MpiEngine(task), 40), arrived(PlainEngine(task), 40)
+    assert np.array_equal(ours, theirs)
+
+
+def test_one_rank_goes_on_from_any_state(blocks):
+    """Rooms that are used again belong to no state that somebody still has."""
+    engine = mpi.MpiEngine(make_task("tracking in a box, five rounds", "ring:120"))
+    states = [engine.begin()]
+    for _ in range(6):
+        states.append(engine.advance(states[-1], 2))
+    kept = [engine.points(state).copy() for state in states]
+    for k in (3, 0, 5):
+        again = engine.points(engine.advance(states[k], 2))
+        assert np.array_equal(again, kept[k + 1])
+    assert all(
+        np.array_equal(engine.points(one), old)
+        for one, old in zip(states, kept, strict=True)
+    )
+
+
+def test_one_rank_takes_one_way_links_and_other_costs(blocks):
+    for task in (one_way_task(), make_task("extra", "ring:120", cost="quadratics")):
+        ours, theirs = arrived(mpi.MpiEngine(task), 30), arrived(PlainEngine(task), 30)
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
+
+
+def test_one_rank_makes_its_own_rows(blocks):
+    from rank_scenes import OWN, own_rows, refusals, sums
+
+    check_own_rows({spec: own_rows(spec) for spec in OWN})
+    assert sums()["gathered"]
+    # With one rank nothing crosses, and so no halo is too large.
+    assert refusals()[0] is None
+
+
+def test_float32_stays_float32(blocks):
+    task = make_task("dgd", "ring:120", precision="float32")
+    engine = mpi.MpiEngine(task)
+    assert engine.advance(engine.begin(), 3).x.dtype == np.float32
+    ours, theirs = arrived(engine, 20), arrived(PlainEngine(task), 20)
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
+
+
+def test_a_halo_that_is_most_of_the_graph_is_refused(monkeypatch):
+    """As if there were two ranks: on a complete graph everybody hears everybody."""
+    engine = mpi.MpiEngine(make_task("dgd", "complete:40"))
+    halves = mpi.cut(engine.task.weights["symmetric"], 2)
+    monkeypatch.setitem(vars(engine), "parts", halves)
+    with pytest.raises(InvalidInputError, match=r"halo of 40 \(100%.*large mu2"):
+        engine.__post_init__()

@@ -1,0 +1,246 @@
+"""Run by `test_ranks.py` under mpiexec: every rank plays a scene, the first reports.
+
+Prints one line of JSON.
+"""
+
+import json
+import sys
+from hashlib import blake2b
+from itertools import product
+
+import numpy as np
+from mpi4py import MPI
+
+import engine_tasks
+from engine_tasks import METHODS, all_weights, arrived, cost_of
+from veilsum.cli.ranks import Here
+from veilsum.costs.bases import Affine
+from veilsum.costs.effective import EffectiveCost
+from veilsum.costs.remainders import LocalGradient, SquaredNorm, stack
+from veilsum.drivers.ranks import BY_DEGREE, OwnGraph, go_through, own_engine
+from veilsum.engines import mpi
+from veilsum.engines.engine import Task
+from veilsum.engines.mpi import MpiEngine, Ranks
+from veilsum.engines.numpy import PlainEngine
+from veilsum.errors import VeilsumError
+from veilsum.graphs.cutting import cut, even_ends
+from veilsum.graphs.links import touching
+from veilsum.graphs.mixing import mixing_weights
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.laws import Masks
+from veilsum.numbers.masking import CounterStreams, draw_shares
+
+COMM = MPI.COMM_WORLD
+
+
+def without_order(spec, *, seed=0):
+    """A graph whose parties' numbers say nothing about who is near."""
+    graph = Topology.family(spec)
+    place = np.random.default_rng(seed).permutation(graph.n_parties)
+    return Topology.from_edges(place[graph.edges], parties=range(graph.n_parties))
+
+
+GRAPHS = {
+    "geometric": lambda: Topology.family("geometric:600:6"),
+    "no order": lambda: without_order("geometric:500:6"),
+    "grid": lambda: Topology.family("grid:25x8"),
+    "ring": lambda: Topology.family("ring:120"),
+}
+
+
+# Two that are made in parts, and one of which a rank leaves most out.
+OWN = ("geometric:700:6", "grid:25x8", "circulant:300:1,2")
+
+
+def task_on(topology, method, cost="distances", dim=3, **rest):
+    stream = np.random.default_rng(7)
+    parties = topology.n_parties
+    return Task(
+        method=METHODS[method](dim),
+        weights=all_weights(topology),
+        cost=cost_of(cost, parties, dim, stream),
+        start=stream.standard_normal((parties, dim)),
+        **rest,
+    )
+
+
+def same_as_alone(graphs, methods, costs):
+    """How far ranks are from one process, and a hash of what they found."""
+    found = {}
+    for graph, method, cost in product(graphs, methods, costs):
+        task = task_on(GRAPHS[graph](), method, cost)
+        ours, theirs = arrived(MpiEngine(task), 40), arrived(PlainEngine(task), 40)
+        scale = max(1.0, float(np.abs(theirs).max()))
+        away = float(np.abs(ours - theirs).max()) / scale
+        digest = blake2b(ours.tobytes(), digest_size=8).hexdigest()
+        found[f"{graph}, {method}, {cost}"] = [away, digest]
+    return found
+
+
+def one_gradient_fails():
+    """The last party's gradient is nan from some point on: it is on the last rank."""
+    topology = GRAPHS["ring"]()
+    n = topology.n_parties
+
+    def gradient(i):
+        def at(x):
+            return x - i if i < n - 1 or x[0] < 0.5 else x * np.nan
+
+        return LocalGradient.split(at, np.zeros(2))
+
+    cost = EffectiveCost(
+        Affine(2), np.zeros((n, 2)), stack([gradient(i) for i in range(n)])
+    )
+    task = Task(
+        method=METHODS["tracking"](2),
+        weights=all_weights(topology),
+        cost=cost,
+        start=np.zeros((n, 2)),
+    )
+    return {"ranks": said(MpiEngine(task)), "alone": said(PlainEngine(task))}
+
+
+def said(engine):
+    try:
+        engine.advance(engine.begin(), 40)
+    except VeilsumError as error:
+        return [str(error), error.party]
+    return None
+
+
+def different_tasks():
+    """Every rank draws costs of its own."""
+    task = task_on(GRAPHS["ring"](), "dgd")
+    slopes = task.cost.coefficients + COMM.rank
+    cost = EffectiveCost(task.cost.basis, slopes, task.cost.remainder)
+    try:
+        MpiEngine(Task(**{**vars(task), "cost": cost}))
+    except VeilsumError as error:
+        return str(error)
+    return None
+
+
+def sums():
+    """What is added up or compared over all ranks, from rows of one's own."""
+    mpi.PIECE = 16
+    rows = np.random.default_rng(5).standard_normal((16 * 64 + 5, 3)) * 1e3
+    ends = even_ends(len(rows), COMM.size)
+    ends[1:-1] -= ends[1:-1] % 16
+    ranks = Ranks(ends, COMM)
+    own = rows[ranks.own]
+    holes = np.nan if COMM.rank == COMM.size - 1 else 0.0
+    return {
+        "total": ranks.total(own).tolist(),
+        "away": float(np.abs(ranks.total(own) - rows.sum(axis=0)).max()),
+        "largest": ranks.largest(float(own.max())) == float(rows.max()),
+        "nan": bool(np.isnan(ranks.largest(holes))),
+        "gathered": bool(np.array_equal(ranks.gathered(own), rows)),
+    }
+
+
+def own_rows(spec):
+    """Ranks that never have more than their own rows, beside one that has all."""
+    whole, graph = Topology.family(spec), OwnGraph.of_family(spec)
+    mapped = OwnGraph.of_links(whole.n_parties, whole.edges)
+    own, streams = graph.ranks.own, CounterStreams(3)
+    law = Masks("lattice", sigma=2.0, grid=20).on(whole)
+    masks = graph.masks(law, streams, 3)
+    all_masks = draw_shares(whole, law, streams, size=3).masks()
+    cost = cost_of("distances", whole.n_parties, 3, np.random.default_rng(1))
+    theta = cost.coefficients + law.decode(all_masks)
+    cost = EffectiveCost(cost.basis, theta, cost.remainder)
+    weights = {name: mixing_weights(whole, name) for name in BY_DEGREE}
+    task = Task(
+        method=METHODS["extra"](3),
+        weights={"symmetric": weights["lazy-metropolis"]},
+        cost=cost,
+        start=np.zeros((whole.n_parties, 3)),
+    )
+    alone = arrived(PlainEngine(task), 40)[0]
+    distances = np.linalg.norm(alone - alone.mean(axis=0), axis=1)
+    engine = own_engine(
+        graph,
+        method=task.method,
+        mixing="lazy-metropolis",
+        cost=cost.rows(own),
+        start=task.start[own],
+    )
+    looks = []
+    run = go_through(engine, 40, told=lambda state: looks.append(state.iteration))
+    differ = [abs(graph.weights(name) - w[own]).max() for name, w in weights.items()]
+    parts = cut(weights["metropolis"], COMM.size, in_order=True)
+    return {
+        "links": np.array_equal(graph.links, touching(whole.edges, own)),
+        "mapped": np.array_equal(graph.links, mapped.links),
+        "degrees": np.array_equal(graph.degrees, whole.degrees[own]),
+        "masks": np.array_equal(masks, all_masks[own]),
+        "halo": np.array_equal(graph.parts.halo, parts.halo),
+        "sum": graph.sum_of_masks(masks),
+        "not a sum of masks": graph.sum_of_masks(masks + 1)[0] == whole.n_parties,
+        "weights": float(max(differ)),
+        "away": float(abs(run.own - alone[own]).max()),
+        "mean": float(abs(run.mean - alone.mean(axis=0)).max()),
+        "apart": abs(run.apart - float(distances.max())),
+        "looks": [len(looks), looks[-1], run.iterations],
+    }
+
+
+def refusals():
+    """What no rank begins, and numbers that run away on one of them."""
+    said = [sentence(lambda: OwnGraph.of_family("cycles:300:6").weights("metropolis"))]
+    graph = OwnGraph.of_family("grid:25x8")
+    said.append(sentence(lambda: graph.weights("best-constant")))
+    own = graph.ranks.own
+    theta = np.zeros((own.stop - own.start, 1))
+    if COMM.rank == 0:
+        theta[0] = np.inf
+    cost = EffectiveCost(Affine(1), theta, SquaredNorm(1.0))
+    how = {"method": METHODS["tracking"](1), "mixing": "metropolis", "cost": cost}
+    with np.errstate(invalid="ignore"):
+        engine = own_engine(graph, start=np.zeros_like(theta), **how)
+        said.append(sentence(lambda: go_through(engine, 40)))
+    said.append(sentence(lambda: own_engine(graph, start=theta[1:], **how)))
+    # Every rank says the same.
+    hashed = np.frombuffer(blake2b(repr(said[:3]).encode()).digest(), np.uint8)
+    everywhere = np.empty((COMM.size, len(hashed)), np.uint8)
+    COMM.Allgather(hashed, everywhere)
+    return [*said, bool((everywhere == hashed).all())]
+
+
+def sentence(call):
+    try:
+        call()
+    except VeilsumError as error:
+        return str(error)
+    return None
+
+
+def seeds():
+    """A seed that nobody gave, and one that somebody did."""
+    fresh, found = Here(COMM).seed(None), np.empty(COMM.size, np.int64)
+    COMM.Allgather(np.array([fresh]), found)
+    return [len(set(found.tolist())), fresh > 0, Here(COMM).seed(5)]
+
+
+SCENES = {
+    "main methods": lambda: same_as_alone(
+        ("geometric", "no order", "grid"),
+        ("dgd", "tracking", "extra"),
+        ("distances",),
+    ),
+    "all methods": lambda: same_as_alone(("geometric",), METHODS, engine_tasks.COSTS),
+    "gradient": one_gradient_fails,
+    "different": different_tasks,
+    "sums": sums,
+    "own rows": lambda: {spec: own_rows(spec) for spec in OWN},
+    "refusals": refusals,
+    "seeds": seeds,
+}
+
+
+if __name__ == "__main__":
+    # Blocks of a few rows: each rank has several, most of them inside.
+    mpi.BLOCK_BYTES = mpi.FEWEST_ROWS = 40
+    played = {name: SCENES[name]() for name in sys.argv[1:]}
+    if COMM.rank == 0:
+        print(json.dumps(played))
