@@ -1,5 +1,7 @@
 """Graphs made as arrays of links, against networkx and against small graphs."""
 
+import json
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -182,6 +184,7 @@ def test_the_guarantee_of_a_numbered_graph_is_the_same():
         assert many.epsilon == few.epsilon
         assert many.released == few.released
         assert tuple(many.honest) == few.honest
+        assert json.dumps(many.to_dict()) == json.dumps(few.to_dict())
 
 
 def test_a_filter_by_machine_code_certifies_the_same(monkeypatch):
