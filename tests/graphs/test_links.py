@@ -151,7 +151,8 @@ def test_compiled_matrices_are_those_of_sparse_products(monkeypatch):
     stream = np.random.default_rng(0)
     small, _ = numbered()
     uneven = Topology.from_edges(
-        small.edges.tolist(), weights=stream.random(small.n_edges) + 0.5
+        [tuple(edge) for edge in small.edges.tolist()],
+        weights=(stream.random(small.n_edges) + 0.5).tolist(),
     )
     for graph in (small, uneven, Topology.family("geometric:200:5")):
         plain = Topology(graph.parties, graph.edges, graph.weights)
