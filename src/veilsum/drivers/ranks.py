@@ -30,7 +30,7 @@ from veilsum.methods.base import Method, State
 from veilsum.numbers.arrays import Array, PartyPoints, Sparse, Vector
 from veilsum.numbers.laws import Law
 from veilsum.numbers.masking import CounterStreams, exact_totals, masks_in_pieces
-from veilsum.numbers.shapes import Float, Int
+from veilsum.numbers.shapes import Bool, Float, Int
 
 # Mixing weights that follow from the degrees of two ends, or of all.
 BY_DEGREE = ("metropolis", "lazy-metropolis", "max-degree")
@@ -88,28 +88,31 @@ class OwnGraph:
         return Topology.numbered(self.n_parties, self.links, sorted_already=True)
 
     @cached_property
-    def _both(self) -> tuple[Array[np.int32], Array[np.int32]]:
-        """Who of this rank's parties hears whom, row by row in rising order."""
+    def _heard(self) -> Sparse:
+        """Whom each of this rank's parties hears, in rising order (CSR, own x n)."""
         own, (i, j) = self.ranks.own, self.links.T
         listening, heard = np.concatenate([i, j]), np.concatenate([j, i])
         here = (listening >= own.start) & (listening < own.stop)
-        listening, heard = listening[here], heard[here]
-        order = np.lexsort((heard, listening))
-        return listening[order], heard[order]
+        listening = listening[here] - np.int32(own.start)
+        ones = np.ones(len(listening), np.int8)
+        shape = (own.stop - own.start, self.n_parties)
+        return sparse.csr_array((ones, (listening, heard[here])), shape)
 
     @cached_property
     def degrees(self) -> Int[Array[np.int64], " own"]:
         """How many neighbours each of this rank's parties has."""
-        own = self.ranks.own
-        found = np.bincount(self._both[0] - own.start, minlength=own.stop - own.start)
-        return found.astype(np.int64)
+        return np.diff(self._heard.indptr).astype(np.int64)
+
+    @cached_property
+    def _far(self) -> Bool[Array[np.bool_], " heard"]:
+        """Which of those that are heard are on other ranks."""
+        own, heard = self.ranks.own, self._heard.indices
+        return np.asarray((heard < own.start) | (heard >= own.stop))
 
     @cached_property
     def _outside(self) -> Int[Array[np.int64], " outside"]:
         """The halo."""
-        own, heard = self.ranks.own, self._both[1]
-        far = (heard < own.start) | (heard >= own.stop)
-        return np.unique(heard[far]).astype(np.int64)
+        return np.unique(self._heard.indices[self._far]).astype(np.int64)
 
     @cached_property
     def parts(self) -> Parts:
@@ -131,31 +134,33 @@ class OwnGraph:
                 f"ranks know their own rows only, and take weights that follow from "
                 f"degrees: choose from {', '.join(BY_DEGREE)}, not {mixing!r}"
             )
-        own, (listening, heard) = self.ranks.own, self._both
-        count = own.stop - own.start
+        own, heard, degrees = self.ranks.own, self._heard, self.degrees
         if mixing == "max-degree":
-            most = self.ranks.largest(float(self.degrees.max()))
-            link = np.full(len(heard), 1.0 / (1.0 + most))
+            most = self.ranks.largest(float(degrees.max()))
+            link = np.full(heard.nnz, 1.0 / (1.0 + most))
         else:
-            degrees = np.empty((count + len(self._outside), 1))
-            degrees[:count, 0] = self.degrees
-            halo = Halo.around(self.ranks, self._outside)
-            for one in halo.post(degrees, 0):
-                one.Wait()
-            far = (heard < own.start) | (heard >= own.stop)
-            place = np.where(
-                far, count + np.searchsorted(self._outside, heard), heard - own.start
-            )
-            most = np.maximum(degrees[place, 0], degrees[listening - own.start, 0])
-            link = 1.0 / (1.0 + most)
+            link = np.repeat(degrees, degrees).astype(np.float64)
+            np.maximum(link, self._degrees_of_heard(), out=link)
+            link = 1.0 / (1.0 + link)
         if mixing == "lazy-metropolis":
             link *= 0.5
-        start = np.concatenate([[0], np.cumsum(self.degrees)])
-        shape = (count, self.n_parties)
-        apart = sparse.csr_array((link, heard, start), shape)
-        kept = 1.0 - np.bincount(listening - own.start, link, minlength=count)
-        where = (np.arange(count), np.arange(own.start, own.stop))
-        return sparse.csr_array(apart + sparse.csr_array((kept, where), shape))
+        apart = sparse.csr_array((link, heard.indices, heard.indptr), heard.shape)
+        start = np.arange(len(degrees) + 1, dtype=np.int32)
+        itself = np.arange(own.start, own.stop, dtype=np.int32)
+        kept = sparse.csr_array((1.0 - apart.sum(axis=1), itself, start), heard.shape)
+        return sparse.csr_array(apart + kept)
+
+    def _degrees_of_heard(self) -> Float[Array[np.float64], " heard"]:
+        """Return how many neighbours everybody has that is heard, link by link."""
+        own, outside = self.ranks.own, self._outside
+        table = np.empty((len(self.degrees) + len(outside), 1))
+        table[: len(self.degrees), 0] = self.degrees
+        for one in Halo.around(self.ranks, outside).post(table, 0):
+            one.Wait()
+        places = self._heard.indices - np.int32(own.start)
+        far = self._heard.indices[self._far]
+        places[self._far] = len(self.degrees) + np.searchsorted(outside, far)
+        return table[places, 0]
 
     def masks(self, law: Law, streams: CounterStreams, size: int) -> Array[Any]:
         """Return this rank's rows of the masks, the same as on one machine."""
@@ -208,7 +213,7 @@ def own_engine(
     kept = len([*leaves(method.begin(start[few], cost.rows(few)))])
     arrays = 2 * kept + method.traits.vectors + 2
     check_room(
-        arrays * start.size * np.dtype(precision).itemsize + 40 * len(graph.links),
+        arrays * start.size * np.dtype(precision).itemsize + 100 * len(graph.links),
         f"a rank with {len(start):,} of {graph.n_parties:,} parties",
     )
     task = Task(

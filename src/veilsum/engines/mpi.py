@@ -192,14 +192,13 @@ class RankEngine(PlainEngine):
         count = own.stop - own.start
         for name, weights in self.task.weights.items():
             columns = weights.indices
-            inside = (columns >= own.start) & (columns < own.stop)
-            outside = np.unique(columns[~inside]).astype(np.int64)
-            places = np.where(
-                inside, columns - own.start, count + np.searchsorted(outside, columns)
-            )
+            far = (columns < own.start) | (columns >= own.stop)
+            outside = np.unique(columns[far]).astype(np.int64)
+            places = (columns - columns.dtype.type(own.start)).astype(np.int32)
+            places[far] = count + np.searchsorted(outside, columns[far])
             table = (
                 weights.data.astype(self.task.precision, copy=False),
-                places.astype(np.int32),
+                places,
                 weights.indptr.astype(np.int32),
             )
             local = sparse.csr_array(table, (count, count + len(outside)))
