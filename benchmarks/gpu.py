@@ -1,7 +1,8 @@
 """The jax engine on an accelerator, beside what its memory can do in the same run.
 
     python benchmarks/gpu.py                     # 1,000,000 agents, 64 coordinates
-    python benchmarks/gpu.py --agents 100000
+    python benchmarks/gpu.py --agents 10000000 --dim 10 --graph random
+    python benchmarks/gpu.py --part masks        # or engines, or dispatch
 
 Needs the extra `jax` with support for the accelerator, numpy and scipy; where PyTorch
 is there, too, the same steps are written with its sparse matrices and timed beside.
@@ -11,6 +12,9 @@ An iteration of DGD must touch x, theta~ and the next x. On a random graph every
 row is also fetched by six others, at times too far apart for any cache: both counts are
 printed, as multiples of the time that copying so many bytes takes. Gradient tracking
 mixes twice: it reads x, y and writes x, then reads x, y, the new x and writes y.
+
+Then all masks of Phase I, drawn there, whose sum must be exactly zero; and a year of
+hourly dispatch, see `gpu_dispatch.py`.
 """
 
 from __future__ import annotations
@@ -25,16 +29,23 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+import gpu_dispatch
 from veilsum.costs.bases import Affine
 from veilsum.costs.domains import Box, WholeSpace
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import SquaredNorm
+from veilsum.engines.device_masks import device_masks, unbalanced
 from veilsum.engines.engine import Engine, Task
 from veilsum.engines.jax import JaxEngine
+from veilsum.graphs.topology import Topology
 from veilsum.methods.dgd import Dgd
 from veilsum.methods.gradient_tracking import GradientTracking
+from veilsum.numbers.laws import Masks
+from veilsum.numbers.masking import ShareStreams, draw_shares
 
 NEIGHBOURS, STEPS, REPEATS = 6, 50, 9
+# Agents whose shares are drawn one by one, to tell how long that takes for all.
+FEW = 500
 
 
 def circle(n: int) -> np.ndarray:
@@ -144,22 +155,16 @@ METHODS: dict[str, tuple[Callable[[int], Any], int, int]] = {
 }
 
 
-def main() -> None:
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--agents", type=int, default=1_000_000)
-    words.add_argument("--dim", type=int, default=64)
-    given = words.parse_args()
-    import jax
-
+def show_engines(agents: int, dim: int, graphs: list[Callable[[int], Any]]) -> None:
+    """Print a line for each graph, method and precision."""
     rate = bandwidth()
-    where = {"device": str(jax.devices()[0].device_kind), "jax": jax.__version__}
-    print(json.dumps({**where, "copy_GB_s": round(rate / 1e9)}), flush=True)
-    for graph in (random, circle):
-        matrix = weights(graph(given.agents))
+    print(json.dumps({"copy_GB_s": round(rate / 1e9)}), flush=True)
+    for graph in graphs:
+        matrix = weights(graph(agents))
         for name, (make, arrays, fetched) in METHODS.items():
             for precision in ("float64", "float32"):
-                one = given.agents * given.dim * np.dtype(precision).itemsize
-                engine = JaxEngine(task(make(given.dim), matrix, given.dim, precision))
+                one = agents * dim * np.dtype(precision).itemsize
+                engine = JaxEngine(task(make(dim), matrix, dim, precision))
                 spent = per_iteration(engine)
                 line = {
                     "graph": graph.__name__,
@@ -172,9 +177,71 @@ def main() -> None:
                     ),
                 }
                 if precision == "float64":
-                    other = by_torch(name, matrix, given.dim)
+                    other = by_torch(name, matrix, dim)
                     line["torch, by this"] = other and other / spent
                 print(json.dumps(line), flush=True)
+
+
+def show_masks(agents: int, dim: int, graph: Callable[[int], Any]) -> None:
+    """Print a line for each law: all masks drawn, and their sum."""
+    import jax
+
+    heard = jax.device_put(graph(agents).T.astype(np.int32))
+    pairs = [(i, j) for i, row in enumerate(circle(FEW)) for j in row if i < j]
+    small = Topology.from_edges(pairs)
+    for masks in (
+        Masks("uniform", grid=20),
+        Masks("lattice", sigma=1.0, grid=40),
+        Masks("gaussian", sigma=1.0),
+    ):
+        law = masks.on(small)
+        times = []
+        for epoch in range(4):
+            begun = time.perf_counter()
+            drawn = device_masks(heard, law, 1, size=dim, epoch=epoch)
+            drawn.block_until_ready()
+            times.append(time.perf_counter() - begun)
+        begun = time.perf_counter()
+        draw_shares(small, law, ShareStreams(1), size=dim)
+        host = (time.perf_counter() - begun) * heard.size / (2 * small.n_edges)
+        line = {
+            "phase": "I",
+            "law": law.name,
+            "agents": agents,
+            "dim": dim,
+            "s": round(statistics.median(times[1:]), 4),
+            "s with compiling": round(times[0], 3),
+            "largest sum of masks": float(np.abs(unbalanced(drawn)).max()),
+            f"on the host, scaled from {FEW} agents, s": round(host),
+        }
+        print(json.dumps(line), flush=True)
+
+
+GRAPHS = {"random": random, "circle": circle}
+PARTS = ("engines", "masks", "dispatch")
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    words.add_argument("--agents", type=int, default=1_000_000)
+    words.add_argument("--dim", type=int, default=64)
+    words.add_argument("--graph", choices=GRAPHS, help="one of the two alone")
+    words.add_argument("--part", choices=PARTS, help="one of the three alone")
+    words.add_argument("--homes", type=int, default=1_000_000, help="of the dispatch")
+    words.add_argument("--hours", type=int, default=8760, help="of the dispatch")
+    given = words.parse_args()
+    import jax
+
+    where = {"device": str(jax.devices()[0].device_kind), "jax": jax.__version__}
+    print(json.dumps(where), flush=True)
+    parts = [given.part] if given.part else PARTS
+    graphs = [GRAPHS[given.graph]] if given.graph else [*GRAPHS.values()]
+    if "engines" in parts:
+        show_engines(given.agents, given.dim, graphs)
+    if "masks" in parts:
+        show_masks(given.agents, given.dim, graphs[0])
+    if "dispatch" in parts:
+        gpu_dispatch.show(given.homes, given.hours, most_seconds=180.0)
 
 
 if __name__ == "__main__":

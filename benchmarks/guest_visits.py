@@ -26,9 +26,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from veilsum.agreement.consortium import Address, Consortium, consortium_from
 from veilsum.agreement.pem import pem_of
-from veilsum.agreement.survey import survey_terms
+from veilsum.agreement.survey import survey_terms, words_of
 from veilsum.guests.submission import make_submission
-from veilsum.guests.visiting import words_of
 
 HOST = "127.0.0.1"
 

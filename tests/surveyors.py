@@ -11,7 +11,7 @@ import numpy as np
 from net.runs import WAITS, Company
 from net.village import HOST, QUICK, free_port
 from veilsum.agreement.consortium import consortium_from
-from veilsum.agreement.survey import survey_terms
+from veilsum.agreement.survey import closing_of, survey_terms
 from veilsum.guests.delegate import DelegateStore
 from veilsum.guests.survey_set import set_of, write_submissions
 from veilsum.guests.visiting import visit
@@ -114,8 +114,9 @@ class Surveyors(Company):
 
     def close(self, submissions, *names):
         """Hand a set out to some of the delegates, or all: file and submissions."""
-        named = set_of(self.open_terms, submissions).digest
-        survey = {**self.table["survey"], "set": named}
+        named = set_of(self.open_terms, submissions)
+        closing = closing_of(self.open_terms, named.digest, named.tally)
+        survey = {**self.table["survey"], **closing}
         closed = consortium_from({**self.table, "survey": survey})
         for name in names or self.names:
             path = Path(self.folder(name)) / SUBMISSIONS

@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.pem import pem_of
-from veilsum.agreement.survey import SurveyTerms, survey_terms
+from veilsum.agreement.survey import SurveyTerms, closing_of, survey_terms
 from veilsum.guests.delegate import DelegateStore, masked_sums, share_sums
 from veilsum.guests.submission import Submission, Words, guest_key, new_code
-from veilsum.guests.survey_set import set_of
+from veilsum.guests.survey_set import SurveySet, set_of
 from veilsum.guests.visiting import visit
 
 RUN = "a-survey-" + "0123456789abcdef" * 2
@@ -88,6 +88,12 @@ def opened(**survey: Any) -> SurveyTerms:
     return survey_terms(consortium_from(survey_table(**survey)))
 
 
+def closed_with(said: dict[str, Any], chosen: SurveySet) -> SurveyTerms:
+    """The same with a set, as the host closes it."""
+    closing = closing_of(opened(**said), chosen.digest, chosen.tally)
+    return opened(**said, **closing)
+
+
 class World:
     """Members with real stores, guests with invitations, and a survey between them.
 
@@ -145,7 +151,7 @@ class World:
     def closed(self, submissions: Sequence[Submission]) -> SurveyTerms:
         """The host closes the survey with these."""
         chosen = set_of(self.terms, submissions)
-        return opened(**self.said, set=chosen.digest)
+        return closed_with(self.said, chosen)
 
     def contribution(
         self, name: str, terms: SurveyTerms, submissions: Sequence[Submission]

@@ -225,13 +225,18 @@ class PaperReport(Shown):
 
 
 def reproduce(
-    *, executions: int = 100_000, seed: int = 0, progress: Progress = None
+    *,
+    executions: int = 100_000,
+    seed: int = 0,
+    on: str | None = None,
+    progress: Progress = None,
 ) -> PaperReport:
     """Run Section V and the quartic example.
 
     Args:
         executions: of phase I under A, and as many under B.
         seed: repeats it.
+        on: who shares the executions; see `simulate`.
         progress: None for a bar, False for none, or a function of done and total.
     """
     with watched(progress) as opening:
@@ -245,8 +250,8 @@ def reproduce(
                 sigma=SIGMA, seed=seed, progress=stage("Function Sharing")
             ),
             quartic=quartic_run(seed=seed, progress=stage("degree-4 costs")),
-            under_a=_executions(A, executions, seed, 0),
-            under_b=_executions(B, executions, seed, 1),
+            under_a=_executions(A, executions, seed, 0, on),
+            under_b=_executions(B, executions, seed, 1, on),
         )
 
 
@@ -295,7 +300,9 @@ def _section_five(*, sigma: float | None, seed: int, progress: Progress) -> Run:
     )
 
 
-def _executions(coefficients: Vector, count: int, seed: int, which: int) -> Executions:
+def _executions(
+    coefficients: Vector, count: int, seed: int, which: int, on: str | None
+) -> Executions:
     return simulate(
         _triangle(),
         coefficients,
@@ -303,6 +310,7 @@ def _executions(coefficients: Vector, count: int, seed: int, which: int) -> Exec
         executions=count,
         stream=np.random.default_rng([seed, which]),
         corrupted=CORRUPTED,
+        on=on,
     )
 
 

@@ -3,8 +3,7 @@
 In every attack the host and at most one delegate work together; they see all that
 guests sent, what that delegate opens, and the totals. The twin is a delegate that keeps
 every duty but one, and the attackers read one guest's number off what they have. With
-the duty kept, the run does not come about. The last one works, and is a limit that
-every promise names.
+the duty kept, the run does not come about.
 """
 
 import dataclasses
@@ -19,7 +18,13 @@ import pytest
 from surveys import MEMBERS, World, opened, survey_table
 from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.pem import pem_of
-from veilsum.agreement.survey import survey_terms
+from veilsum.agreement.survey import (
+    GuestTable,
+    closing_of,
+    survey_terms,
+    tally_of,
+    words_of,
+)
 from veilsum.errors import BudgetError, InvalidInputError, StoreError
 from veilsum.guests import submission, survey_set
 from veilsum.guests.delegate import DelegateStore, masked_sums, share_sums
@@ -33,8 +38,9 @@ from veilsum.guests.submission import (
     open_share,
 )
 from veilsum.guests.survey_set import SurveySet
-from veilsum.guests.visiting import visit, words_of
-from veilsum.jobs.survey import COUNTED_ONCE, SurveyRecipe
+from veilsum.guests.visiting import visit
+from veilsum.jobs.survey import SurveyRecipe
+from veilsum.parties.survey_words import released
 
 VICTIM = "Firm 5"  # invited by bob, who is honest; ann is with the host
 ANN, BOB, CEM = MEMBERS
@@ -77,7 +83,7 @@ def difference_of_two_sets(world):
     fewer = [one for one in sent if one.guest != VICTIM]
     whole = world.total(world.closed(sent), sent)
     part = world.total(world.closed(fewer), fewer)
-    return whole[1] - part[1]
+    return whole[0] - part[0]
 
 
 def test_two_sets_that_differ_by_one_guest_show_it(make_world):
@@ -163,10 +169,10 @@ def replayed(world):
     for k in range(COPIES):
         name = f"Copy {k + 1}"
         moved = found.words
-        moved[1] += np.uint64(k)
-        bare = Submission(found.survey, name, 1, moved.tobytes(), found.sealed, b"")
+        moved[0] += np.uint64(k)
+        bare = dataclasses.replace(found, guest=name, masked=moved.tobytes())
         signature = guest_key(world.codes[name]).sign(bare.statement(MEMBERS))
-        sent.append(Submission(*(list(vars(bare).values())[:-1]), signature))
+        sent.append(dataclasses.replace(bare, signature=signature))
     return sent
 
 
@@ -174,7 +180,7 @@ def whole_part(world, sent):
     """The victim's number: the others' sum is less than one of so many copies."""
     terms = world.closed(sent)
     known = sum(range(COPIES))
-    return (world.total(terms, sent)[1] - known) // (COPIES + 1)
+    return (world.total(terms, sent)[0] - known) // (COPIES + 1)
 
 
 def lenient_set(terms, submissions):
@@ -185,7 +191,8 @@ def lenient_set(terms, submissions):
         for name in terms.roster
         if name in by_guest
     )
-    return SurveySet(terms.digest, tuple(entries))
+    tally = tally_of(terms, {name: one.filled for name, one in by_guest.items()})
+    return SurveySet(terms.digest, tuple(entries), tally)
 
 
 def without_search_for_doubles(monkeypatch):
@@ -219,21 +226,21 @@ def test_what_is_there_twice_is_seen_even_if_it_opens(make_world, monkeypatch):
 # 5. A correction shares nothing with what it corrects
 
 
-def thrifty_correction(survey, guest, key, old_shares, words, number):
+def thrifty_correction(survey, guest, key, old_shares, table, number):
     """A guest's program that draws a new share for the first delegate only."""
+    filled, words = table.filled, table.words
     shares = [secrets.token_bytes(words.nbytes), *old_shares[1:]]
     masked = masked_bytes(words, shares)
     sealed = tuple(
         SUITE.encrypt(
             share,
             submission.X25519PublicKey.from_public_bytes(public),
-            submission.seal_info(survey.digest, name, guest, number, masked),
+            submission.seal_info(survey.digest, name, guest, number, filled, masked),
         )
         for share, (name, public) in zip(shares, survey.delegates, strict=True)
     )
-    bare = Submission(survey.digest, guest, number, masked, sealed, b"")
-    signature = key.sign(bare.statement(survey.names))
-    return Submission(*(list(vars(bare).values())[:-1]), signature)
+    bare = Submission(survey.digest, guest, number, filled, masked, sealed, b"")
+    return dataclasses.replace(bare, signature=key.sign(bare.statement(survey.names)))
 
 
 def private_key(store, public):
@@ -250,7 +257,7 @@ def change_seen(world, first, second):
     without = [
         one.words + open_share(world.terms, one, ANN, key) for one in (first, second)
     ]
-    return int((without[1] - without[0]).astype(np.int64)[1])
+    return int((without[1] - without[0]).astype(np.int64)[0])
 
 
 def test_a_correction_that_reuses_shares_shows_what_was_corrected(make_world):
@@ -265,8 +272,8 @@ def test_a_correction_that_reuses_shares_shows_what_was_corrected(make_world):
         open_share(world.terms, first, name, others[name]).astype("<u8").tobytes()
         for name in world.terms.names  # the guest's own program remembers them
     ]
-    words = words_of(world.terms, [[317]])
-    second = thrifty_correction(world.terms, VICTIM, key, shares, words, 2)
+    table = words_of(world.terms, [[317]])
+    second = thrifty_correction(world.terms, VICTIM, key, shares, table, 2)
     assert change_seen(world, first, second) == 17
     # It can be read and opened: nobody but its guest could have noticed.
     submission.check_submission(second, world.terms)
@@ -306,7 +313,7 @@ def alone_among_invented(world):
     world.open_survey()
     invented = {f"Invented {k + 1}": 100 + k for k in range(8)}
     sent = world.all_visit({VICTIM: values()[VICTIM], **invented})
-    return world.total(world.closed(sent), sent)[1] - sum(invented.values())
+    return world.total(world.closed(sent), sent)[0] - sum(invented.values())
 
 
 def test_among_invented_guests_one_is_alone(make_world):
@@ -332,7 +339,7 @@ def under_others_names(world):
     world.open_survey()
     invented = {f"Invented {k + 1}": 100 + k for k in range(9)}
     sent = world.all_visit({VICTIM: values()[VICTIM], **invented})
-    return world.total(world.closed(sent), sent)[1] - sum(invented.values())
+    return world.total(world.closed(sent), sent)[0] - sum(invented.values())
 
 
 def test_a_roster_of_the_hosts_own_passes_for_everybodys(make_world):
@@ -367,7 +374,7 @@ def with_last_years_guests(world):
     world.open_survey(title="Next year")
     known = {one["name"]: 10 + k for k, one in enumerate(world.guest)}
     sent = world.all_visit({**known, "Alone": 765})
-    total = world.total(world.closed(sent), sent)[1]
+    (total,) = world.total(world.closed(sent), sent)
     return total - sum(known.values()) + known["Alone"]
 
 
@@ -409,14 +416,17 @@ def test_a_key_of_the_hosts_in_a_delegates_place_opens_every_share(make_world):
     total = found.words
     for name in MEMBERS:
         total = total + open_share(world.terms, found, name, host[name])
-    assert total.tolist() == [1, 123]
+    assert total.tolist() == [123]
     world.stores[ANN].check_file(world.terms, ANN)
     with pytest.raises(InvalidInputError, match="not one that this store has made"):
         world.stores[BOB].check_file(world.terms, BOB)
 
 
-def filled_by_the_coalition(world, enough):
-    """One honest guest has a number in a cell, and all that ann invited say so, too."""
+def filled_by_the_coalition(world, is_released):
+    """One honest guest has a number in a cell, and all that ann invited fill it, too.
+
+    `is_released` says whether a total is asked for, of how many by each member.
+    """
     with_ann = [one["name"] for one in world.guest if one["invited_by"] == ANN]
     sent = []
     for name, code in world.codes.items():
@@ -424,8 +434,8 @@ def filled_by_the_coalition(world, enough):
         first = 100 if name in with_ann else own if name == VICTIM else None
         sent.append(visit(world.terms, code, [[first, own]]))
     terms = world.closed(sent)
-    given, _, value, _ = world.total(terms, sent)
-    if given < enough(terms):
+    value, _ = world.total(terms, sent)
+    if not is_released(terms)([one[0] for one in terms.tally.filled]):
         return None
     return value - 100 * len(with_ann)
 
@@ -433,14 +443,15 @@ def filled_by_the_coalition(world, enough):
 def test_heads_in_a_cell_may_be_the_coalitions(make_world):
     """Of 15 guests, ann invited five; the usual rule asks for five in a cell."""
     two = {"columns": ["some", "all"], "n_guests": 15}
+
+    def heads(terms):
+        assert terms.minimum_guests == 5
+        return lambda filled: sum(filled) >= terms.minimum_guests
+
+    found = filled_by_the_coalition(make_world(**two), heads)
+    assert found == values(15)[VICTIM]
     world = make_world(**two)
-    numbers = values(15)
-    assert world.terms.minimum_guests == 5
-    found = filled_by_the_coalition(world, lambda terms: terms.minimum_guests)
-    assert found == numbers[VICTIM]
-    world = make_world(**two)
-    assert filled_by_the_coalition(world, lambda terms: terms.enough()) is None
-    assert world.terms.enough() == 9
+    assert filled_by_the_coalition(world, lambda terms: terms.is_released) is None
 
 
 class LooksAtOneSurvey(DelegateStore):
@@ -458,7 +469,7 @@ def asked_again(world):
     numbers = values()
     del numbers[VICTIM]
     second = world.all_visit(numbers)
-    return whole[1] - world.total(world.closed(second), second)[1]
+    return whole[0] - world.total(world.closed(second), second)[0]
 
 
 def test_two_surveys_that_differ_by_one_guest_show_it(make_world):
@@ -479,7 +490,7 @@ def asked_in_parts(world, n_guests=16):
     for k, part in enumerate(parts):
         world.open_survey(title=f"Part {k + 1}")
         sent = world.all_visit({name: numbers[name] for name in part})
-        found.append(world.total(world.closed(sent), sent)[1])
+        found += world.total(world.closed(sent), sent)
     return found[0] + found[1] - found[2]
 
 
@@ -503,7 +514,7 @@ def test_a_member_and_its_guests_may_come_later(make_world):
     world.open_survey(title="Next year")
     numbers = values() | {f"Branch {k + 1}": 1 for k in range(4)}
     second = world.all_visit(numbers)
-    assert world.total(world.closed(second), second)[1] == sum(numbers.values())
+    assert world.total(world.closed(second), second) == [sum(numbers.values())]
 
 
 def over_six_surveys(world):
@@ -522,7 +533,7 @@ def over_six_surveys(world):
     def ask(names, minimum_honest):
         world.open_survey(minimum_honest=minimum_honest)
         sent = [world.visit(name, numbers[name]) for name in names]
-        return world.total(world.closed(sent), sent)[1]
+        return world.total(world.closed(sent), sent)[0]
 
     abc = ask([*crowd, *"abc"], 2) - ask(crowd, 2)
     abde, none = ask([*other, *"abde"], 3), ask(other, 3)
@@ -575,13 +586,14 @@ def under_another_name(folder, kind, certificates):
         table["graph"] = {"edges": [[first, BOB], [BOB, CEM], [first, CEM]]}
         terms = survey_terms(consortium_from(table))
         sent = [visit(terms, code, [[numbers[name]]]) for name, code in codes.items()]
-        table["survey"]["set"] = survey_set.set_of(terms, sent).digest
+        chosen = survey_set.set_of(terms, sent)
+        table["survey"] |= closing_of(terms, chosen.digest, chosen.tally)
         terms = survey_terms(consortium_from(table))
         total = masked_sums(terms, sent)
         for name in members:
             key = seats[name].commit(terms, name, sent)
             total = total + share_sums(terms, sent, key)
-        return int(total[1])
+        return int(total[0])
 
     bobs, cems = ([f"Firm {m} {k}" for k in range(6)] for m in (BOB, CEM))
     before, after = ([f"{m} {k}" for k in range(4)] for m in (ANN, "anna"))
@@ -632,7 +644,7 @@ class CarriesOver:
                 found = found + open_share(self.terms, one, name, self.keys[name])
             for one in new:
                 found = found + open_share(terms, one, name, keys[name])
-        return int(found.astype(np.int64)[1])
+        return int(found.astype(np.int64)[0])
 
 
 def test_shares_that_are_carried_over_show_who_came_again(make_world):
@@ -711,22 +723,37 @@ def test_a_key_that_is_still_on_the_disk_is_not_said_to_be_gone(make_world):
     assert not on_disk()
 
 
-# A limit: nobody can check that a guest counts itself once
+# Who filled what is open, and counts once
+
+RARE = {"rows": ["common", "rare"]}
+LIAR = "Firm 2"  # invited by bob, and nobody's friend: it only has a page of its own
 
 
-def alone_in_a_cell(world, count):
-    """The victim alone fills the rare cell, and a guest of bob's counts itself there.
+def tables(world):
+    """All fill the common cell, and the victim alone the rare one."""
+    return {
+        name: [[100 + place], [777 if name == VICTIM else None]]
+        for place, name in enumerate(world.codes)
+    }
 
-    That guest is nobody's friend and holds no share: it only has a page of its own.
-    """
-    sent = []
-    for place, (name, code) in enumerate(world.codes.items()):
-        cells = [[100 + place], [777 if name == VICTIM else None]]
-        words = words_of(world.terms, cells)
-        if name == "Firm 2":
-            words[1] = count % 2**64
-        sent.append(make_submission(world.terms, name, guest_key(code), words, 1))
-    terms = world.closed(sent)
+
+def sent_with(world, changes=None):
+    """What guests send; of some, what is signed and sealed is made up."""
+    changes = changes or {}
+    return [
+        make_submission(
+            world.terms,
+            name,
+            guest_key(world.codes[name]),
+            changes.get(name, words_of(world.terms, cells)),
+            1,
+        )
+        for name, cells in tables(world).items()
+    ]
+
+
+def answered(world, terms, sent):
+    """The survey's answer, by delegates that keep every duty."""
     recipe, masked = SurveyRecipe(terms), masked_sums(terms, sent)
 
     def opened_by(name):
@@ -734,33 +761,171 @@ def alone_in_a_cell(world, count):
         return lambda: share_sums(terms, sent, key)
 
     works = {
-        name: recipe.contribution(
-            name, shares=opened_by(name), masked=masked, guests=world.codes
-        )
+        name: recipe.contribution(name, shares=opened_by(name), masked=masked)
         for name in MEMBERS
     }
     return recipe.run(works, recipe.terms({"tolerate": 1}))
 
 
-RARE = {"rows": ["common", "rare"]}
+def claimed(world, sent, filled):
+    """The survey closed with counts of the host's own."""
+    chosen = survey_set.set_of(world.terms, sent)
+    closing = closing_of(world.terms, chosen.digest, chosen.tally)
+    return opened(**world.said, **closing | {"filled": filled, "near": []})
 
 
-def test_a_guest_that_counts_itself_seven_times_uncovers_another(make_world):
-    """This attack works. So every promise says what it rests on, in these words."""
-    found = alone_in_a_cell(make_world(**RARE), 7)
-    assert found.given[1, 0] == 8 == found.enough
+# Of four guests by each member, so many filled the common and the rare cell.
+MADE_UP = {ANN: [4, 4, 1], BOB: [4, 4, 4], CEM: [4, 4, 3]}
+
+
+def test_counts_that_nobody_checks_release_one_guests_number(make_world, monkeypatch):
+    """As it was when a count was a number that guests sent: who believes one is lost.
+
+    The twin believes the closed file's. Then, a guest's page could have counted itself
+    seven times; here, the host writes as much.
+    """
+    world = make_world(**RARE)
+    sent = sent_with(world)
+    terms = claimed(world, sent, MADE_UP)
+
+    def believing(survey, submissions):
+        found = survey_set.set_of(survey, submissions)
+        assert found.digest == survey.set
+        return found
+
+    monkeypatch.setattr("veilsum.guests.delegate.closed_set", believing)
+    found = answered(world, terms, sent)
+    assert found.given[1, 0] == 8
     assert found.counts[1] == 777  # the victim's own number
-    assert not found.impossible
-    assert COUNTED_ONCE in found.guarantee.sentence
-    assert COUNTED_ONCE in found.to_dict()["promise"]
-    assert "even of one guest's number alone" in COUNTED_ONCE
-    told = " ".join(found.guarantee.limits)
-    assert "have a total released that too few filled, even one guest alone" in told
 
 
-@pytest.mark.parametrize("count", [0, 1, 6, 12, -5])
-def test_a_guest_uncovers_nobody_with_too_few_or_too_many(count, make_world):
-    found = alone_in_a_cell(make_world(**RARE), count)
-    assert found.counts[1] is None
-    assert found.counts[0] == sum(range(100, 112))
-    assert found.impossible == (("rare x all",) if count in (12, -5) else ())
+def test_counts_are_made_again_from_what_guests_signed(make_world):
+    world = make_world(**RARE)
+    sent = sent_with(world)
+    terms = claimed(world, sent, MADE_UP)
+    for name in MEMBERS:
+        with pytest.raises(InvalidInputError, match="than have filled it"):
+            world.stores[name].commit(terms, name, sent)
+        assert world.stores[name].answered() == ()
+    # The same counts under other members' names hide as many others, and are not true.
+    turned = {ANN: [4, 4, 1], BOB: [4, 4, 0], CEM: [4, 4, 0]}
+    with pytest.raises(InvalidInputError, match="than have filled it"):
+        world.stores[CEM].commit(claimed(world, sent, turned), CEM, sent)
+
+
+@pytest.mark.parametrize(("count", "says"), [(7, True), (7, False), (-1, True)])
+def test_a_guest_counts_once_whatever_it_sends(make_world, count, says):
+    """It says that it filled the rare cell, or not, and has any number in there."""
+    world = make_world(**RARE)
+    honest = words_of(world.terms, tables(world)[LIAR])
+    words = honest.words.copy()
+    words[1] = count % 2**64
+    bits = b"\xc0" if says else honest.filled
+    sent = sent_with(world, {LIAR: GuestTable(bits, words)})
+    found = answered(world, world.closed(sent), sent)
+    assert found.given[1, 0] == 1 + says
+    assert found.counts == (sum(range(100, 112)), None)
+
+
+def test_a_number_beyond_the_range_is_added_and_pointed_out(make_world):
+    """Nobody can see it in time: that is said, and the total shows that it was."""
+    world = make_world(**RARE)
+    words = np.array([10**9, 0], dtype=np.uint64)
+    sent = sent_with(world, {LIAR: GuestTable(b"\x80", words)})
+    found = answered(world, world.closed(sent), sent)
+    assert found.counts[0] == sum(range(100, 112)) - 101 + 10**9
+    assert found.beyond == ("common x all",)
+    assert "beyond the range" in " ".join(found.guarantee.limits)
+
+
+@pytest.mark.parametrize(
+    ("bits", "why"),
+    [
+        (b"\xff", "more than the survey has cells"),  # seven times in one byte
+        (b"\xc1", "more than the survey has cells"),
+        (b"\xc0\xff", "must have 1 bytes, found 2"),
+        (b"", "must have 1 bytes, found 0"),
+    ],
+)
+def test_bits_for_cells_that_are_none_are_refused(make_world, bits, why):
+    world = make_world(**RARE)
+    words = words_of(world.terms, tables(world)[LIAR]).words
+    (found,) = (
+        one
+        for one in sent_with(world, {LIAR: GuestTable(bits, words)})
+        if one.guest == LIAR
+    )
+    with pytest.raises(InvalidInputError, match=why):
+        submission.read_submission(found.to_json(), world.terms)
+    with pytest.raises(InvalidInputError, match=why):
+        survey_set.set_of(world.terms, [found])
+
+
+def filled_by_the_host(world):
+    """The host says for seven guests that they filled the rare cell as well."""
+    sent = sent_with(world)
+    others = [one for one in sent if one.guest != VICTIM][:7]
+    return [
+        dataclasses.replace(one, filled=b"\xc0") if one in others else one
+        for one in sent
+    ]
+
+
+def without_signatures(monkeypatch):
+    class Nods:
+        @classmethod
+        def from_public_bytes(cls, key):
+            return cls()
+
+        def verify(self, signature, statement):
+            pass
+
+    monkeypatch.setattr(submission, "Ed25519PublicKey", Nods)
+
+
+def test_bits_that_are_neither_signed_nor_sealed_are_the_hosts(make_world, monkeypatch):
+    without_signatures(monkeypatch)
+
+    def loosely(survey, delegate, guest, number, filled, masked):
+        return f"{survey} {delegate} {guest} {number} {masked.hex()}".encode()
+
+    monkeypatch.setattr(submission, "seal_info", loosely)
+    world = make_world(**RARE)
+    sent = filled_by_the_host(world)
+    assert answered(world, world.closed(sent), sent).counts[1] == 777
+
+
+def test_bits_are_in_the_signature(make_world):
+    world = make_world(**RARE)
+    with pytest.raises(InvalidInputError, match="the signature is not that of the key"):
+        world.closed(filled_by_the_host(world))
+
+
+def test_bits_are_in_the_seal(make_world, monkeypatch):
+    """Even where the guests' keys were stolen: what was sealed says otherwise."""
+    without_signatures(monkeypatch)
+    world = make_world(**RARE)
+    sent = filled_by_the_host(world)
+    with pytest.raises(InvalidInputError, match="does not open for"):
+        answered(world, world.closed(sent), sent)
+
+
+def test_a_total_and_a_part_show_who_filled_but_one_and_that_is_said_before(make_world):
+    """A limit that is pointed out: all gave all of it as the part, but the victim."""
+    world = make_world(columns=["total", "part"])
+    sent = [
+        visit(world.terms, code, [[one, None if name == VICTIM else one]])
+        for (name, code), one in zip(
+            world.codes.items(), values().values(), strict=True
+        )
+    ]
+    terms = world.closed(sent)
+    assert terms.tally.near == ((1, 0),)
+    assert "LOOK OUT: wage x part and wage x total" in " ".join(released(terms))
+    found = answered(world, terms, sent)
+    assert found.counts[0] - found.counts[1] == values()[VICTIM]
+    assert found.near == (("wage x part", "wage x total"),)
+    # The twin: where all fill both, nothing is said, and nobody is shown.
+    world = make_world(columns=["total", "part"])
+    sent = world.all_visit(values())
+    assert world.closed(sent).tally.near == ()

@@ -168,7 +168,10 @@ def test_letters_have_code_address_and_hash_and_only_for_ones_own(scene, tmp_pat
         for row in rows:
             for text in (word, row["code"], PAGE, said["page_sha256"], "2026-12-01"):
                 assert text in row["letter"]
-            assert "1 " in row["letter"].partition("ann, bob, cem")[0][-60:]
+            assert "(ann, bob, cem)" in row["letter"]
+            assert {"en": "Up to 1 of", "de": "Bis zu 1 der"}[language] in row["letter"]
+            empty = {"en": "Which cells you leave", "de": "Welche Felder Sie leer"}
+            assert empty[language] in row["letter"]
             assert "{" not in row["letter"]
     # Somebody has put another guest under this member's name, or left one out.
     fewer = tmp_path / "fewer.csv"
@@ -225,6 +228,7 @@ def test_a_host_serves_stops_serves_again_closes_and_members_fetch(scene, tmp_pa
             assert post(said["page"], one.to_json())[0] in (200, 201)
         closed = told("close", scene.survey)
         assert (closed["guests"], closed["invited"]) == (9, 12)
+        assert (closed["cells"], closed["released"], closed["near"]) == (4, 3, [])
         assert told("close", scene.survey) == closed
         fetched = told("fetch", scene.survey, said["page"], "-o", scene.folder / "bob")
         assert fetched["set"] == closed["set"]

@@ -245,8 +245,8 @@ def test_large_work_is_cut_in_two_that_have_the_law_and_repeat(monkeypatch):
     Ten numbers are checked: false alarms below 10 x 6.4e-5 over seeds; this one is
     fixed.
     """
-    monkeypatch.setattr(executions_module, "PARALLEL_NORMALS", 1)
     count = 40_001
+    monkeypatch.setattr(executions_module, "PARALLEL_NORMALS", 6 * count)
     one, two = (
         simulate(K3, [1, 2, 3], sigma=1.0, executions=count, stream=stream(5))
         for _ in range(2)
@@ -260,3 +260,23 @@ def test_large_work_is_cut_in_two_that_have_the_law_and_repeat(monkeypatch):
     cross = np.corrcoef(values[:half, 0], values[half : 2 * half, 0])[0, 1]
     assert abs(cross) < 4 / np.sqrt(half)
     assert not np.array_equal(values[:half], values[half : 2 * half])
+
+
+@pytest.mark.parametrize("where", ["threads:3", "processes:2"])
+def test_executions_are_the_same_whoever_shares_them(where, monkeypatch):
+    """600 shares in twelve parts; a later simulation goes on from the same stream."""
+    monkeypatch.setattr(module, "PARALLEL_NORMALS", 100)
+
+    def both(on):
+        one = stream(4)
+        keys = {"sigma": 2.0, "stream": one, "corrupted": ["1"], "progress": False}
+        large = simulate(K3, [1, 2, 3], executions=100, on=on, **keys)
+        small = simulate(K3, [1, 2, 3], executions=10, on=on, **keys)
+        return large, small, one.random()
+
+    alone, shared = both(None), both(where)
+    assert alone[2] == shared[2]
+    for first, second in zip(alone[:2], shared[:2], strict=True):
+        np.testing.assert_array_equal(first.effective, second.effective)
+        np.testing.assert_array_equal(first.stripped, second.stripped)
+    assert len(np.unique(alone[0].effective[:, 0, 0])) == 100

@@ -59,6 +59,8 @@ def threaded(monkeypatch):
 @pytest.fixture
 def far_apart(monkeypatch):
     """Small problems, carried out like those that leave every cache."""
+    monkeypatch.setattr(compiled, "NEAR_PARTIES", 0)
+    monkeypatch.setattr(compiled, "WORTH", 99.0)
     monkeypatch.setattr(compiled, "REORDER_PARTIES", 1)
     monkeypatch.setattr(compiled, "NEAR_BYTES", 0)
     monkeypatch.setattr(compiled, "DENSE_PARTIES", 0)
@@ -91,7 +93,7 @@ def test_every_method_takes_the_steps_of_its_source(method):
 @pytest.mark.parametrize("dim", [pytest.param(1, marks=slow), 9])
 def test_threads_and_another_order_change_nothing(method, dim, threaded, far_apart):
     task = make_task(method, dim=dim)
-    assert near_order(task.weights["symmetric"]) is not None
+    assert near_order(task.weights["symmetric"]).order is not None
     assert_same(FusedEngine(task), PlainEngine(task))
 
 
@@ -292,10 +294,29 @@ def test_a_near_order_brings_neighbours_near(monkeypatch):
     monkeypatch.setattr(compiled, "REORDER_PARTIES", 1)
     shuffled = np.random.default_rng(0).permutation(50)
     path = all_weights(Topology.family("path:50"))["symmetric"][shuffled][:, shuffled]
-    order = near_order(path)
+    assert near_order(path).order is None  # all of them are near enough
+    monkeypatch.setattr(compiled, "NEAR_PARTIES", 0)
+    found = near_order(path)
+    order = found.order
+    assert found.own > 10 * found.found == 10
+    assert "reverse Cuthill and McKee's order: neighbours are 1 apart" in found.words
     again = compiled.reordered(path, order).tocoo()
     assert sorted(order) == list(range(50))
     assert np.abs(again.row - again.col).max() == 1
+
+
+@pytest.mark.parametrize(
+    "method", ["dgd", "dgd at own point", "tracking", "tracking in a box"]
+)
+def test_threads_that_share_parties_change_no_bit(method, threaded, monkeypatch):
+    task = make_task(method, "cycles:60:6", dim=4)
+    engine = FusedEngine(task)
+    wanted = engine.advance(engine.begin(), 7)
+    monkeypatch.setattr(compiled, "FAR_BYTES", 0)
+    shared = FusedEngine(task)
+    found = shared.advance(shared.advance(shared.begin(), 3), 4)
+    assert shared._run._by_parties
+    np.testing.assert_array_equal(shared.points(found), engine.points(wanted))
 
 
 def test_panels_cover_all_columns_once():

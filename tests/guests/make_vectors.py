@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from veilsum.agreement.survey import Guest, SurveyTerms
+from veilsum.agreement.survey import Guest, SurveyTerms, words_of
 from veilsum.guests.submission import (
     SUITE,
     Submission,
@@ -26,7 +27,6 @@ from veilsum.guests.submission import (
     sha256_hex,
 )
 from veilsum.guests.survey_set import set_of
-from veilsum.guests.visiting import words_of
 
 PLACE = Path(__file__).with_name("vectors.json")
 SURVEY = sha256(b"a survey's digest").hexdigest()
@@ -84,23 +84,27 @@ def vectors() -> dict[str, object]:
         for name in DELEGATES
     }
     terms = terms_of(keys, key.public_key().public_bytes_raw())
-    words = words_of(terms, CELLS)
+    table = words_of(terms, CELLS)
+    filled, words = table.filled, table.words
     shares = [stretched(f"share {name}", words.nbytes) for name in DELEGATES]
     number = 2
     masked = masked_bytes(words, shares)
-    infos = [seal_info(SURVEY, name, GUEST, number, masked) for name in DELEGATES]
+    infos = [
+        seal_info(SURVEY, name, GUEST, number, filled, masked) for name in DELEGATES
+    ]
     sealed = tuple(
         SUITE.encrypt(share, keys[name].public_key(), info)
         for share, name, info in zip(shares, DELEGATES, infos, strict=True)
     )
-    unsigned = Submission(SURVEY, GUEST, number, masked, sealed, b"")
+    unsigned = Submission(SURVEY, GUEST, number, filled, masked, sealed, b"")
     statement = unsigned.statement(DELEGATES)
-    found = Submission(SURVEY, GUEST, number, masked, sealed, key.sign(statement))
+    found = replace(unsigned, signature=key.sign(statement))
     chosen = set_of(terms, [found])
     return {
         "about": (
             "HPKE: base mode, X25519, HKDF-SHA256, AES-256-GCM, single shot, enc || "
-            "ciphertext; info as given and an EMPTY aad. Words are little-endian u64."
+            "ciphertext; info as given and an EMPTY aad. Words are little-endian u64. "
+            "filled: a bit for each cell, row by row, most significant first."
         ),
         "code": code,
         "typed": [
@@ -131,6 +135,7 @@ def vectors() -> dict[str, object]:
         "guest": GUEST,
         "number": number,
         "cells": CELLS,
+        "filled": filled.hex(),
         "words": [str(one) for one in words.tolist()],
         "delegates": [
             {

@@ -7,6 +7,7 @@ from hashlib import sha256
 import pytest
 
 from surveys import MEMBERS, opened, seed_of
+from veilsum.agreement.survey import words_of
 from veilsum.errors import InvalidInputError
 from veilsum.guests.submission import Ed25519PrivateKey, make_submission
 from veilsum.guests.survey_set import (
@@ -17,7 +18,6 @@ from veilsum.guests.survey_set import (
     set_of,
     write_submissions,
 )
-from veilsum.guests.visiting import words_of
 
 TERMS = opened()
 CELLS = [[1, 2], [None, 4]]
@@ -78,7 +78,7 @@ def test_a_closed_file_names_one_set():
     with pytest.raises(InvalidInputError, match="still open"):
         closed_set(TERMS, ALL)
     chosen = set_of(TERMS, ALL)
-    closed = dataclasses.replace(TERMS, set=chosen.digest)
+    closed = dataclasses.replace(TERMS, set=chosen.digest, tally=chosen.tally)
     assert closed_set(closed, ALL) == chosen
     with pytest.raises(InvalidInputError, match="not those that the closed file"):
         closed_set(closed, ALL[1:])

@@ -3,6 +3,7 @@
 import base64
 import json
 from fractions import Fraction
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -67,11 +68,10 @@ def test_the_kept_line_is_a_submission_that_opens():
 def test_words_are_the_table_in_units():
     """Worked out by hand from the description, without the package."""
     flat = [cell for row in KEPT["cells"] for cell in row]
-    given = [int(cell is not None) for cell in flat]
     units = [0 if one is None else Fraction(str(one)) * 100 for one in flat]
-    assert [int(word) for word in KEPT["words"]] == [
-        one % 2**64 for one in (*given, *map(int, units))
-    ]
+    assert [int(word) for word in KEPT["words"]] == [int(one) % 2**64 for one in units]
+    bits = "".join(str(int(cell is not None)) for cell in flat)
+    assert (len(bits), KEPT["filled"]) == (6, f"{int(bits, 2) << 2:02x}")
 
 
 def test_seals_and_signature_follow_the_description():
@@ -79,8 +79,10 @@ def test_seals_and_signature_follow_the_description():
     masked = base64.b64decode(KEPT["masked"])
     left = np.array([int(word) for word in KEPT["words"]], dtype=np.uint64)
     for one in KEPT["delegates"]:
-        lines = [KEPT["survey"], one["name"], KEPT["guest"], "2", KEPT["masked_sha256"]]
-        assert one["info"] == "\n".join(["veilsum guest 1", *lines])
+        filled = sha256(bytes.fromhex(KEPT["filled"])).hexdigest()
+        lines = [KEPT["survey"], one["name"], KEPT["guest"], "2"]
+        lines += [filled, KEPT["masked_sha256"]]
+        assert one["info"] == "\n".join(["veilsum guest 2", *lines])
         key = X25519PrivateKey.from_private_bytes(bytes.fromhex(one["private"]))
         sealed = base64.b64decode(one["sealed"])
         share = SUITE.decrypt(sealed, key, one["info"].encode())

@@ -1,23 +1,47 @@
 """A guest in Python: what is refused before anything is sealed."""
 
+import dataclasses
 import math
 from decimal import Decimal
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from surveys import World, opened
+from veilsum.agreement.survey import check_filled, words_of
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.guests.submission import new_code
-from veilsum.guests.visiting import visit, words_of
+from veilsum.guests.visiting import visit
 
 TERMS = opened()
 
 
-def test_words_are_flags_and_units():
+def test_a_table_is_bits_and_units():
     found = words_of(TERMS, [[0.07, None], [-5, 0]])
-    assert found.dtype == np.uint64
-    assert found.tolist() == [1, 0, 1, 1, 7, 0, 2**64 - 500, 0]
+    assert found.words.dtype == np.uint64
+    assert found.words.tolist() == [7, 0, 2**64 - 500, 0]
+    assert found.filled == bytes([0b1011_0000])
+    assert repr(found) == "<GuestTable: private>"
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=40))
+def test_bits_have_one_spelling(given_cells):
+    terms = dataclasses.replace(
+        TERMS, rows=tuple(map(str, range(len(given_cells)))), columns=("a",)
+    )
+    found = words_of(terms, [[1 if one else None] for one in given_cells]).filled
+    check_filled(terms, found)
+    bits = "".join(f"{byte:08b}" for byte in found)
+    assert [bit == "1" for bit in bits[: len(given_cells)]] == given_cells
+    assert "1" not in bits[len(given_cells) :]
+    with pytest.raises(InvalidInputError, match="must have"):
+        check_filled(terms, found + b"\0")
+    if len(given_cells) % 8:
+        padded = found[:-1] + bytes([found[-1] | 1])
+        with pytest.raises(InvalidInputError, match="more than the survey has cells"):
+            check_filled(terms, padded)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ import numpy as np
 import pytest
 
 from surveys import MEMBERS, delegate_key, opened, seed_of
+from veilsum.agreement.survey import words_of
 from veilsum.guests import submission
 from veilsum.guests.submission import (
     SEAL_BYTES,
@@ -38,14 +39,13 @@ from veilsum.guests.submission import (
     words_from,
 )
 from veilsum.guests.survey_set import is_resent, set_of, write_submissions
-from veilsum.guests.visiting import words_of
 
 TERMS = opened()
-SIZE = TERMS.n_words * 8
+SIZE = TERMS.n_cells * 8
 HONEST = "bob"
-# Who fills the last cell is another guest in the other world.
+# Which cells are filled, everybody sees: in both worlds the same.
 ONE = {"Firm 1": [[1, 2], [3, None]], "Firm 2": [[5, 5], [0, 7]]}
-OTHER = {"Firm 1": [[4, 0], [1, 7]], "Firm 2": [[2, 7], [2, None]]}
+OTHER = {"Firm 1": [[4, 0], [1, None]], "Firm 2": [[2, 7], [2, 7]]}
 
 
 class Tape:
@@ -79,7 +79,7 @@ def coupled(drawn):
     found = {}
     for guest, shares in drawn.items():
         moved = words_from(shares[HONEST])
-        moved += words_of(TERMS, OTHER[guest]) - words_of(TERMS, ONE[guest])
+        moved += words_of(TERMS, OTHER[guest]).words - words_of(TERMS, ONE[guest]).words
         found[guest] = {**shares, HONEST: moved.tobytes()}
     return found
 
@@ -87,7 +87,7 @@ def coupled(drawn):
 def seen(program, inputs, drawn, monkeypatch):
     """All that the coalition sees; what the honest delegate adds, as totals show it."""
     monkeypatch.setattr(submission, "_sealed", open_envelope)
-    lines, honest = [], np.zeros(TERMS.n_words, dtype=np.uint64)
+    lines, honest = [], np.zeros(TERMS.n_cells, dtype=np.uint64)
     for guest, cells in inputs.items():
         tape = Tape(drawn[guest].values())
         monkeypatch.setattr(secrets, "token_bytes", tape.draw)
@@ -103,7 +103,7 @@ def seen(program, inputs, drawn, monkeypatch):
 
 def test_the_two_worlds_have_one_sum():
     sums = [
-        sum(words_of(TERMS, cells) for cells in world.values())
+        sum(words_of(TERMS, cells).words for cells in world.values())
         for world in (ONE, OTHER)
     ]
     assert np.array_equal(*sums)
@@ -125,53 +125,61 @@ def test_the_coupling_is_one_to_one_and_keeps_the_law():
     there = coupled(drawn)
     for guest in ONE:
         back = words_from(there[guest][HONEST])
-        back -= words_of(TERMS, OTHER[guest]) - words_of(TERMS, ONE[guest])
+        back -= words_of(TERMS, OTHER[guest]).words - words_of(TERMS, ONE[guest]).words
         assert back.tobytes() == drawn[guest][HONEST]
 
 
 def test_another_sum_is_seen(monkeypatch):
     """The twin: the test sees a difference where there is one."""
     drawn = tapes(1)
-    more = {**OTHER, "Firm 2": [[2, 7], [2, 0.01]]}
+    more = {**OTHER, "Firm 2": [[2, 7], [2, 7.01]]}
     one = seen(make_submission, ONE, drawn, monkeypatch)
     assert one != seen(make_submission, more, coupled(drawn), monkeypatch)
+
+
+def test_which_cells_are_filled_is_seen(monkeypatch):
+    """A limit that guests are told of: a 0 that is typed and none that is not."""
+    drawn = tapes(1)
+    zero = {**ONE, "Firm 1": [[1, 2], [3, 0]]}
+    one = seen(make_submission, ONE, drawn, monkeypatch)
+    other = seen(make_submission, zero, drawn, monkeypatch)
+    assert one != other
+    assert one["the honest delegate's sum"] == other["the honest delegate's sum"]
 
 
 # Planted defects
 
 
-def finished(terms, guest, key, number, masked, shares):
-    """What every program does after it has masked."""
+def finished(terms, guest, key, table, number, shares):
+    """What every program does after it has drawn shares."""
+    masked = masked_bytes(table.words, shares)
     sealed = tuple(
         submission._sealed(
-            share, public, seal_info(terms.digest, name, guest, 1, masked)
+            share, public, seal_info(terms.digest, name, guest, 1, table.filled, masked)
         )
         for share, (name, public) in zip(shares, terms.delegates, strict=True)
     )
-    bare = Submission(terms.digest, guest, number, masked, sealed, b"")
+    bare = Submission(terms.digest, guest, number, table.filled, masked, sealed, b"")
     return dataclasses.replace(bare, signature=key.sign(bare.statement(terms.names)))
 
 
-def one_delegate_only(terms, guest, key, words, number):
+def one_delegate_only(terms, guest, key, table, number):
     """Planted: the whole mask goes to the first delegate, and zeros to the others."""
     shares = [secrets.token_bytes(SIZE), *(bytes(SIZE) for _ in terms.names[1:])]
-    masked = masked_bytes(words, shares)
-    return finished(terms, guest, key, number, masked, shares)
+    return finished(terms, guest, key, table, number, shares)
 
 
-def weakly_seeded(terms, guest, key, words, number, seed=None):
+def weakly_seeded(terms, guest, key, table, number, seed=None):
     """Planted: all shares from a generator with sixteen bits of seed."""
     chance = random.Random(secrets.randbelow(2**16) if seed is None else seed)
     shares = [chance.randbytes(SIZE) for _ in terms.names]
-    masked = masked_bytes(words, shares)
-    return finished(terms, guest, key, number, masked, shares)
+    return finished(terms, guest, key, table, number, shares)
 
 
-def one_share_for_all_cells(terms, guest, key, words, number):
+def one_share_for_all_cells(terms, guest, key, table, number):
     """Planted: a share is one word, again for each cell."""
-    shares = [secrets.token_bytes(SIZE)[:8] * terms.n_words for _ in terms.names]
-    masked = masked_bytes(words, shares)
-    return finished(terms, guest, key, number, masked, shares)
+    shares = [secrets.token_bytes(SIZE)[:8] * terms.n_cells for _ in terms.names]
+    return finished(terms, guest, key, table, number, shares)
 
 
 # Of a weak seed, the coalition's own share tells all: no other seed could be coupled.
@@ -201,10 +209,10 @@ def test_every_share_is_all_that_was_drawn_for_it(monkeypatch):
 
     monkeypatch.setattr(secrets, "token_bytes", recorded)
     key = Ed25519PrivateKey.from_private_bytes(seed_of("Firm 1"))
-    words = words_of(TERMS, ONE["Firm 1"])
+    table = words_of(TERMS, ONE["Firm 1"])
     for program, whole in ((make_submission, True), (weakly_seeded, False)):
         drawn.clear()
-        found = program(TERMS, "Firm 1", key, words, 1)
+        found = program(TERMS, "Firm 1", key, table, 1)
         opened_shares = [
             open_share(TERMS, found, name, delegate_key(name)).tobytes()
             for name in MEMBERS
@@ -217,17 +225,17 @@ def test_every_share_is_all_that_was_drawn_for_it(monkeypatch):
 
 def test_one_delegate_that_got_the_whole_mask_reads_everything():
     key = Ed25519PrivateKey.from_private_bytes(seed_of("Firm 1"))
-    words = words_of(TERMS, ONE["Firm 1"])
+    table = words_of(TERMS, ONE["Firm 1"])
     for program, read in ((one_delegate_only, True), (make_submission, False)):
-        found = program(TERMS, "Firm 1", key, words, 1)
+        found = program(TERMS, "Firm 1", key, table, 1)
         guess = found.words + open_share(TERMS, found, "ann", delegate_key("ann"))
-        assert np.array_equal(guess, words) is read
+        assert np.array_equal(guess, table.words) is read
 
 
 def test_a_weak_seed_is_tried_out():
     """Ann finds the seed by her own share, and has everybody's."""
     key = Ed25519PrivateKey.from_private_bytes(seed_of("Firm 1"))
-    words = words_of(TERMS, ONE["Firm 1"])
+    table = words_of(TERMS, ONE["Firm 1"])
 
     def attack(found, seeds=range(600)):
         mine = open_share(TERMS, found, "ann", delegate_key("ann")).tobytes()
@@ -239,16 +247,16 @@ def test_a_weak_seed_is_tried_out():
         return None
 
     assert np.array_equal(
-        attack(weakly_seeded(TERMS, "Firm 1", key, words, 1, seed=555)), words
+        attack(weakly_seeded(TERMS, "Firm 1", key, table, 1, seed=555)), table.words
     )
-    assert attack(make_submission(TERMS, "Firm 1", key, words, 1)) is None
+    assert attack(make_submission(TERMS, "Firm 1", key, table, 1)) is None
 
 
 def test_a_vector_posted_twice_with_fresh_masks_is_refused():
     """Planted: a program that masks again when it tries again, under one number."""
     key = Ed25519PrivateKey.from_private_bytes(seed_of("Firm 1"))
-    words = words_of(TERMS, ONE["Firm 1"])
-    first = make_submission(TERMS, "Firm 1", key, words, 1)
+    table = words_of(TERMS, ONE["Firm 1"])
+    first = make_submission(TERMS, "Firm 1", key, table, 1)
     with pytest.raises(ValueError, match="the same to the last byte"):
-        is_resent([first], make_submission(TERMS, "Firm 1", key, words, 1))
+        is_resent([first], make_submission(TERMS, "Firm 1", key, table, 1))
     assert is_resent([first], first)

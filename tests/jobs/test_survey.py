@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veilsum.agreement.survey import Guest, SurveyTerms
+from veilsum.agreement.survey import Guest, SurveyTerms, tally_of
 from veilsum.audit.noninterference import same_frames
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.jobs.survey import (
-    COUNTED_ONCE,
-    GIVEN,
+    LEFT_EMPTY,
     SurveyGuarantee,
     SurveyRecipe,
     SurveyResult,
+    WantedTotals,
     promise_to_guests,
     residue,
     survey,
@@ -51,13 +51,27 @@ def terms_of(n=N, **changes):
     return replace(made, **changes)
 
 
-def vectors(seed=0, n=N):
-    """What guests give: whether, then how many cents; the last cell by four alone."""
+def filled_by(n=N):
+    """Which cells guests fill: all but some, and the last but four alone."""
+    filled = np.ones((n, 4), dtype=bool)
+    filled[4:, 3] = False
+    filled[::3, 1] = False
+    return filled
+
+
+def vectors(seed=0, filled=None):
+    """What guests give, in cents."""
+    filled = filled_by() if filled is None else filled
     stream = np.random.default_rng(seed)
-    given_ = np.ones((n, 4), dtype=np.int64)
-    given_[4:, 3] = 0
-    given_[::3, 1] = 0
-    return np.hstack([given_, given_ * stream.integers(-9999, 99_999, (n, 4))])
+    return filled * stream.integers(-9999, 99_999, filled.shape)
+
+
+def recipe_of(filled=None, kind=SurveyRecipe, **changes):
+    """A closed survey's, in which guests have filled these cells."""
+    filled, terms = filled_by() if filled is None else filled, terms_of(**changes)
+    bits = zip(terms.roster, np.packbits(filled, axis=1), strict=True)
+    tally = tally_of(terms, {name: one.tobytes() for name, one in bits})
+    return kind(replace(terms, tally=tally))
 
 
 def dealt(x, stream, like=None, honest=()):
@@ -83,7 +97,6 @@ def running(recipe, deal):
             name,
             shares=lambda place=place: shares[place].sum(axis=0),
             masked=masked.sum(axis=0),
-            guests=recipe.survey.roster,
         )
         for place, name in enumerate(DELEGATES)
     }
@@ -94,32 +107,30 @@ def running(recipe, deal):
 
 @pytest.mark.parametrize("driver", ["vectorised", "loopback"])
 def test_totals_are_those_of_all_guests_to_the_last_unit(driver):
-    recipe, x = SurveyRecipe(terms_of()), vectors()
+    recipe, x = recipe_of(), vectors()
     deal = dealt(x, np.random.default_rng(1))
     found = running(recipe, deal)(driver)
     assert isinstance(found, SurveyResult)
     assert found.guests == N
     assert found.given.ravel().tolist() == [12, 8, 12, 4]
-    cents = x[:, 4:].sum(axis=0).tolist()
+    cents = x.sum(axis=0).tolist()
     assert found.counts == (*cents[:3], None)
     assert found.totals.ravel()[:3].tolist() == [one / 100 for one in cents[:3]]
     assert np.isnan(found.totals[1, 1])
     assert found.means[0, 0] == pytest.approx(cents[0] / 100 / 12)
     assert not found.beyond
-    assert found.released.sums[1][3] == 0  # nobody gave it
-    assert found.released.sums[1][4:].tolist() == [0, 0, 0]
+    # One sum, and in it nothing of the cell that few filled.
+    assert [len(one) for one in found.released.sums] == [3]
     assert found.invited == dict.fromkeys(DELEGATES, 4)
-    assert found.enough == 4 + 3 + 1
 
 
 def test_a_sum_of_shares_alone_is_uniform_and_the_last_word_is_not_lost():
     """Numbers on both sides of 2^63 add up: nothing is cut off, nothing carried."""
-    recipe, x = SurveyRecipe(terms_of()), vectors()
-    x[:, 4:] = np.where(x[:, :4] == 1, -9999, 0)  # wraps around in every share sum
+    x = np.where(filled_by(), -9999, 0)  # wraps around in every share sum
     masked, shares = dealt(x, np.random.default_rng(2))
     shares[:] = 2**63  # the worst that chance can draw
     masked = x.view(np.uint64) - shares.sum(axis=0)
-    found = running(recipe, (masked, shares))("vectorised")
+    found = running(recipe_of(), (masked, shares))("vectorised")
     assert found.counts[:3] == (-9999 * 12, -9999 * 8, -9999 * 12)
 
 
@@ -133,69 +144,47 @@ def test_a_residue_is_the_nearest_to_zero(numbers):
 
 
 def test_nothing_is_asked_where_too_few_filled_every_cell():
+    filled = filled_by()
+    filled[4:] = False
+    recipe = recipe_of(filled)
+    with pytest.raises(InvalidInputError, match="no cell was filled by 5 guests"):
+        recipe.terms({})
+
+
+def test_a_set_too_small_ends_the_run():
+    recipe = recipe_of()
+    tally = recipe.survey.tally
+    few = replace(tally, invited=(1, 1, 1))
+    with pytest.raises(InvalidInputError, match="3 guests 2 are surely honest"):
+        SurveyRecipe(replace(recipe.survey, tally=few)).terms({})
+
+
+def test_an_open_survey_says_what_is_asked_at_most_and_adds_nothing():
+    recipe = SurveyRecipe(terms_of(set=None))
+    assert recipe.size == 4
+    assert recipe.request(()) == WantedTotals((0, 1, 2, 3))
+    nothing = np.zeros(4, dtype=np.uint64)
+    with pytest.raises(InvalidInputError, match="the survey is open"):
+        recipe.contribution("ann", shares=lambda: nothing, masked=nothing)
+
+
+def test_a_number_in_a_cell_that_was_left_empty_counts_nobody_and_releases_nothing():
+    """A guest with a page of its own: its numbers are wrong, as any may be."""
     x = vectors()
-    x[4:] = 0
-    recipe = SurveyRecipe(terms_of())
+    x[5, 3] = 4711  # not released, not in any sum
+    x[0, 1] = 17  # released, and guest 0 is not among the eight
+    recipe = recipe_of()
     found = running(recipe, dealt(x, np.random.default_rng(1)))("vectorised")
-    assert len(found.released.sums) == 1
-    assert found.counts == (None,) * 4
-    assert "Empty: 4 of 4 cells" in str(found)
-    assert found.to_dict()["totals"] == [[None, None], [None, None]]
-
-
-@pytest.mark.parametrize(
-    ("cell", "number", "told"),
-    [
-        (4, 5, "5 guests in the set would have been invited by ann"),
-        (6, -1, "-1 guests in the set would have been invited by cem"),
-        ((4, 5, 6), 1, "of 3 guests in the set 2 are surely honest, and 4 are needed"),
-    ],
-)
-def test_a_set_that_cannot_be_ends_the_run(cell, number, told):
-    recipe = SurveyRecipe(terms_of())
-    first = np.array([12, 8, 12, 4, 4, 4, 4], dtype=object)
-    assert recipe.request([first]).cells == (0, 1, 2)
-    first[[*np.atleast_1d(cell)]] = number
-    with pytest.raises(InvalidInputError, match=told):
-        recipe.request([first])
-
-
-@pytest.mark.parametrize("number", [13, -1, 2**62, -(2**63)])
-def test_an_impossible_count_is_not_released_and_the_others_are(number):
-    x = vectors()
-    x[0, 0] = residue(number - 11)  # the others are 11
-    recipe = SurveyRecipe(terms_of())
-    found = running(recipe, dealt(x, np.random.default_rng(1)))("vectorised")
-    cents = x[:, 4:].sum(axis=0).tolist()
-    assert found.counts == (None, *cents[1:3], None)
-    assert found.given[0, 0] == residue(number)
-    assert found.impossible == ("managers x women",)
-    assert found.to_dict()["impossible"] == ["managers x women"]
-    assert np.isnan(found.means[0, 0])
-    told = " ".join(found.summary().split())
-    assert "The count of managers x women cannot be: somebody counted there" in told
-    assert "Empty: 1 of 4 cells" in told  # which few filled
-
-
-def test_a_guest_that_counts_itself_five_times_is_seen_if_all_filled_the_cell():
-    """And is not seen otherwise: that is among the limits."""
-    x = vectors()
-    x[0, :1] = 5
-    recipe = SurveyRecipe(terms_of())
-    found = running(recipe, dealt(x, np.random.default_rng(1)))("vectorised")
-    assert found.impossible == ("managers x women",)
-    x = vectors()
-    x[0, 3] = 5
-    found = running(recipe, dealt(x, np.random.default_rng(1)))("vectorised")
-    assert found.counts[3] is not None
-    told = "count itself several times in a cell"
-    assert any(told in line for line in found.guarantee.limits)
+    assert found.counts[3] is None
+    assert found.given[0, 1] == 8
+    assert found.counts[1] == vectors().sum(axis=0)[1] + 17
+    assert any("that it says are empty" in one for one in found.guarantee.limits)
 
 
 def test_a_total_beyond_the_range_is_pointed_out():
     x = vectors()
-    x[0, 4] = 10**9
-    recipe = SurveyRecipe(terms_of())
+    x[0, 0] = 10**9
+    recipe = recipe_of()
     found = running(recipe, dealt(x, np.random.default_rng(1)))("vectorised")
     assert found.beyond == ("managers x women",)
     assert "lies beyond what the range allows" in found.summary()
@@ -213,36 +202,45 @@ def test_a_total_beyond_the_range_is_pointed_out():
 def test_a_total_above_2_to_the_53_is_exact_in_the_file(unit, told):
     """As a binary number of 53 bits it would be another one."""
     x = vectors()
-    x[:, 4] = 0
-    x[0, 4] = 2**55 + 1
-    recipe = SurveyRecipe(terms_of(unit=unit))
+    x[:, 0] = 0
+    x[0, 0] = 2**55 + 1
+    recipe = recipe_of(unit=unit)
     found = running(recipe, dealt(x, np.random.default_rng(1)))("vectorised")
     plain = json.loads(json.dumps(found.to_dict()))
     assert plain["totals"][0][0] == told
     assert Fraction(told) == (2**55 + 1) * unit
     assert Fraction(float(2**55 + 1)) != 2**55 + 1
+    # And in what everybody signs.
+    high, low = plain["minimiser"][:2]
+    assert int(high) * 2**32 + int(low) == 2**55 + 1
 
 
-def test_released_cells_that_nearly_as_many_filled_are_pointed_out():
-    """12 and 11 in a column: one guest may be all that they differ by."""
-    x = vectors()
-    x[5, [2, 6]] = 0
-    recipe = SurveyRecipe(terms_of())
-    found = running(recipe, dealt(x, np.random.default_rng(1)))("vectorised")
+def test_released_cells_that_nearly_the_same_filled_are_pointed_out():
+    """All but one of a column's guests: the difference is that one's."""
+    filled = filled_by()
+    filled[5, 2] = False
+    deal = dealt(vectors(filled=filled), np.random.default_rng(1))
+    found = running(recipe_of(filled), deal)("vectorised")
     assert found.given.ravel().tolist() == [12, 8, 11, 4]
     assert found.near == (("clerks x women", "managers x women"),)
     assert found.to_dict()["near"] == [["clerks x women", "managers x women"]]
     told = " ".join(found.summary().split())
     assert "Look out: clerks x women and managers x women were filled by" in told
-    # 12 and 8 differ by more than minimum_honest; what is not released is not compared.
-    x = vectors()
-    found = running(recipe, dealt(x, np.random.default_rng(1)))("vectorised")
+    # Before the run everybody knows.
+    assert recipe_of(filled).survey.tally.near == ((2, 0),)
+    # 12 and 8 differ by the four of ann, whom nobody needs to ask or all of them are.
+    deal = dealt(vectors(), np.random.default_rng(1))
+    found = running(recipe_of(), deal)("vectorised")
     assert (found.near, "Look out" in found.summary()) == ((), False)
-    found = running(
-        SurveyRecipe(terms_of(minimum_honest=4, minimum_guests=6, tolerate=0)),
-        dealt(x, np.random.default_rng(1)),
-    )("vectorised")
-    assert found.near == (("managers x men", "managers x women"),)
+    strict = {"minimum_honest": 4, "minimum_guests": 6, "tolerate": 0}
+    assert recipe_of(**strict).survey.tally.near == ((1, 0),)
+
+
+def test_equal_counts_of_other_guests_are_near_too():
+    filled = filled_by()
+    filled[5, 2], filled[7, 0] = False, False
+    # The first pair differs by ann's four and one more: whoever asks ann knows of one.
+    assert recipe_of(filled).survey.tally.near == ((1, 0), (0, 2))
 
 
 # Who learns what
@@ -250,8 +248,10 @@ def test_released_cells_that_nearly_as_many_filled_are_pointed_out():
 
 @pytest.mark.parametrize("tolerate", [1, 2])
 def test_the_promise_is_one_sentence_and_counts_guests(tolerate):
-    terms = terms_of(tolerate=tolerate, tolerate_guests=1, minimum_honest=2)
-    recipe = SurveyRecipe(terms)
+    recipe = recipe_of(
+        np.ones((N, 4), bool), tolerate=tolerate, tolerate_guests=1, minimum_honest=2
+    )
+    terms = recipe.survey
     deal = dealt(vectors(), np.random.default_rng(1))
     promise = running(recipe, deal)("vectorised").guarantee
     assert isinstance(promise, SurveyGuarantee)
@@ -259,7 +259,7 @@ def test_the_promise_is_one_sentence_and_counts_guests(tolerate):
     assert promise.sentence.startswith(f"Up to {tolerate} of the 3 members who collude")
     assert "up to 1 guest besides" in promise.sentence
     assert "at least 3 filled every cell whose total is released" in promise.sentence
-    assert promise.sentence.endswith(COUNTED_ONCE)
+    assert promise.sentence.endswith(LEFT_EMPTY)
     assert promise.status == "private"
     assert sorted((*promise.corrupted, *promise.honest)) == [*DELEGATES]
     assert len(promise.corrupted) == tolerate
@@ -282,13 +282,16 @@ def test_other_numbers_with_the_same_totals_look_the_same(coalition):
     honest delegates the shares are drawn anew among those that fit. One to one, as
     shares are uniform: so equal frames for all draws are equal views.
     """
+    filled = filled_by()
     first, second = vectors(), vectors()
-    second[:, 4:7] = np.roll(first, 1, axis=0)[:, 4:7]  # other guests have them
-    second[:, :3] = np.roll(first, 1, axis=0)[:, :3]
+    for cell in range(3):  # other guests have them, and who filled a cell is the same
+        who = filled[:, cell]
+        second[who, cell] = np.roll(first[who, cell], 1)
     # Of a cell that is not released the total may be another one, too.
-    second[:4, 7] += [700, -3, 12, 55]
+    second[:4, 3] += [700, -3, 12, 55]
     assert (first != second).any(axis=1).all()
-    recipe = SurveyRecipe(terms_of(tolerate=2))
+    terms = {"tolerate": 2, "minimum_honest": 2, "minimum_guests": 3}
+    recipe = recipe_of(**terms)
     honest = [name for name in DELEGATES if name not in coalition]
     stream = np.random.default_rng(5)
     one = dealt(first, stream)
@@ -301,10 +304,10 @@ def test_other_numbers_with_the_same_totals_look_the_same(coalition):
     # Twins that must be told apart: a total that differs by one unit, and a recipe that
     # asks for cells whoever filled them.
     nearly = second.copy()
-    nearly[5, 4] += 1
+    nearly[5, 0] += 1
     deal = dealt(nearly, stream, like=one, honest=honest)
     assert not same_frames(running(recipe, one), running(recipe, deal), coalition).equal
-    loose = Loose(terms_of(tolerate=2))
+    loose = recipe_of(kind=Loose, **terms)
     found = same_frames(running(loose, one), running(loose, other), coalition)
     assert not found.equal
 
@@ -312,9 +315,7 @@ def test_other_numbers_with_the_same_totals_look_the_same(coalition):
 class Loose(SurveyRecipe):
     """A planted defect: totals of all cells."""
 
-    def released(self, sums):
-        del sums
-        return (0, 1, 2, 3)
+    cells = (0, 1, 2, 3)
 
 
 # What cannot be asked
@@ -331,7 +332,7 @@ class Loose(SurveyRecipe):
 )
 def test_a_survey_has_no_such_terms(options, told):
     with pytest.raises(InvalidInputError, match=told):
-        SurveyRecipe(terms_of()).terms(options)
+        recipe_of().terms(options)
 
 
 # All in one process
@@ -380,8 +381,9 @@ def test_one_honest_delegate_is_enough(delegates):
     ("guests", "changes", "told"),
     [
         (firms(5), {}, "3 are surely honest"),
-        (firms(9), {"range": (-1, 1)}, "Firm 0: 1 values are outside"),
-        (firms(9), {"unit": 1}, "Firm 0: .* no whole numbers of 1"),
+        (firms(9), {"range": (-1, 1)}, "Firm 0: 1, b: must be from -1 to 1"),
+        (firms(9), {"range": (1, -1)}, "the least and the largest"),
+        (firms(9), {"unit": 1}, "Firm 0: 0, a: 0.25 is no whole number of 1"),
         (firms(9), {"delegates": 1}, "two delegates at least"),
         (firms(9), {"tolerate": 3}, "one at least is honest"),
         (firms(9), {"minimum_guests": 3}, "must be above"),
@@ -403,34 +405,40 @@ def test_a_value_out_of_range_is_the_owners_alone():
     assert "-2" not in found.value.plain
 
 
-def test_what_is_asked_first_is_who_filled_what():
-    recipe = SurveyRecipe(terms_of())
-    assert recipe.request(()) == GIVEN
+def test_what_is_asked_is_what_was_foreseen():
+    recipe = recipe_of()
+    assert recipe.request(()) == WantedTotals((0, 1, 2))
     assert recipe.most_numbers == sum(
         sum(one.statistics.values()) for one in recipe.foreseen
     )
 
 
-class Counting(SurveyRecipe):
+class Counting(SurveyTerms):
     """A planted defect: whoever filled a cell counts, a coalition's guests too."""
 
-    def enough(self, invited):
-        del invited
-        return self.survey.minimum_guests
+    def is_released(self, filled):
+        return sum(filled) >= self.minimum_guests
 
 
-@pytest.mark.parametrize("kind", [SurveyRecipe, Counting])
+@pytest.mark.parametrize("kind", [SurveyTerms, Counting])
 def test_guests_of_a_coalition_do_not_uncover_the_one_other_in_a_cell(kind):
-    """All that ann invited say that they filled a cell, and one honest guest has."""
-    x = vectors()
+    """All that ann invited fill a cell, and one honest guest has."""
+    filled = filled_by()
     theirs = [k for k in range(N) if k % 3 == 0]
-    x[:, 3], x[:, 7] = 0, 0
-    x[[*theirs, 7], 3] = 1
-    x[theirs, 7] = [5, 6, 7, 8]
-    x[7, 7] = 4711
-    found = running(kind(terms_of()), dealt(x, np.random.default_rng(1)))("vectorised")
+    filled[:, 3] = False
+    filled[[*theirs, 7], 3] = True
+    x = vectors(filled=filled)
+    x[theirs, 3] = [5, 6, 7, 8]
+    x[7, 3] = 4711
+    recipe = recipe_of(filled)
+    recipe = SurveyRecipe(kind(**vars_of(recipe.survey)))
+    found = running(recipe, dealt(x, np.random.default_rng(1)))("vectorised")
     assert found.given[1, 1] == 5  # as many as minimum_guests
-    if kind is SurveyRecipe:
+    if kind is SurveyTerms:
         assert found.counts[3] is None
     else:
         assert found.counts[3] - (5 + 6 + 7 + 8) == 4711  # the attack
+
+
+def vars_of(terms):
+    return {field.name: getattr(terms, field.name) for field in fields(terms)}

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import tomli_w
 from click.testing import CliRunner
 
 from browser import SCHEMES, WIDTHS, opened
@@ -28,7 +27,6 @@ from report.officer_plans import (
     written_plan,
     written_study,
 )
-from surveys import survey_table
 from veilsum.agreement.consortium import ConsortiumFile, consortium_from
 from veilsum.agreement.sections import COMMANDS, PolicySection
 from veilsum.audit.run_folder import OF_ALL, RunFolder
@@ -58,10 +56,10 @@ from veilsum.report.sentences import (
     RISKS,
     always,
     named_group,
-    risks,
     values,
 )
 from veilsum.report.sum_words import FOLDS, GERMAN, LIMITS, ZERO_HERE, sums_told
+from veilsum.report.survey_sentences import SURVEY_CATALOGUE, risks
 from veilsum.tables.fingerprints import Source, words_of
 from veilsum.tables.frames import as_frame
 
@@ -164,16 +162,9 @@ def test_every_sentence_can_be_said_in_full_of_every_plan_it_is_true_of(known):
 
 
 def test_every_kind_of_question_is_described():
-    asked = {*COMMANDS} - {"survey"}  # which has no such paper
-    assert {f"purpose.{name}" for name in asked} <= {one.key for one in CATALOGUE}
+    asked, told = {*COMMANDS}, (*CATALOGUE, *SURVEY_CATALOGUE)
+    assert {f"purpose.{name}" for name in asked} <= {one.key for one in told}
     assert set(papers.QUESTIONS) == {*asked, "cost"}
-
-
-def test_there_is_no_paper_about_a_survey(tmp_path):
-    path = tmp_path / "open.toml"
-    path.write_text(tomli_w.dumps(survey_table()))
-    with pytest.raises(InvalidInputError, match=r"no officer's paper about a .survey."):
-        facts_of(path)
 
 
 def test_exactly_one_thing_is_said_of_what_a_member_does_not_learn(known):

@@ -60,9 +60,10 @@ const calls = {
     const key = await sealing.guestKey(letters);
     const units = cells.map((each) => (each === null ? null : BigInt(each)));
     const shares = kept.delegates.map(({ share }) => new BigUint64Array(bytes(share).buffer));
+    const filled = sealing.filledBytes(units);
     const masked = sealing.bytesOfWords(sealing.maskedWords(sealing.wordsOf(units), shares));
     const seals = kept.delegates.map(({ sealed }) => bytes(sealed));
-    const about = { survey: kept.survey, guest: kept.guest, number: kept.number, masked, seals };
+    const about = { survey: kept.survey, guest: kept.guest, number: kept.number, filled, masked, seals };
     const statement = await sealing.statementOf(about, kept.delegates);
     const signature = await crypto.subtle.sign("Ed25519", key, statement);
     const suite = new hpke.CipherSuite({
@@ -82,6 +83,7 @@ const calls = {
       secret: letters,
       guest: (await sealing.guestOf(key, known)).name,
       words: Array.from(sealing.wordsOf(units), String),
+      filled: sealing.hex(filled),
       masked: base64(masked),
       statement: new TextDecoder().decode(statement),
       signature: base64(new Uint8Array(signature)),

@@ -18,6 +18,7 @@ from scipy.stats import chi2
 
 from guest_scene import asked, code_of, large
 from surveys import MEMBERS, delegate_key
+from veilsum.agreement.survey import words_of
 from veilsum.errors import InvalidInputError
 from veilsum.guests.submission import open_share, read_submission
 from veilsum.web.guest_page import (
@@ -349,7 +350,7 @@ def test_what_has_one_value_is_what_python_makes():
     ]
     (found,) = called(["vectors", KEPT, units])
     shares = [one["share"] for one in KEPT["delegates"]]
-    names = ("secret", "guest", "words", "masked", "statement", "signature")
+    names = ("secret", "guest", "filled", "words", "masked", "statement", "signature")
     assert found == {**{name: KEPT[name] for name in names}, "opened": shares}
 
 
@@ -391,8 +392,9 @@ def test_python_reads_and_opens_what_the_page_sends():
         assert (found.guest, found.number) == (name, 1)
         assert found.to_json() == one["text"]
         assert found.digest(TERMS.names) == one["digest"]
-        assert words[:4].tolist() == [int(each is not None) for each in wanted]
-        assert words[4:].astype(np.int64).tolist() == [each or 0 for each in wanted]
+        bits = "".join(str(int(each is not None)) for each in wanted)
+        assert found.filled == bytes([int(bits, 2) << 4])
+        assert words.astype(np.int64).tolist() == [each or 0 for each in wanted]
 
 
 def test_a_strange_code_visits_nobody():
@@ -407,7 +409,7 @@ def page_faults(folder):
     share and the masked vector have to look uniform, by their bytes and from visit to
     visit, and every byte of a share has to come from the system's generator.
     """
-    terms = large(300)
+    terms = large(600)
     texts = ["1"] * terms.n_cells
     survey = json.loads(page_survey(terms))
     code = code_of("Firm 1")
@@ -417,18 +419,18 @@ def page_faults(folder):
     faults = {str(one) for one in answers if not isinstance(one, dict)}
     if faults:
         return faults
-    size = 8 * terms.n_words
+    size = 8 * terms.n_cells
     pieces = []
     for one in answers:
         found, shares, words = opened(terms, one["text"])
         if one["drawn"] < size * len(shares):
             faults.add("shares were not drawn")
-        if words.tolist() != [1] * terms.n_cells + [100] * terms.n_cells:
+        if words.tolist() != [100] * terms.n_cells:
             faults.add("wrong sum")
         pieces.append([found.words, *shares])
     bound = chi2.isf(FALSE_ALARM / 32, 255)
     # Hoeffding's bound on how far a bit may be from half of all words.
-    apart = np.sqrt(terms.n_words / 2 * np.log(2 * 64 * 32 / FALSE_ALARM))
+    apart = np.sqrt(terms.n_cells / 2 * np.log(2 * 64 * 32 / FALSE_ALARM))
     flat = [piece for visit in pieces for piece in visit]
     # Differences find a vector that is another one, or is in two visits.
     flat += [first - second for first, second in zip(*pieces, strict=True)]
@@ -438,7 +440,7 @@ def page_faults(folder):
         if ((counts - size / 256) ** 2).sum() * 256 / size > bound:
             faults.add("not uniform")
         bits = np.unpackbits(piece.view(np.uint8)).reshape(-1, 64).sum(axis=0)
-        if abs(bits - terms.n_words / 2).max() > apart:
+        if abs(bits - terms.n_cells / 2).max() > apart:
             faults.add("not uniform")
     return faults
 
@@ -511,12 +513,24 @@ def test_planted_defects_are_found(name, tmp_path):
 
 @pytest.mark.parametrize("cells", [4, 1000, 10_000])
 def test_bytes_of_a_submission(cells):
-    """k + 1 vectors of two words a cell; said to the guest before it sends."""
+    """k + 1 vectors of one word a cell; said to the guest before it sends."""
     terms = TERMS if cells == 4 else large(cells)
     (made,) = visits(("Firm 1", ["1"] * terms.n_cells, 1), terms=terms)
     (said,) = called(["size", cells, 3])
     assert len(made["text"]) == pytest.approx(said, abs=100)
-    assert len(made["text"]) == pytest.approx(4 * 16 * cells * 4 / 3, abs=700)
+    vectors = 4 * 8 * cells * 4 / 3
+    assert len(made["text"]) == pytest.approx(vectors + cells / 4, abs=700)
+
+
+@pytest.mark.parametrize("cells", [1, 7, 8, 9, 16, 17, 50])
+def test_bits_of_filled_cells_are_what_python_reads(cells):
+    """Every third cell is filled; what is beyond the last one is 0."""
+    terms = asked(rows=[str(k) for k in range(cells)], columns=["all"])
+    table = [["5"] if k % 3 == 0 else [""] for k in range(cells)]
+    (made,) = visits(("Firm 1", [one for (one,) in table], 1), terms=terms)
+    found = read_submission(made["text"], terms)
+    wanted = words_of(terms, [[5] if one == ["5"] else [None] for one in table])
+    assert found.filled == wanted.filled
 
 
 # Words, and files of others

@@ -651,6 +651,19 @@ class SurveySection(JobSection, frozen=True, kw_only=True):
         ]
         | None
     ) = None
+    filled: (
+        Annotated[
+            dict[str, tuple[int, ...]],
+            Meta(description="a table with whole numbers for each member"),
+        ]
+        | None
+    ) = None
+    near: (
+        Annotated[
+            tuple[tuple[int, int], ...], Meta(description="a list of pairs of cells")
+        ]
+        | None
+    ) = None
 
 
 JOBS: tuple[type[JobSection], ...] = (

@@ -6,7 +6,11 @@ The roster names guests by their public keys, with the member that vouches for e
 
 The open file has no `set`; its digest is the survey's name in everything that a guest
 signs or seals. The closed file is the same with `set`, the digest of which submissions
-are added: members greet each other with the whole file's digest, and so with the set.
+are added, and with how many guests filled each cell: members greet each other with the
+whole file's digest, and so with both.
+
+Which cells a guest filled, all members see; what with, nobody. So what is released is
+settled before anything is added, and no guest can count for more than one.
 """
 
 from __future__ import annotations
@@ -16,18 +20,31 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations
+from math import inf
+from typing import TypeAlias
+
+import numpy as np
 
 from veilsum.agreement.consortium import Consortium, canonical
 from veilsum.agreement.pem import der_of
 from veilsum.agreement.sections import SurveySection
-from veilsum.errors import InvalidScenarioError, is_seen, printable
-from veilsum.numbers.arrays import listed, nearest
+from veilsum.errors import (
+    InvalidInputError,
+    InvalidScenarioError,
+    RangeError,
+    is_seen,
+    printable,
+)
+from veilsum.numbers.arrays import Array, is_number, listed, nearest
+from veilsum.numbers.secrets import Secret
+from veilsum.numbers.shapes import UInt, UInt64
 from veilsum.numbers.units import unit_of
 from veilsum.reading import Section, Text, about, read
 
@@ -35,7 +52,9 @@ KEY_BYTES = 32
 NAME_LETTERS = 100
 TITLE_LETTERS = 200
 # More than anybody fills in, or invites; counted before work is done.
-MOST_WORDS, MOST_GUESTS = 100_000, 10_000
+MOST_CELLS, MOST_GUESTS = 50_000, 10_000
+# Pairs of cells whose guests are compared, and pairs that are named.
+MOST_COMPARED, MOST_NEAR = 200_000, 100
 # Totals of all guests stay below, so that nothing wraps around modulo 2^64.
 TOTAL_BITS = 62
 # What a file may say; where it says nothing, the second.
@@ -45,8 +64,13 @@ _COUNTS: dict[str, tuple[int, int, int]] = {
     "minimum_guests": (3, MINIMUM_GUESTS, MOST_GUESTS),
     "tolerate_guests": (0, 0, MOST_GUESTS),
 }
+# What the closed file has beside the open one.
+_CLOSING = ("set", "filled", "near")
 _HEX = re.compile(r"[0-9a-f]{64}")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+
+# A number modulo 2^64 for each cell, row by row.
+Words: TypeAlias = UInt64[Array[np.uint64], " cells"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +96,33 @@ class GuestEntry(Section, frozen=True, kw_only=True):
     invited_by: Text
 
 
+@dataclass(frozen=True)
+class SurveyTally:
+    """How many guests of a set filled what, counted apart by who invited them.
+
+    Everybody who has the submissions counts this; nothing of it is anybody's word.
+
+    Attributes:
+        invited: how many guests of the set each delegate has invited.
+        filled: for each delegate, how many of these filled each cell.
+        near: pairs of released cells, of one row or column, whose guests differ by few.
+    """
+
+    invited: tuple[int, ...]
+    filled: tuple[tuple[int, ...], ...]
+    near: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def guests(self) -> int:
+        """How many are in the set."""
+        return sum(self.invited)
+
+    @cached_property
+    def given(self) -> tuple[int, ...]:
+        """How many of them filled each cell."""
+        return tuple(map(sum, zip(*self.filled, strict=True)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class SurveyTerms:
     """A survey as all members agreed on it. Build it with `survey_terms`.
@@ -92,6 +143,7 @@ class SurveyTerms:
         guests: the roster.
         delegates: every member with its X25519 public key for this survey.
         set: digest of which submissions are added; None as long as the survey is open.
+        tally: how many guests of the set filled what; None as long as it is open.
         persons: every member with a digest of the key in its certificate: who it is,
             under whatever name.
     """
@@ -111,17 +163,13 @@ class SurveyTerms:
     guests: tuple[Guest, ...]
     delegates: tuple[tuple[str, bytes], ...]
     set: str | None = None
+    tally: SurveyTally | None = None
     persons: tuple[tuple[str, str], ...] = ()
 
     @property
     def n_cells(self) -> int:
         """How many cells the table has; they are counted row by row."""
         return len(self.rows) * len(self.columns)
-
-    @property
-    def n_words(self) -> int:
-        """How long a vector is: whether each cell is given, then each value."""
-        return 2 * self.n_cells
 
     @property
     def least(self) -> int:
@@ -143,37 +191,73 @@ class SurveyTerms:
         """Guests by name, in the roster's order."""
         return {guest.name: guest for guest in self.guests}
 
-    def honest(self, guests: Iterable[str]) -> int:
-        """Return how many of these are surely honest, under the worst coalition.
+    def left(self, invited: Iterable[int], colluding: int | None = None) -> int:
+        """Return how many guests are surely honest, of so many by each member.
 
-        A coalition of `tolerate` members has the guests that they invited: at worst
-        those of the members that invited most. `tolerate_guests` more may be anybody.
-        """
-        invited = Counter(self.roster[name].invited_by for name in guests)
-        lost = sum(count for _, count in invited.most_common(self.tolerate))
-        return max(0, invited.total() - lost - self.tolerate_guests)
-
-    def enough(self, guests: Iterable[str] | None = None) -> int:
-        """Return how many must fill a cell so that, surely, enough honest ones did.
-
-        Guests of a coalition may all fill a cell that one other filled: who counts
-        heads there shows that one. So as many are needed as the worst coalition has,
-        and `minimum_honest` + 1 more.
+        A coalition of members has the guests that they invited: at worst those of the
+        members that invited most. `tolerate_guests` more may be anybody.
 
         Args:
-            guests: those of the set; None for all that are invited, which is stricter.
+            invited: how many each member has invited, of those that are counted.
+            colluding: how many members collude; `tolerate` of them, if it is not said.
         """
-        names = [*self.roster] if guests is None else [*guests]
-        lost = len(names) - self.honest(names)
-        return max(self.minimum_guests, lost + self.minimum_honest + 1)
+        lost = self.tolerate if colluding is None else colluding
+        others = sorted(invited, reverse=True)[lost:]
+        return max(0, sum(others) - self.tolerate_guests)
+
+    def honest(self, guests: Iterable[str], colluding: int | None = None) -> int:
+        """Return how many of these are surely honest, under the worst coalition."""
+        invited = Counter(self.roster[name].invited_by for name in guests)
+        return self.left(invited.values(), colluding)
+
+    def is_released(self, filled: Sequence[int]) -> bool:
+        """Say whether a cell's total is asked for.
+
+        `minimum_guests` have filled it, whoever they are; and for every coalition of
+        `tolerate` members, those of them whom others invited, less `tolerate_guests`,
+        are more than `minimum_honest`: who left it empty hides nobody there.
+
+        Args:
+            filled: of the guests that each member has invited, how many filled it.
+        """
+        enough = sum(filled) >= self.minimum_guests
+        return enough and self.left(filled) > self.minimum_honest
+
+    @cached_property
+    def released(self) -> tuple[int, ...]:
+        """The cells of a closed survey whose totals are asked for."""
+        assert self.tally is not None
+        by_cell = zip(*self.tally.filled, strict=True)
+        return tuple(k for k, one in enumerate(by_cell) if self.is_released(one))
+
+    def label(self, cell: int) -> str:
+        """Return what a cell is called."""
+        row, column = divmod(cell, len(self.columns))
+        return f"{self.rows[row]} x {self.columns[column]}"
 
     def refusal(self, guests: Collection[str]) -> str | None:
         """Say why the numbers of exactly these guests may not be added, if so."""
-        needed, found = self.minimum_honest + 1, self.honest(guests)
+        invited = Counter(self.roster[name].invited_by for name in guests)
+        return self._too_few([*invited.values()])
+
+    def closed_refusal(self) -> str | None:
+        """Say why nothing may be asked of a closed survey, if so."""
+        assert self.tally is not None
+        why = self._too_few(self.tally.invited)
+        if why is None and not self.released:
+            why = (
+                f"no cell was filled by {self.minimum_guests} guests of whom, if any "
+                f"{self.tolerate} of the members collude, {self.minimum_honest + 1} "
+                "are surely honest, so that no total could be asked for: wait for more"
+            )
+        return why
+
+    def _too_few(self, invited: Sequence[int]) -> str | None:
+        needed, found = self.minimum_honest + 1, self.left(invited)
         if found >= needed:
             return None
         return (
-            f"of these {len(guests)} guests {found} are surely honest if any "
+            f"of these {sum(invited)} guests {found} are surely honest if any "
             f"{self.tolerate} of the members collude, with the guests they invited and "
             f"{self.tolerate_guests} others; {needed} are needed "
             f"(minimum_honest = {self.minimum_honest} others for each guest): invite "
@@ -196,9 +280,9 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
     _check_labels(said.rows, "[survey] rows")
     _check_labels(said.columns, "[survey] columns")
     cells = len(said.rows) * len(said.columns)
-    if 2 * cells > MOST_WORDS:
+    if cells > MOST_CELLS:
         raise InvalidScenarioError(
-            f"[survey] has {cells:,} cells, and {MOST_WORDS // 2:,} are the most"
+            f"[survey] has {cells:,} cells, and {MOST_CELLS:,} are the most"
         )
     with about("survey"):
         unit = unit_of(said.unit)
@@ -207,7 +291,6 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
             "[survey] unit must be a decimal number such as 0.01, which people can "
             f"type, found {unit}"
         )
-    counts = {key: _count(said, key) for key in _COUNTS}
     found = SurveyTerms(
         digest=_open_digest(consortium),
         title=_checked_title(said.title),
@@ -216,15 +299,16 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
         columns=said.columns,
         low=said.range[0],
         high=said.range[1],
+        minimum_honest=_count(said, "minimum_honest"),
+        minimum_guests=_count(said, "minimum_guests"),
         tolerate=consortium.rules.policy.tolerate,
+        tolerate_guests=_count(said, "tolerate_guests"),
         closes=_checked_day(said.closes),
         guests=_roster(said.guest or (), members),
         delegates=_delegates(said.delegates or {}, members),
-        set=None if said.set is None else _checked_hex(said.set, "[survey] set"),
         persons=tuple(
             (one.name, _person(one.certificate)) for one in consortium.members
         ),
-        **counts,
     )
     _check_range(found)
     least = found.minimum_honest + found.tolerate_guests + 1
@@ -241,7 +325,224 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
         )
     if (why := found.refusal([*found.roster])) is not None:
         raise InvalidScenarioError(f"[survey] even if all guests come: {why}")
-    return found
+    return _closed(found, said)
+
+
+# Tables that guests fill
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GuestTable(Secret):
+    """One guest's numbers.
+
+    Attributes:
+        filled: which cells have one: a bit each, row by row, the most significant of a
+            byte first; bits beyond the last cell are 0. All members see it.
+        words: each as a count of units modulo 2^64, 0 where there is none. Nobody does.
+    """
+
+    filled: bytes
+    words: Words
+
+
+def words_of(
+    survey: SurveyTerms, cells: Sequence[Sequence[float | None]]
+) -> GuestTable:
+    """Return a table as it is sent: which cells are filled, and what is masked.
+
+    Args:
+        survey: whose table it is.
+        cells: row by row; None where a cell is left empty.
+
+    Raises:
+        RangeError: a cell has something else than a number that is asked for.
+    """
+    if len(cells) != len(survey.rows) or any(
+        len(row) != len(survey.columns) for row in cells
+    ):
+        raise InvalidInputError(
+            f"the table must have {len(survey.rows)} rows of {len(survey.columns)} "
+            "cells, as the survey has"
+        )
+    flat = [cell for row in cells for cell in row]
+    units = [
+        0 if cell is None else _units(survey, cell, place) % 2**64
+        for place, cell in enumerate(flat)
+    ]
+    filled = np.packbits([cell is not None for cell in flat]).tobytes()
+    return GuestTable(filled, np.array(units, dtype=np.uint64))
+
+
+def _units(survey: SurveyTerms, cell: float, place: int) -> int:
+    """Return how many units a cell has; refuse another number, or part of a unit."""
+    row, column = divmod(place, len(survey.columns))
+    where = f"{survey.rows[row]}, {survey.columns[column]}"
+    if not is_number(cell) or not -inf < cell < inf:
+        raise RangeError(f"{where}: must be a number, or empty")
+    # What was typed, 0.1, and not the float that is nearest to it.
+    typed = Fraction(int(cell)) if cell == int(cell) else Fraction(repr(float(cell)))
+    counts = typed / survey.unit
+    if counts.denominator != 1:
+        raise RangeError(
+            f"{where}: {cell} is no whole number of {survey.unit}: round it",
+            plain=f"{where}: is no whole number of {survey.unit}",
+        )
+    if not survey.least <= counts <= survey.most:
+        raise RangeError(f"{where}: must be from {survey.low} to {survey.high}")
+    return int(counts)
+
+
+def check_filled(survey: SurveyTerms, filled: bytes) -> None:
+    """Refuse bits that do not say of each cell, and of nothing else, if it is filled.
+
+    There is one way to write them: another one would be a second submission that says
+    the same, or a place to hide something in.
+    """
+    size, spare = -(-survey.n_cells // 8), -survey.n_cells % 8
+    if len(filled) != size:
+        raise InvalidInputError(
+            f"which of {survey.n_cells:,} cells are filled must have {size:,} bytes, "
+            f"found {len(filled):,}"
+        )
+    if filled[-1] & ((1 << spare) - 1):
+        raise InvalidInputError(
+            f"which cells are filled says more than the survey has cells, which are "
+            f"{survey.n_cells:,}"
+        )
+
+
+def _cells_in(filled: bytes, n_cells: int) -> UInt[Array[np.uint8], " cells"]:
+    """Return 1 for each cell that is filled, and 0 for each other one."""
+    return np.unpackbits(np.frombuffer(filled, dtype=np.uint8), count=n_cells)
+
+
+# Who filled what
+
+
+def tally_of(survey: SurveyTerms, filled: Mapping[str, bytes]) -> SurveyTally:
+    """Return how many filled what.
+
+    Args:
+        survey: open or closed.
+        filled: of each guest of the set, which cells it filled, checked.
+    """
+    counts = np.zeros((len(survey.names), 1 + survey.n_cells), dtype=np.int64)
+    for guest, bits in filled.items():
+        row = counts[survey.names.index(survey.roster[guest].invited_by)]
+        row[0] += 1
+        row[1:] += _cells_in(bits, survey.n_cells)
+    found = SurveyTally(
+        tuple(counts[:, 0].tolist()), tuple(map(tuple, counts[:, 1:].tolist()))
+    )
+    return replace(found, near=_near(replace(survey, tally=found), filled))
+
+
+def _near(
+    survey: SurveyTerms, filled: Mapping[str, bytes]
+) -> tuple[tuple[int, int], ...]:
+    """Return released cells of one row or column that nearly the same guests filled.
+
+    If a guest's number in the one follows from that in the other, as of a total and a
+    part of it, the difference of both totals speaks of those who filled but one of
+    them. They are few if some coalition knows all others. Cells that the same guests
+    filled are one here, the first of them in its row or column.
+    """
+    cells, guests = [*survey.released], [*filled.values()]
+    if not cells:
+        return ()
+    # Who filled a cell, as one whole number: a bit for each guest.
+    blocks = [
+        np.packbits(
+            [_cells_in(bits, survey.n_cells)[cells] for bits in guests[k : k + 8]],
+            axis=0,
+        )
+        for k in range(0, len(guests), 8)
+    ]
+    columns = np.vstack(blocks).T
+    who = {
+        cell: int.from_bytes(column.tobytes(), "big")
+        for cell, column in zip(cells, columns, strict=True)
+    }
+    inviters = [survey.roster[name].invited_by for name in filled]
+    invited = [
+        int.from_bytes(np.packbits([one == name for one in inviters]).tobytes(), "big")
+        for name in survey.names
+    ]
+    places = np.arange(survey.n_cells).reshape(len(survey.rows), -1)
+    found: dict[tuple[int, int], None] = {}
+    compared = 0
+    for line in (*places.tolist(), *places.T.tolist()):
+        alike: dict[int, int] = {}
+        for cell in line:
+            if cell in who:
+                alike.setdefault(who[cell], cell)
+        ordered = sorted(alike.items(), key=lambda one: (one[0].bit_count(), one[1]))
+        for (some, less), (others, more) in combinations(ordered, 2):
+            compared += 1
+            if compared > MOST_COMPARED or len(found) == MOST_NEAR:
+                return tuple(found)
+            apart = [((some ^ others) & mine).bit_count() for mine in invited]
+            if _is_few(survey, apart):
+                found[less, more] = None
+    return tuple(found)
+
+
+def _is_few(survey: SurveyTerms, apart: Iterable[int]) -> bool:
+    """Say whether of guests, so many by each member, a coalition leaves few and one."""
+    most = sorted(filter(None, apart), reverse=True)
+    # Whoever knows all of them learns nothing; so one member's are left at least.
+    left = sum(most[survey.tolerate :] or most[-1:])
+    return 1 <= left <= survey.minimum_honest + survey.tolerate_guests
+
+
+def closing_of(
+    survey: SurveyTerms, digest: str, tally: SurveyTally
+) -> dict[str, object]:
+    """Return what a closed file's [survey] has beside the open one's."""
+    counted = zip(survey.names, tally.invited, tally.filled, strict=True)
+    return {
+        "set": digest,
+        "filled": {name: [n, *cells] for name, n, cells in counted},
+        "near": [list(pair) for pair in tally.near],
+    }
+
+
+def _closed(terms: SurveyTerms, said: SurveySection) -> SurveyTerms:
+    """Return terms with what a closed file has; refuse counts that cannot be."""
+    if said.set is None:
+        if said.filled is not None or said.near is not None:
+            raise InvalidScenarioError(
+                "[survey] filled and near are counted when the survey is closed, and "
+                "stand beside its set: take them out"
+            )
+        return terms
+    digest, rows = _checked_hex(said.set, "[survey] set"), said.filled or {}
+    roster = Counter(guest.invited_by for guest in terms.guests)
+    counts = [rows.get(name, ()) for name in terms.names]
+    if (
+        len(rows) != len(counts)
+        or any(len(one) != 1 + terms.n_cells for one in counts)
+        or any(not 0 <= cell <= one[0] for one in counts for cell in one[1:])
+        or any(one[0] > roster[name] for name, one in rows.items())
+    ):
+        raise InvalidScenarioError(
+            "[survey.filled] must have for each member how many of its guests are in "
+            "the set, and then how many of these filled each cell, as the host wrote "
+            "it when it closed the survey: fetch the file again"
+        )
+    tally = SurveyTally(
+        tuple(one[0] for one in counts), tuple(tuple(one[1:]) for one in counts)
+    )
+    found = replace(terms, set=digest, tally=tally)
+    near, shown = said.near or (), frozenset(found.released)
+    if len(near) > MOST_NEAR or any(
+        len({*pair} & shown) != 2 or len(pair) != 2 for pair in near
+    ):
+        raise InvalidScenarioError(
+            f"[survey] near must be {MOST_NEAR} pairs of released cells at most: fetch "
+            "the file again"
+        )
+    return replace(found, tally=replace(tally, near=near))
 
 
 def check_guest_name(name: str) -> str:
@@ -265,7 +566,8 @@ def _person(certificate: str) -> str:
 def _open_digest(consortium: Consortium) -> str:
     """Return the digest that the file has, or had, without `set`."""
     table = json.loads(consortium.written)
-    table["survey"].pop("set", None)
+    for key in _CLOSING:
+        table["survey"].pop(key, None)
     written = canonical(table)
     return hashlib.sha256(b"veilsum consortium\0" + written).hexdigest()
 
@@ -395,8 +697,8 @@ def _checked_title(text: str) -> str:
 def _check_labels(labels: Sequence[str], what: str) -> None:
     if not labels:
         raise InvalidScenarioError(f"{what} must name one at least")
-    if len(labels) > MOST_WORDS // 2:
-        raise InvalidScenarioError(f"{what} has more than {MOST_WORDS // 2:,} names")
+    if len(labels) > MOST_CELLS:
+        raise InvalidScenarioError(f"{what} has more than {MOST_CELLS:,} names")
     for label in labels:
         _checked_label(label, what)
     twice = [label for label, count in Counter(labels).items() if count > 1]

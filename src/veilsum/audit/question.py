@@ -213,9 +213,8 @@ class Rehearsal:
     def __post_init__(self) -> None:
         if isinstance(self.asked, SurveySection):
             raise InvalidInputError(
-                "an audit plays a question on rows that are nobody's, and a survey "
-                "asks members for none: what guests are promised is proved in the "
-                "guide on surveys, and veilsum check counts who is left"
+                "a survey asks members for no rows that could be made up: it is played "
+                "with guests, by veilsum.audit.surveys"
             )
 
     @classmethod

@@ -478,9 +478,11 @@ def close(
       veilsum collect close wages.veil
     """
     from veilsum.agreement.consortium import consortium_from
+    from veilsum.agreement.survey import closing_of, survey_terms
     from veilsum.files.consortiums import toml_of
     from veilsum.files.output import write_files
     from veilsum.guests.survey_set import write_submissions
+    from veilsum.parties.survey_words import released
     from veilsum.web.fetching import CLOSED
     from veilsum.web.fetching import SENT as SUBMISSIONS
 
@@ -492,8 +494,9 @@ def close(
     finally:
         collection.close()
     agreed = consortium.to_table()
-    agreed["survey"] = {**agreed["survey"], "set": found.digest}
-    closed = toml_of(consortium_from(agreed).to_table()).encode()
+    agreed["survey"] |= closing_of(terms, found.digest, found.tally)
+    whole = consortium_from(agreed)
+    closed = toml_of(whole.to_table()).encode()
     # Whoever sees the closed file finds its submissions.
     write_files(place, {SUBMISSIONS: write_submissions(used), CLOSED: closed})
     document = {
@@ -501,6 +504,9 @@ def close(
         "set": found.digest,
         "guests": len(used),
         "invited": len(terms.guests),
+        "cells": terms.n_cells,
+        "released": len(survey_terms(whole).released),
+        "near": [[*map(terms.label, pair)] for pair in found.tally.near],
         "closed_file": str(place / CLOSED),
         "submissions_file": str(place / SUBMISSIONS),
     }
@@ -508,6 +514,8 @@ def close(
         print_json(document)
         return
     click.echo(f"closed with {len(used)} of {len(terms.guests)} guests")
+    for line in released(survey_terms(whole)):
+        click.echo(line)
     click.echo(f"set  {found.digest}")
     click.echo(f"{place / CLOSED} and {SUBMISSIONS} beside it are for all members")
 

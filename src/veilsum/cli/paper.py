@@ -9,6 +9,7 @@ import click
 
 from veilsum.cli.output import (
     json_option,
+    on_option,
     print_json,
     seed_option,
 )
@@ -33,8 +34,11 @@ if TYPE_CHECKING:
     help="Executions of phase I for each of the two inputs.",
 )
 @seed_option
+@on_option
 @json_option
-def command(*, out: Path, executions: int, seed: int, as_json: bool) -> None:
+def command(
+    *, out: Path, executions: int, seed: int, on: str | None, as_json: bool
+) -> None:
     """Reproduce the paper's Section V and put its Section III-B to work.
 
     Prints what the paper or its theory says, the value found here and the tolerance,
@@ -49,7 +53,7 @@ def command(*, out: Path, executions: int, seed: int, as_json: bool) -> None:
     from veilsum.report.figures import convergence_figure, density_figure, render
 
     folder = prepare_folder(out)
-    report = reproduce(executions=executions, seed=seed)
+    report = reproduce(executions=executions, seed=seed, on=on)
     drawn = {
         "fig1_convergence": convergence_figure(report),
         "fig2_densities": density_figure(report),

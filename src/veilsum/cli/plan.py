@@ -8,6 +8,7 @@ import click
 
 from veilsum.cli.output import (
     json_option,
+    on_option,
     print_json,
     say,
     seed_option,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     "computer only, at 127.0.0.1:8472 if not said. It begins with what else is given.",
 )
 @seed_option
+@on_option
 @json_option
 def command(
     *,
@@ -98,6 +100,7 @@ def command(
     spec: str | None,
     page: str | None,
     seed: int,
+    on: str | None,
     as_json: bool,
 ) -> None:
     """Find a network and the noise it needs for a target.
@@ -140,6 +143,7 @@ def command(
         degree=degree,
         graph=_graph(spec),
         seed=seed,
+        on=on,
     )
     if as_json:
         print_json(found.to_dict() | _record_keys(records))

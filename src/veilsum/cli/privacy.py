@@ -10,6 +10,7 @@ from veilsum.cli.output import (
     LAWS,
     graph_option,
     json_option,
+    on_option,
     print_json,
 )
 from veilsum.errors import InvalidInputError
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     "--distance", type=float, help="||A - B|| of two inputs an attacker compares."
 )
 @click.option("--weight", help="Edge attribute with relative noise variances.")
+@on_option
 @json_option
 def command(
     *,
@@ -55,6 +57,7 @@ def command(
     grid: int | None,
     distance: float | None,
     weight: str | None,
+    on: str | None,
     as_json: bool,
 ) -> None:
     """Say what a coalition can learn: epsilon, or why there is none.
@@ -71,6 +74,7 @@ def command(
     from veilsum.numbers.laws import Masks
     from veilsum.privacy.guarantee import against
     from veilsum.privacy.worst_case import against_any
+    from veilsum.scale.workers import shared_by
     from veilsum.watching import staged, watched
 
     if corrupted is not None and tolerate is not None:
@@ -84,12 +88,13 @@ def command(
         colluders = names(corrupted)
         found = against(topology, masks, corrupted=colluders, distance=distance)
     else:
-        with watched() as opening:
+        with watched() as opening, shared_by(on) as workers:
             found = against_any(
                 topology,
                 masks,
                 tolerate=tolerate,
                 distance=distance,
+                on=workers,
                 progress=staged(opening, "coalitions"),
             )
     if as_json:

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 @click.command("serve")
 @click.argument("folder", type=FILE)
-@click.option("--data", type=FILE, help="This party's own table: a file.")
+@click.option(
+    "--data",
+    type=FILE,
+    help="This party's own table: a file. For surveys, a delegate's folder; by default "
+    "the one with the key.",
+)
 @click.option("--cost", type=FILE, help="This party's own cost: a TOML file.")
 @click.option(
     "--identity",
@@ -105,7 +110,8 @@ def command(
 
     A file that names this party is joined if its own rules, veilsum.toml, allow all of
     it and no rule is weaker than usual unless they say so: of a study, every question.
-    What they refuse is refused.
+    What they refuse is refused. A survey is joined when it is closed, with the store
+    and the submissions that lie beside the key.
     Everything else waits: veilsum status shows it, --agree FILE asks a person, and
     --refuse FILE is a person's no. With --page all runs beside the key are on a page,
     with reports of those that are done. With --json the state of all runs is printed
@@ -178,6 +184,7 @@ def _agree(home: Household, file: Path, *, as_json: bool) -> None:
     from veilsum.cli.check import at_home
     from veilsum.cli.join import ask
     from veilsum.files.consortiums import read_agreement
+    from veilsum.parties.serving import survey_of
     from veilsum.parties.study_page import page_of
 
     if as_json:
@@ -190,7 +197,10 @@ def _agree(home: Household, file: Path, *, as_json: bool) -> None:
         page,
         home.rules,
         name,
-        {"data": home.data, "cost": home.cost},
+        {
+            "data": home.data_for(agreed),
+            "cost": None if survey_of(agreed) else home.cost,
+        },
         books if books.exists() else None,
         dict(home.how),
     )

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise, repeat
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -23,14 +23,17 @@ from veilsum.numbers.arrays import FloatArray, as_rows
 from veilsum.numbers.laws import check_sigma
 from veilsum.numbers.shapes import Float
 from veilsum.privacy.view import touching
+from veilsum.scale.pieces import map_pieces
+from veilsum.scale.workers import shared_by
 from veilsum.showing import Showing, Shown, counted
 from veilsum.watching import Advance, Progress, silent, watched
 
 # Normals drawn at once: 256 kB, so that shares are added up before they leave cache.
 CHUNK_NORMALS = 32_768
-# From this many normals on, two threads with a stream each: numpy draws in parallel.
+# From so many normals on there are parts with a stream each, of at least half as many:
+# numpy draws in parallel, in two threads if nobody else shares the work.
 PARALLEL_NORMALS = 10_000_000
-PARTS = 2
+THREADS = 2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,6 +75,7 @@ def simulate(
     executions: int,
     stream: np.random.Generator,
     corrupted: Iterable[Hashable] = (),
+    on: str | None = None,
     progress: Progress = None,
 ) -> Executions:
     """Run phase I `executions` times and keep what each left behind.
@@ -83,6 +87,8 @@ def simulate(
         executions: how many there are, each with fresh shares.
         stream: where all shares are drawn from.
         corrupted: the colluding parties, whose view is kept.
+        on: who shares the work, such as `processes:8`; see `sweep`. It pays where many
+            shares come to few numbers.
         progress: None for a bar, False for none, or a function of done and total.
     """
     topology = Topology.of(topology)
@@ -95,27 +101,34 @@ def simulate(
     # Parties are the first axis in memory and the second for the reader.
     effective = np.empty((*rows.shape, executions))
     stripped = np.empty((len(honest), rows.shape[1], executions))
-    known = touching(topology, colluders)
-    hidden_links, known_links = (_links(topology, e, sigma) for e in (~known, known))
-
-    # By where each part begins, how many of it are done.
-    finished: dict[int, int] = {}
-
-    def fill(part: slice, own: np.random.Generator, told: Advance) -> None:
-        for here, shares in _chunks(topology, rows.shape[1], part, own):
-            masked = np.repeat(rows[..., None], here.stop - here.start, axis=-1)
-            _add_noise(hidden_links, shares, masked)
-            stripped[..., here] = masked[honest]
-            _add_noise(known_links, shares, masked)
-            effective[..., here] = masked
-            finished[part.start] = here.stop - part.start
-            told(sum(finished.copy().values()))
-
     normals = topology.n_edges * topology.shares_per_edge * rows.shape[1] * executions
-    with ThreadPoolExecutor(PARTS) as pool, watched(progress) as opening:
+    slices, streams = _parts(executions, normals, stream)
+    work = Parts(topology, rows, sigma, tuple(colluders), tuple(slices), tuple(streams))
+    places = range(len(slices))
+    # One part is drawn from the caller's own stream, which goes on from there.
+    shared = shared_by(on if len(slices) > 1 else None)
+    with watched(progress) as opening, shared as workers:
         told = (opening or silent)("executions", executions)
-        parts = _parts(executions, normals, stream)
-        deque(pool.map(fill, *parts, repeat(told)), maxlen=0)
+        if workers is None:
+            # By place, how many of each part are done.
+            finished: dict[int, int] = {}
+
+            def fill(place: int) -> None:
+                part = slices[place]
+
+                def tell(done: int) -> None:
+                    finished[place] = done
+                    told(sum(finished.copy().values()))
+
+                work.fill(place, effective[..., part], stripped[..., part], tell)
+
+            with ThreadPoolExecutor(THREADS) as pool:
+                deque(pool.map(fill, places), maxlen=0)
+        else:
+            ended = map_pieces(work, places, seed=0, on=workers)
+            for part, found in zip(slices, ended, strict=True):
+                effective[..., part], stripped[..., part] = found
+                told(part.stop)
     return Executions(
         parties=tuple(topology.parties),
         honest=topology.names(honest),
@@ -124,31 +137,79 @@ def simulate(
     )
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Parts:
+    """Executions in parts, each with a stream of its own: called with one's place."""
+
+    topology: Topology
+    rows: Float[FloatArray, "n p"]
+    sigma: float
+    colluders: tuple[int, ...]
+    slices: tuple[slice, ...]
+    streams: tuple[np.random.Generator, ...]
+
+    def __call__(
+        self, key: int, seed: int
+    ) -> tuple[Float[FloatArray, "n p part"], Float[FloatArray, "h p part"]]:
+        """Return what a part leaves behind, and what C is left with."""
+        del seed
+        count = self.slices[key].stop - self.slices[key].start
+        n_honest = self.topology.n_parties - len(self.colluders)
+        effective = np.empty((*self.rows.shape, count))
+        stripped = np.empty((n_honest, self.rows.shape[1], count))
+        self.fill(key, effective, stripped, lambda _done: None)
+        return effective, stripped
+
+    def fill(
+        self,
+        key: int,
+        effective: Float[FloatArray, "n p part"],
+        stripped: Float[FloatArray, "h p part"],
+        told: Advance,
+    ) -> None:
+        """Put what a part leaves behind where there is room for it."""
+        topology, rows = self.topology, self.rows
+        honest = [i for i in range(topology.n_parties) if i not in self.colluders]
+        known = touching(topology, self.colluders)
+        hidden_links, known_links = (
+            _links(topology, which, self.sigma) for which in (~known, known)
+        )
+        count, own = effective.shape[-1], self.streams[key]
+        for here, shares in _chunks(topology, rows.shape[1], count, own):
+            masked = np.repeat(rows[..., None], here.stop - here.start, axis=-1)
+            _add_noise(hidden_links, shares, masked)
+            stripped[..., here] = masked[honest]
+            _add_noise(known_links, shares, masked)
+            effective[..., here] = masked
+            told(here.stop)
+
+
 def _parts(
     executions: int, normals: int, stream: np.random.Generator
 ) -> tuple[list[slice], list[np.random.Generator]]:
-    """Cut large work in two, each with a stream of its own; the cut is always the same.
+    """Cut large work in parts with a stream each; the cut is always the same.
 
     It depends on the size alone, never on the machine, so that a seed repeats.
     """
     if normals < PARALLEL_NORMALS:
         return [slice(0, executions)], [stream]
-    bounds = np.linspace(0, executions, PARTS + 1).astype(int).tolist()
-    return [slice(*pair) for pair in pairwise(bounds)], stream.spawn(PARTS)
+    parts = min(2 * normals // PARALLEL_NORMALS, executions)
+    bounds = np.linspace(0, executions, parts + 1).astype(int).tolist()
+    return [slice(*pair) for pair in pairwise(bounds)], stream.spawn(parts)
 
 
 ShareChunk = Float[FloatArray, "e arcs p chunk"]
 
 
 def _chunks(
-    topology: Topology, width: int, part: slice, stream: np.random.Generator
+    topology: Topology, width: int, count: int, stream: np.random.Generator
 ) -> Iterator[tuple[slice, ShareChunk]]:
     """Yield standard normal shares for a few executions at a time."""
     shape = (topology.n_edges, topology.shares_per_edge, width)
     chunk = max(1, CHUNK_NORMALS // prod(shape))
     buffer = np.empty((*shape, chunk))
-    for low in range(part.start, part.stop, chunk):
-        here = slice(low, min(low + chunk, part.stop))
+    for low in range(0, count, chunk):
+        here = slice(low, min(low + chunk, count))
         yield here, stream.standard_normal(out=buffer)[..., : here.stop - low]
 
 

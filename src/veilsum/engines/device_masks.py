@@ -20,7 +20,7 @@ the law of a number differs from the exact one by less than 2^-38.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -104,10 +104,10 @@ def neighbours(topology: Topology) -> Heard:
 
     What a party sends to itself it receives, so that it is no part of its mask.
     """
-    if topology.directed or (topology.weights != 1.0).any():
+    if topology.directed or topology.common_weight != 1.0:
         raise InvalidInputError(
-            "masks are drawn on the device where links carry both ways and all weigh "
-            "the same: leave weights out, or draw them without a device"
+            "masks are drawn on the device where links carry both ways and have no "
+            "weights: leave weights out, or draw them without a device"
         )
     ends = np.concatenate([topology.edges, topology.edges[:, ::-1]])
     ends = ends[np.argsort(ends[:, 0], kind="stable")]
@@ -119,33 +119,37 @@ def neighbours(topology: Topology) -> Heard:
     return heard
 
 
-def device_masks(
-    heard: Heard, law: Law, seed: int, *, size: int, epoch: int = 0
-) -> Any:
+def device_masks(heard: Any, law: Law, seed: int, *, size: int, epoch: int = 0) -> Any:
     """Return u_i, sent minus received, by row: an array on JAX's device.
 
-    It equals what `device_shares` adds up to, and never holds the shares.
+    It equals what `device_shares` adds up to, and never holds the shares. `heard` may
+    be on the device already.
     """
     jax = load_jax()
-    slots, n = heard.shape
+    n = heard.shape[1]
+    step = min(n, max(1, PIECE // size))
     with in_64_bits(jax):
-        draw, key = drawing(law, size), key_of(seed, epoch=epoch)
-        step = min(n, max(1, PIECE // size))
-        piece = jax.jit(partial(_masks_of, draw))
-        # Rows beyond the last are parties without neighbours.
-        padded = np.arange(-(-n // step) * step, dtype=np.int32)
-        table = np.tile(padded, (slots, 1))
-        table[:, :n] = heard
+        piece, key = _compiled(law, size)[1], key_of(seed, epoch=epoch)
+        # All pieces are as long: the last begins before the one before it ends.
+        starts = [min(low, n - step) for low in range(0, n, step)]
         found = [
-            piece(key, padded[low : low + step], table[:, low : low + step])
-            for low in range(0, n, step)
+            piece(key, np.int32(low), heard[:, low : low + step]) for low in starts
         ]
-        return jax.numpy.concatenate(found)[:n] if len(found) > 1 else found[0]
+        known = len(found) * step - n
+        return jax.numpy.concatenate([*found[:-1], found[-1][known:]])
 
 
-def _masks_of(draw: Drawing, key: Halves, rows: Any, heard: Any) -> Any:
-    """Return the masks of some rows, slot after slot."""
+@lru_cache(16)  # one epoch after the other draws by the same program
+def _compiled(law: Law, size: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return what draws shares, and what adds them up by rows."""
+    jit, draw = load_jax().jit, drawing(law, size)
+    return jit(draw), jit(partial(_masks_of, draw))
+
+
+def _masks_of(draw: Drawing, key: Halves, low: Any, heard: Any) -> Any:
+    """Return the masks of rows from the lowest on, slot after slot."""
     jax = load_jax()
+    rows = low + jax.numpy.arange(heard.shape[1], dtype=np.int32)
 
     def of_slot(there: Any) -> Any:
         # Both ways at once: XLA compiles what draws a share only once.
@@ -170,7 +174,7 @@ def device_shares(
     jax = load_jax()
     ends = topology.edges.astype(np.int32)
     with in_64_bits(jax):
-        draw, key = jax.jit(drawing(law, size)), key_of(seed, epoch=epoch)
+        draw, key = _compiled(law, size)[0], key_of(seed, epoch=epoch)
         ways = [arc_key(key, *pair) for pair in (ends.T, ends.T[::-1])]
         found = [draw(tuple(half[:, None] for half in way)) for way in ways]
         return Shares(topology, np.stack([np.asarray(one) for one in found], axis=1))

@@ -3,6 +3,10 @@
 JAX follows the source once, with arrays of its own in place of numpy's, and XLA
 compiles a loop of as many iterations as are asked for. What the source asks of domains
 and costs is written again here, with `jax.numpy`.
+
+Where there are several devices, each has as many parties' rows, and all are told what
+the others' rows say before every product: a large network is not cut, since on one that
+mixes well most neighbours would be beyond any cut.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -87,8 +91,19 @@ class JaxEngine:
             name: widened(one, self._widths) for name, one in parts.items()
         }
         tables["one"] = np.int32(1)
-        put = partial(on_device, precision=precision)
+
+        def put(part: Any) -> Any:
+            return self._dealt.put(in_precision(self._dealt.filled(part), precision))
+
         return load_jax().tree_util.tree_map(put, tables)
+
+    @cached_property
+    def _dealt(self) -> Dealt:
+        """Which devices have the parties' rows."""
+        found = tuple(devices())
+        if not all(has_slots(one) for one in self.task.weights.values()):
+            found = found[:1]
+        return Dealt(len(self.task.start), found)
 
     @cached_property
     def _widths(self) -> tuple[int, int]:
@@ -105,23 +120,105 @@ class JaxEngine:
         """The compiled loop, from a state and a count to a state."""
         jax, method = load_jax(), traced_method(self.task.method)
         dim, wide = self._widths
+        dealt = self._dealt
 
         def loop(state: Any, count: int, tables: Tables) -> Any:
             cost = TracedCost(tables["costs"])
-            widen = partial(widened, widths=(dim, wide), pad=jax.numpy.pad)
-            state = jax.tree_util.tree_map(widen, state)
+
+            def begun(part: Any) -> Any:
+                rows = widened(part, (dim, wide), jax.numpy.pad)
+                return dealt.placed(dealt.filled(rows, jax.numpy.pad))
+
+            def ended(part: Any) -> Any:
+                return dealt.cut(narrowed(part, (dim, wide)))
+
+            state = jax.tree_util.tree_map(begun, state)
 
             def once(_: Any, state: Any) -> Any:
                 for _ in range(method.rounds_per_iteration):
                     told = written_down(method.outgoing(state), state.x, tables["one"])
                     (part,) = method.parts(state)
-                    state = method.advance(state, product(tables[part], told), cost)
+                    mixed = product(tables[part], dealt.known_to_all(told))
+                    state = method.advance(state, mixed, cost)
                 return state
 
             found = jax.lax.fori_loop(0, count, once, state)
-            return jax.tree_util.tree_map(partial(narrowed, widths=(dim, wide)), found)
+            return jax.tree_util.tree_map(ended, found)
 
         return jax.jit(loop)
+
+
+def devices() -> list[Any]:
+    """Return all devices of JAX's that this process has."""
+    found: list[Any] = load_jax().local_devices()
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Dealt:
+    """Parties' rows on one device, or as many on each of several.
+
+    Rows that are missing for that are zeros, whom nobody hears. On one device nothing
+    is done at all.
+
+    Attributes:
+        n: how many parties there are.
+        devices: in the order of rows.
+    """
+
+    n: int
+    devices: tuple[Any, ...]
+
+    def filled(self, part: Any, pad: Callable[..., Any] = np.pad) -> Any:
+        """Return an array with a row for every party, and those that are missing."""
+        missing = -self.n % len(self.devices)
+        if not missing or np.shape(part)[:1] != (self.n,):
+            return part
+        return pad(part, [(0, missing)] + [(0, 0)] * (np.ndim(part) - 1))
+
+    def cut(self, part: Any) -> Any:
+        """Return an array without them, on every device where they cannot be dealt."""
+        rows = self.n + -self.n % len(self.devices)
+        if rows == self.n or np.shape(part)[:1] != (rows,):
+            return part
+        return self.known_to_all(part[: self.n])
+
+    def put(self, part: Any) -> Any:
+        """Return an array of numpy's on the devices."""
+        jax = load_jax()
+        if len(self.devices) == 1:
+            return jax.numpy.asarray(part)
+        return jax.device_put(part, self._where(part))
+
+    def placed(self, part: Any) -> Any:
+        """Return an array of JAX's whose rows are where they belong."""
+        if len(self.devices) == 1:
+            return part
+        return load_jax().lax.with_sharding_constraint(part, self._where(part))
+
+    def known_to_all(self, part: Any) -> Any:
+        """Return an array that every device has the whole of."""
+        if len(self.devices) == 1:
+            return part
+        return load_jax().lax.with_sharding_constraint(part, self._everywhere)
+
+    def _where(self, part: Any) -> Any:
+        rows = self.n + -self.n % len(self.devices)
+        by_rows = np.shape(part)[:1] == (rows,)
+        return self._by_rows if by_rows else self._everywhere
+
+    @cached_property
+    def _by_rows(self) -> Any:
+        return self._sharding("parties")
+
+    @cached_property
+    def _everywhere(self) -> Any:
+        return self._sharding()
+
+    def _sharding(self, *axes: str) -> Any:
+        sharding = load_jax().sharding
+        mesh = sharding.Mesh(np.array(self.devices), ("parties",))
+        return sharding.NamedSharding(mesh, sharding.PartitionSpec(*axes))
 
 
 def on_gpu() -> bool:
@@ -275,11 +372,11 @@ def parts_of(form: ClosedForm | None) -> Tables:
     return {name: part for name, part in found.items() if part is not None}
 
 
-def on_device(part: Any, precision: str) -> Any:
-    """Return an array of JAX's: floats in the task's precision, indices as they are."""
+def in_precision(part: Any, precision: str) -> Any:
+    """Return floats in the task's precision, indices as they are."""
     array = np.asarray(part)
     kind = precision if array.dtype.kind == "f" else array.dtype
-    return load_jax().numpy.asarray(array.astype(kind, copy=False))
+    return array.astype(kind, copy=False)
 
 
 def is_dense(weights: Sparse) -> bool:
@@ -287,14 +384,23 @@ def is_dense(weights: Sparse) -> bool:
     return weights.shape[0] <= DENSE_PARTIES
 
 
+def has_slots(weights: Sparse) -> bool:
+    """Say whether products are written out neighbour by neighbour."""
+    return not is_dense(weights) and most_heard(weights) <= MOST_SLOTS
+
+
+def most_heard(weights: Sparse) -> int:
+    """Return how many a party hears at most, itself included."""
+    return int(np.diff(sparse.csr_array(weights).indptr).max())
+
+
 def mixing_table(weights: Sparse) -> Tables:
     """Return n x n weights for `product`: dense, by slots, or link by link."""
     table = sparse.csr_array(weights)
     if is_dense(table):
         return {"dense": table.toarray()}
-    slots = int(np.diff(table.indptr).max())
-    if slots <= MOST_SLOTS:
-        return slot_table(table, slots)
+    if has_slots(table):
+        return slot_table(table, most_heard(table))
     links = table.tocoo()
     ends = {"row": links.row.astype(np.int32), "column": links.col.astype(np.int32)}
     return {**ends, "factor": links.data}

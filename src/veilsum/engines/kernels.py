@@ -307,6 +307,31 @@ def moved(
 
 
 @kernel
+def dgd_part(
+    first: Any,
+    last: Any,
+    x: Any,
+    other: Any,
+    slopes: Any,
+    own_point: Any,
+    curve: Any,
+    size: Any,
+    box: Any,
+    graph: Any,
+) -> Any:
+    """Carry out one iteration for parties from one to another."""
+    row = graph[2]
+    width = u(len(row))
+    low, high = load(box[0], u(0), row), load(box[1], u(0), row)
+    for party in range(u(first), u(last)):
+        here = party * width
+        mixed = heard_by(party, x, graph)
+        mine, slope = load(x, here, row), load(slopes, here, row)
+        new = moved(mixed, slope, mine, own_point, size, curve)
+        store(other, here, within(new, low, high))
+
+
+@kernel
 def dgd(
     x: Any,
     other: Any,
@@ -317,7 +342,10 @@ def dgd(
     box: Any,
     graph: Any,
 ) -> Any:
-    """Carry out one iteration per step size; return the panel that x is left in."""
+    """Carry out one iteration per step size; return the panel that x is left in.
+
+    The loop of `dgd_part` again: a call of it takes a seventh longer.
+    """
     links, _, row = graph
     width, n = u(len(row)), u(links[3].size)
     low, high = load(box[0], u(0), row), load(box[1], u(0), row)
@@ -404,6 +432,126 @@ def tracking(
             mixed = last_mixed(party, now, before, factors, graph)
             store(y, here, mixed)
             store(told_x, here, load(x, here, row) - mixed * step)
+
+
+# The same for parties from one to another, with one round of mixing
+
+
+@kernel
+def tracking_begun(
+    first: Any, last: Any, x: Any, y: Any, told_x: Any, step: Any, graph: Any
+) -> Any:
+    """Put down what is told of x before the first iteration."""
+    row = graph[2]
+    for party in range(u(first), u(last)):
+        here = party * u(len(row))
+        store(told_x, here, load(x, here, row) - load(y, here, row) * step)
+
+
+@kernel
+def tracking_moved(
+    first: Any,
+    last: Any,
+    x: Any,
+    y: Any,
+    told_x: Any,
+    told_y: Any,
+    curve: Any,
+    box: Any,
+    graph: Any,
+) -> Any:
+    """Move x, and put down what is told of y."""
+    row = graph[2]
+    low, high = load(box[0], u(0), row), load(box[1], u(0), row)
+    for party in range(u(first), u(last)):
+        here = party * u(len(row))
+        new = within(heard_by(party, told_x, graph), low, high)
+        change = (new - load(x, here, row)) * curve
+        store(told_y, here, load(y, here, row) + change)
+        store(x, here, new)
+
+
+@kernel
+def tracking_turned(
+    first: Any,
+    last: Any,
+    x: Any,
+    y: Any,
+    told_x: Any,
+    told_y: Any,
+    step: Any,
+    graph: Any,
+) -> Any:
+    """Turn y, and put down what is told of x."""
+    row = graph[2]
+    for party in range(u(first), u(last)):
+        here = party * u(len(row))
+        mixed = heard_by(party, told_y, graph)
+        store(y, here, mixed)
+        store(told_x, here, load(x, here, row) - mixed * step)
+
+
+# The graph as kernels want it
+
+
+@kernel
+def link_counts(csr: Any, counts: Any) -> Any:
+    """Count who is heard beside oneself; return whether all have one weight, and it."""
+    start, heard, weight = csr
+    alike, common, some = True, 0.0, False
+    for party in range(counts.size):
+        for k in range(start[party], start[party + 1]):
+            if heard[k] == party or weight[k] == 0:
+                continue
+            counts[party] += 1
+            if not some:
+                common, some = weight[k], True
+            elif weight[k] != common:
+                alike = False
+    return alike, common
+
+
+@kernel
+def fill_slots(csr: Any, first: Any, chunk: Any, slots: Any, weights: Any) -> Any:
+    """Put who is heard into each party's slots, in order, with weights if they differ.
+
+    `first` is the first chunk of every party.
+    """
+    start, heard, weight = csr
+    for party in range(first.size - 1):
+        slot = np.int64(first[party]) * chunk
+        for k in range(start[party], start[party + 1]):
+            if heard[k] == party or weight[k] == 0:
+                continue
+            slots[slot] = heard[k]
+            if weights is not None:
+                weights[slot] = weight[k]
+            slot += 1
+
+
+@kernel
+def link_lengths(csr: Any, place: Any) -> Any:
+    """Return how far apart linked parties' places are on average."""
+    start, heard, _ = csr
+    total, links = 0.0, 0
+    for party in range(start.size - 1):
+        for k in range(start[party], start[party + 1]):
+            away = abs(np.int64(place[party]) - np.int64(place[heard[k]]))
+            total += away
+            links += away > 0
+    return total / max(1, links)
+
+
+@kernel
+def moved_rows(csr: Any, order: Any, place: Any, into: Any) -> Any:
+    """Fill a matrix with parties in another order; row starts are there already."""
+    start, heard, weight = csr
+    new_start, new_heard, new_weight = into
+    for party in range(order.size):
+        k, here = new_start[party], order[party]
+        for j in range(start[here], start[here + 1]):
+            new_heard[k], new_weight[k] = place[heard[j]], weight[j]
+            k += 1
 
 
 # Rows of any length, in ordinary loops

@@ -48,10 +48,13 @@ T = TypeVar("T")
 
 Rows: TypeAlias = Float[Array[Any], "n m"]
 Numbers: TypeAlias = Float[Array[Any], " k"]
-Order: TypeAlias = Int[Array[np.int64], " n"]
+Order: TypeAlias = Int[Array[Any], " n"]
 
 # Parties in one cache are near each other in any order.
 REORDER_PARTIES = 4096
+# Where neighbours are no farther apart than this on average no order is looked for; one
+# that is found must bring them nearer by so much.
+NEAR_PARTIES, WORTH = 4096, 0.9
 # Numbers mixed in one call below which a second thread comes too late.
 SMALL_WORK = 2_000_000
 
@@ -67,13 +70,19 @@ class FusedEngine:
     name: str = field(default="numba", init=False)
 
     @cached_property
-    def _order(self) -> Order | None:
-        """Parties in the states' order; None for their own."""
+    def nearness(self) -> Nearness:
+        """In which order states have parties, and why."""
         form = closed_form(self.task.cost)
         # Only coefficients can be put in order, no other parts of costs.
         if form is None or form.squares is not None:
-            return None
-        return near_order(next(iter(self.task.weights.values())))
+            return Nearness(None, 0.0, None)
+        kind, weights = next(iter(self.task.weights.items()))
+        return near_order(weights, symmetric=kind == "symmetric")
+
+    @property
+    def _order(self) -> Order | None:
+        """Parties in the states' order; None for their own."""
+        return self.nearness.order
 
     @cached_property
     def _source(self) -> PlainEngine:
@@ -110,21 +119,71 @@ class FusedEngine:
         return found
 
 
-def near_order(weights: Sparse) -> Order | None:
-    """Return parties such that neighbours come soon after each other, in large graphs.
+class Nearness(NamedTuple):
+    """In which order parties are, and how far apart neighbours then are.
 
-    Rows of neighbours are then more often in cache when they are read. None where all
-    rows are in cache in any order.
+    Attributes:
+        order: parties such that neighbours come soon after each other; None for their
+            own order.
+        own: how far apart neighbours are in their own order, on average.
+        found: the same by Cuthill and McKee's; None where it was not looked for.
     """
-    if weights.shape[0] < REORDER_PARTIES:
-        return None
-    found = csgraph.reverse_cuthill_mckee(sparse.csr_array(weights))
-    return np.asarray(found, dtype=np.int64)
+
+    order: Order | None
+    own: float
+    found: float | None
+
+    @property
+    def words(self) -> str:
+        """The choice, and what it rests on."""
+        if self.found is None:
+            return f"the parties' own order: neighbours are {self.own:,.0f} apart"
+        beside = f"neighbours are {self.found:,.0f} apart, else {self.own:,.0f}"
+        if self.order is None:
+            return (
+                f"the parties' own order: Cuthill and McKee's is no nearer ({beside})"
+            )
+        return f"reverse Cuthill and McKee's order: {beside}"
+
+
+def near_order(weights: Sparse, *, symmetric: bool = True) -> Nearness:
+    """Return whether another order brings neighbours nearer to each other.
+
+    Rows of neighbours are then more often in cache when they are read. Rows of few
+    parties all are; and families may be numbered well already.
+    """
+    from veilsum.engines.kernels import link_lengths
+
+    n, csr = weights.shape[0], sparse.csr_array(weights)
+    if n < REORDER_PARTIES:
+        return Nearness(None, 0.0, None)
+    arrays = (csr.indptr, csr.indices, csr.data)
+    own = link_lengths(arrays, np.arange(n, dtype=np.int32))
+    if own < NEAR_PARTIES:
+        return Nearness(None, own, None)
+    order = csgraph.reverse_cuthill_mckee(csr, symmetric_mode=symmetric)
+    found = link_lengths(arrays, _places(order))
+    return Nearness(order if found < WORTH * own else None, own, found)
+
+
+def _places(order: Order) -> Order:
+    place = np.empty(len(order), dtype=np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    return place
 
 
 def reordered(weights: Sparse, order: Order) -> Sparse:
     """Return weights with parties in another order."""
-    return sparse.csr_array(weights)[order][:, order]
+    from veilsum.engines.kernels import moved_rows
+
+    csr = sparse.csr_array(weights)
+    start = np.zeros_like(csr.indptr)
+    np.cumsum(np.diff(csr.indptr)[order], out=start[1:])
+    into = (start, np.empty_like(csr.indices), np.empty_like(csr.data))
+    moved_rows((csr.indptr, csr.indices, csr.data), order, _places(order), into)
+    found = sparse.csr_array((into[2], into[1], start), csr.shape)
+    found.sort_indices()  # rows are then read from near to far
+    return found
 
 
 def ordered(task: Task, order: Order) -> Task:
@@ -348,33 +407,27 @@ class Slots(NamedTuple):
 
 def slots_of(weights: Sparse, precision: str) -> Slots:
     """Return the slots of n x n weights."""
-    plain = sparse.coo_array(weights)
-    apart = (plain.row != plain.col) & (plain.data != 0)
-    row, column, data = plain.row[apart], plain.col[apart], plain.data[apart]
-    n = weights.shape[0]
-    degrees = np.bincount(row, minlength=n)
+    from veilsum.engines.kernels import fill_slots, link_counts
+
+    n, csr = weights.shape[0], sparse.csr_array(weights)
+    arrays = (csr.indptr, csr.indices, csr.data)
+    degrees = np.zeros(n, dtype=np.int32)
+    alike, common = link_counts(arrays, degrees)
     chunk = chunk_for(degrees)
-    start = np.concatenate([[0], np.cumsum(-(-degrees // chunk))])
+    start = np.zeros(n + 1, dtype=np.uint32)
+    np.cumsum(-(-degrees // chunk), out=start[1:])
+    size = int(start[-1]) * chunk + SLOTS_AFTER
     # Links of a party fill its slots one after the other.
-    by_row = np.argsort(row, kind="stable")
-    before = np.cumsum(degrees) - degrees
-    rank = np.empty_like(by_row)
-    rank[by_row] = np.arange(len(row)) - np.repeat(before, degrees)
-    places = start[row] * chunk + rank
-    heard = np.full(start[-1] * chunk + SLOTS_AFTER, n)
-    heard[places] = column
-    alike = data.size == 0 or bool((data == data[0]).all())
-    weight = None if alike else np.zeros(len(heard), precision)
-    if weight is not None:
-        weight[places] = data
-    common = data[0] if alike and data.size else 0.0
+    heard = np.full(size, n, dtype=np.uint16 if n < 2**16 else np.uint32)
+    weight = None if alike else np.zeros(size, precision)
+    fill_slots(arrays, start, chunk, heard, weight)
     one_each = bool((degrees > 0).all() and (degrees <= chunk).all())
     return Slots(
-        None if one_each else start.astype(np.uint32),
-        heard.astype(np.uint16 if n < 2**16 else np.uint32),
+        None if one_each else start,
+        heard,
         weight,
-        weights.diagonal().astype(precision),
-        np.dtype(precision).type(common),
+        csr.diagonal().astype(precision),
+        np.dtype(precision).type(common if alike else 0.0),
         (0,) * chunk,
     )
 
@@ -399,6 +452,8 @@ WIDE, NARROW = 4, 2
 LINE_BYTES = 64
 # Panels beyond this leave the nearest cache; reading ahead pays from there on.
 NEAR_BYTES = 100_000
+# Panels beyond this leave all caches: threads share their parties, each so many parts.
+FAR_BYTES, PARTS = 1 << 24, 4
 # With fewer panels than this for each thread, some threads would be idle at the end:
 # panels are then done in so many pieces, which threads share.
 MANY_PANELS, PIECES = 8, 8
@@ -433,13 +488,15 @@ class Panel:
         return room.reshape(-1, self.width)[:, :count]
 
 
-def cuts(columns: int) -> list[tuple[slice, int]]:
+def cuts(columns: int, *, far: bool = False) -> list[tuple[slice, int]]:
     """Return the columns and the width of panels, wide unless threads would be idle.
+
+    Of `far` panels threads share the parties, and none is idle.
 
     >>> [width for _, width in cuts(90)][-2:]
     [4, 2]
     """
-    width = WIDE if columns >= WIDE * threads() else NARROW
+    width = WIDE if columns >= WIDE * threads() or far else NARROW
     found = [
         (slice(low, min(low + width, columns)), width)
         for low in range(0, columns, width)
@@ -484,7 +541,7 @@ class Panelled:
         slots = slots_of(self.task.weights["symmetric"], precision)
         both = np.array(sides(self.method.domain, precision))
         found = []
-        for part, width in cuts(columns):
+        for part, width in cuts(columns, far=self._by_parties):
             row = (number(0.0, precision),) * width
             far = parties * width * row[0].itemsize > NEAR_BYTES
             ahead = np.uint64(PARTIES_AHEAD * len(slots.slots)) if far else None
@@ -495,6 +552,22 @@ class Panelled:
             where = ((box[0], box[1]), (slots, ahead, row))
             found.append(Panel(part, width, rooms, where))
         return found
+
+    @cached_property
+    def _by_parties(self) -> bool:
+        """Whether threads share a panel's parties: in every round, one waits for all.
+
+        Of panels beyond all caches nothing is kept there anyway, and what is fetched
+        for one coordinate brings the others along.
+        """
+        parties, _ = self.task.start.shape
+        itemsize = np.dtype(self.task.precision).itemsize
+        return len(self.factors) == 1 and parties * WIDE * itemsize > FAR_BYTES
+
+    def _each_part(self, kernel: Callable[..., object], *given: Any) -> None:
+        """Have threads run a kernel for all parties, some after the others."""
+        ends = np.linspace(0, len(self.task.start), PARTS * threads() + 1).astype(int)
+        each(lambda pair: kernel(*pair, *given), pairwise(ends.tolist()), small=False)
 
     @cached_property
     def _curve(self) -> Any:
@@ -514,7 +587,8 @@ class Panelled:
         count = after.iteration - now.iteration
         small = count * len(self.factors) * links * columns < SMALL_WORK
         few = len(self._panels) < MANY_PANELS * threads()
-        pieces = min(count, PIECES) if few and not small else 1
+        alone = small or self._by_parties
+        pieces = min(count, PIECES) if few and not alone else 1
         ends = [count * k // pieces for k in range(pieces + 1)]
         held = now in self._held
         self._held.clear()
@@ -537,7 +611,7 @@ class Panelled:
 
         if pieces > 1:
             work = Shift(action, [panel.width for panel in self._panels], pieces).work
-        each(work, range(threads()), small=small)
+        each(work, range(threads()), small=alone)
         self._held.append(after)
         return after
 
@@ -558,15 +632,21 @@ class PanelledDgd(Panelled):
 
     def advance(self, state: DgdState, count: int) -> DgdState:
         """Return all parties after so many more iterations."""
-        from veilsum.engines.kernels import dgd
+        from veilsum.engines.kernels import dgd, dgd_part
 
         own_point = True if self.method.gradient_at == "own" else None
         sizes = step_sizes(self.method, state.iteration, count, self.task.precision)
 
         def piece(panel: Panel, k: range) -> None:
-            rooms = panel.rooms
-            how = (own_point, self._curve, sizes[k.start : k.stop])
-            dgd(*rooms, *how, *panel.where)
+            rooms, here = panel.rooms, sizes[k.start : k.stop]
+            if self._by_parties:
+                x, other, slopes = rooms
+                for size in here:
+                    how = (own_point, self._curve, size, *panel.where)
+                    self._each_part(dgd_part, x, other, slopes, *how)
+                    x, other = other, x
+            else:
+                dgd(*rooms, own_point, self._curve, here, *panel.where)
             # Estimates change places with every iteration.
             rooms[:2] = rooms[:2][:: -1 if len(k) % 2 else 1]
 
@@ -583,7 +663,12 @@ class PanelledTracking(Panelled):
 
     def advance(self, state: TrackingState, count: int) -> TrackingState:
         """Return all parties after so many more iterations."""
-        from veilsum.engines.kernels import tracking
+        from veilsum.engines.kernels import (
+            tracking,
+            tracking_begun,
+            tracking_moved,
+            tracking_turned,
+        )
 
         several = np.array(self.factors, dtype=self.task.precision)
         factors = several if len(several) > 1 else None
@@ -591,8 +676,15 @@ class PanelledTracking(Panelled):
 
         def piece(panel: Panel, k: range) -> None:
             x, y, *spare = panel.rooms
-            how = (len(k), step, self._curve, factors)
-            tracking(x, y, tuple(spare), *how, *panel.where)
+            if not self._by_parties:
+                how = (len(k), step, self._curve, factors)
+                tracking(x, y, tuple(spare), *how, *panel.where)
+                return
+            all_four, (_, graph) = (x, y, *spare[:2]), panel.where
+            self._each_part(tracking_begun, x, y, spare[0], step, graph)
+            for _ in k:
+                self._each_part(tracking_moved, *all_four, self._curve, *panel.where)
+                self._each_part(tracking_turned, *all_four, step, graph)
 
         found = np.empty_like(state.x), np.empty_like(state.tracker)
         after = TrackingState(*found, iteration=state.iteration + count)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -193,8 +193,8 @@ class GuestCollection(OpenFile):
         of theirs do not open.
 
         Raises:
-            InvalidInputError: too few have come, and the survey stays open; or somebody
-                is left out who has sent nothing.
+            InvalidInputError: too few have come, or have filled any cell, and the
+                survey stays open; or somebody is left out who has sent nothing.
         """
         survey = self._survey
         with self.transaction():
@@ -205,9 +205,10 @@ class GuestCollection(OpenFile):
                     f"{listed(absent)} cannot be left out: nothing came from there"
                 )
             used = tuple(one for one in last if one.guest not in without)
-            if (why := survey.refusal([one.guest for one in used])) is not None:
-                raise InvalidInputError(f"the survey cannot be closed: {why}")
             found = set_of(survey, used)
+            why = replace(survey, tally=found.tally).closed_refusal()
+            if why is not None:
+                raise InvalidInputError(f"the survey cannot be closed: {why}")
             self._live().execute("UPDATE survey SET closed = 1")
         return found, used
 

@@ -12,7 +12,8 @@ surveys). Each of them stands here as a check of its own, made before any number
 3. *Nothing carried over.* A key is made for one survey and is bound to the first that
    uses it; afterwards it is erased, and with it every share. The set stays known.
 4. *Nothing replayed.* Every submission is checked again: survey, guest, number and
-   digests are in its signature and in every seal, and nothing may be there twice.
+   digests are in its signature and in every seal, and nothing may be there twice. Which
+   cells are filled is in both as well, and is counted again: what is released follows.
 5. *One number.* The set has one submission of each guest; `is_resent` and `visit` see
    to it that a correction shares nothing with what it corrects.
 6. *No invented guests.* Guests count as those of the member that invited them, and a
@@ -36,12 +37,11 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from veilsum.agreement.survey import KEY_BYTES, SurveyTerms, check_guest_name
+from veilsum.agreement.survey import KEY_BYTES, SurveyTerms, Words, check_guest_name
 from veilsum.errors import BudgetError, InvalidInputError, StoreError
 from veilsum.files.sqlite import Kind, OpenFile, connect, create, inspected
 from veilsum.guests.submission import (
     Submission,
-    Words,
     X25519PrivateKey,
     guest_key,
     new_code,
@@ -491,7 +491,6 @@ def share_sums(
     terms: SurveyTerms,
     submissions: Sequence[Submission],
     key: DelegateKey | X25519PrivateKey,
-    cells: Sequence[int] | None = None,
 ) -> Words:
     """Return what a delegate adds: its shares of all guests, modulo 2^64.
 
@@ -499,7 +498,6 @@ def share_sums(
         terms: of the survey.
         submissions: those of the set.
         key: from `DelegateStore.commit`.
-        cells: which words of the vector, by place; None for all of them.
 
     Raises:
         InvalidInputError: a share does not open; the message says whose.
@@ -509,19 +507,15 @@ def share_sums(
     name = next((one for one, known in terms.delegates if known == public), None)
     if name is None:
         raise InvalidInputError("the key is none of this survey's delegates'")
-    total = np.zeros(terms.n_words, dtype=np.uint64)
+    total = np.zeros(terms.n_cells, dtype=np.uint64)
     for one in submissions:
         total += open_share(terms, one, name, secret)  # wraps around, as it should
-    return total if cells is None else total[list(cells)]
+    return total
 
 
-def masked_sums(
-    terms: SurveyTerms,
-    submissions: Sequence[Submission],
-    cells: Sequence[int] | None = None,
-) -> Words:
+def masked_sums(terms: SurveyTerms, submissions: Sequence[Submission]) -> Words:
     """Return the sum of all masked vectors, modulo 2^64: everybody knows it."""
-    total = np.zeros(terms.n_words, dtype=np.uint64)
+    total = np.zeros(terms.n_cells, dtype=np.uint64)
     for one in submissions:
         total += one.words
-    return total if cells is None else total[list(cells)]
+    return total

@@ -3,10 +3,14 @@
 A guest draws one vector of uniform shares for each delegate and takes their sum off its
 own numbers modulo 2^64: what is left is uniform, and everybody may see it. Each share
 is sealed by HPKE (RFC 9180) to one delegate's key of this survey. The survey, delegate,
-guest, number and the digest of the masked vector are HPKE's `info`, which its key is
-derived from: put under another name, a sealed share does not open. (The associated data
-would bind the same; cryptography's HPKE has none.) The guest signs everything with a
-key that is made of its invitation, and whose public half is in the roster.
+guest, number and the digests of the masked vector and of which cells are filled are
+HPKE's `info`, which its key is derived from: put under another name, a sealed share
+does not open. (The associated data would bind the same; cryptography's HPKE has none.)
+The guest signs everything with a key that is made of its invitation, and whose public
+half is in the roster.
+
+Which cells are filled is open: a guest that could hide it could also lie about it, and
+have a total released that one other guest's number is.
 """
 
 from __future__ import annotations
@@ -16,16 +20,14 @@ import hashlib
 import re
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
-from veilsum.agreement.survey import SurveyTerms
+from veilsum.agreement.survey import GuestTable, SurveyTerms, Words, check_filled
 from veilsum.errors import InvalidInputError, MissingExtraError, installing, printable
-from veilsum.numbers.arrays import Array
-from veilsum.numbers.shapes import UInt64
 
 try:
     from cryptography.exceptions import InvalidSignature, InvalidTag
@@ -43,8 +45,6 @@ except ImportError:
         "surveys need the package cryptography, version 47 or later: "
         f"{installing('secure')}"
     ) from None
-
-Words: TypeAlias = UInt64[Array[np.uint64], " words"]
 
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
 # What a sealed share has beyond the share: HPKE's own key, and the tag.
@@ -127,6 +127,7 @@ class Submission:
         survey: its digest.
         guest: who sent it, as the roster calls it.
         number: 1, and one more for each correction.
+        filled: which cells have a number, a bit each; see `GuestTable`.
         masked: the guest's words without all shares, little-endian.
         sealed: one share for each delegate, in the survey's order.
         signature: of the statement, by the guest's key.
@@ -135,6 +136,7 @@ class Submission:
     survey: str
     guest: str
     number: int
+    filled: bytes
     masked: bytes
     sealed: tuple[bytes, ...]
     signature: bytes
@@ -142,10 +144,11 @@ class Submission:
     def statement(self, delegates: Sequence[str]) -> bytes:
         """Return what is signed; `delegates` are their names in the survey's order."""
         lines = [
-            "veilsum submission 1",
+            "veilsum submission 2",
             self.survey,
             self.guest,
             str(self.number),
+            sha256_hex(self.filled),
             sha256_hex(self.masked),
             *(
                 f"{name} {sha256_hex(one)}"
@@ -164,6 +167,7 @@ class Submission:
             survey=self.survey,
             guest=self.guest,
             number=self.number,
+            filled=self.filled.hex(),
             masked=_text(self.masked),
             sealed=tuple(map(_text, self.sealed)),
             signature=_text(self.signature),
@@ -182,6 +186,7 @@ class _Written(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     survey: str
     guest: str
     number: Annotated[int, msgspec.Meta(ge=1, le=MOST_NUMBERS)]
+    filled: str
     masked: str
     sealed: tuple[str, ...]
     signature: str
@@ -192,11 +197,12 @@ _DECODER = msgspec.json.Decoder(_Written)
 
 def longest_line(survey: SurveyTerms) -> int:
     """Return how many bytes a submission may have; longer ones are not looked at."""
-    vector = survey.n_words * WORD_BYTES
+    vector = survey.n_cells * WORD_BYTES
     sizes = [vector, SIGNATURE_BYTES]
     sizes += [vector + SEAL_BYTES] * len(survey.delegates)
     # Texts may have every letter of a name escaped, and a little space between.
-    return sum(4 * (size // 3 + 1) + 16 for size in sizes) + 4096
+    encoded = sum(4 * (size // 3 + 1) + 16 for size in sizes)
+    return encoded + survey.n_cells // 4 + 4096
 
 
 def read_submission(text: str | bytes, survey: SurveyTerms) -> Submission:
@@ -223,6 +229,7 @@ def read_submission(text: str | bytes, survey: SurveyTerms) -> Submission:
         survey=said.survey,
         guest=said.guest,
         number=said.number,
+        filled=_hex_bytes(said.filled),
         masked=_bytes(said.masked, "masked"),
         sealed=tuple(_bytes(one, "sealed") for one in said.sealed),
         signature=_bytes(said.signature, "signature"),
@@ -244,7 +251,8 @@ def check_submission(found: Submission, survey: SurveyTerms) -> None:
         )
     if not 1 <= found.number <= MOST_NUMBERS:
         raise InvalidInputError(f"{guest.name!r}: number must be from 1 on")
-    vector = survey.n_words * WORD_BYTES
+    check_filled(survey, found.filled)
+    vector = survey.n_cells * WORD_BYTES
     if len(found.masked) != vector:
         raise InvalidInputError(
             f"{guest.name!r}: the masked vector has {len(found.masked):,} bytes, and "
@@ -271,18 +279,26 @@ def check_submission(found: Submission, survey: SurveyTerms) -> None:
 
 
 def make_submission(
-    survey: SurveyTerms, guest: str, key: Ed25519PrivateKey, words: Words, number: int
+    survey: SurveyTerms,
+    guest: str,
+    key: Ed25519PrivateKey,
+    table: GuestTable,
+    number: int,
 ) -> Submission:
     """Return a guest's submission; every share is drawn anew, whatever came before."""
+    filled, words = table.filled, table.words
     shares = [secrets.token_bytes(words.nbytes) for _ in survey.delegates]
     masked = masked_bytes(words, shares)
     sealed = tuple(
-        _sealed(share, public, seal_info(survey.digest, name, guest, number, masked))
+        _sealed(
+            share,
+            public,
+            seal_info(survey.digest, name, guest, number, filled, masked),
+        )
         for share, (name, public) in zip(shares, survey.delegates, strict=True)
     )
-    unsigned = Submission(survey.digest, guest, number, masked, sealed, b"")
-    signature = key.sign(unsigned.statement(survey.names))
-    return Submission(survey.digest, guest, number, masked, sealed, signature)
+    unsigned = Submission(survey.digest, guest, number, filled, masked, sealed, b"")
+    return replace(unsigned, signature=key.sign(unsigned.statement(survey.names)))
 
 
 def open_share(
@@ -291,11 +307,13 @@ def open_share(
     """Return the share that a guest sealed for a delegate.
 
     Raises:
-        InvalidInputError: it was sealed for another delegate, survey, guest, number or
-            masked vector, or was changed.
+        InvalidInputError: it was sealed for another delegate, survey, guest, number,
+            masked vector or choice of cells, or was changed.
     """
     sealed = found.sealed[survey.names.index(delegate)]
-    info = seal_info(survey.digest, delegate, found.guest, found.number, found.masked)
+    info = seal_info(
+        survey.digest, delegate, found.guest, found.number, found.filled, found.masked
+    )
     try:
         share = SUITE.decrypt(sealed, key, info)
     except (InvalidTag, ValueError):
@@ -304,7 +322,7 @@ def open_share(
             f"{delegate!r}: it was sealed for something else, or changed; close the "
             "survey without it"
         ) from None
-    if len(share) != survey.n_words * WORD_BYTES:
+    if len(share) != survey.n_cells * WORD_BYTES:
         raise InvalidInputError(
             f"the share of {found.guest!r} has the wrong length: close without it"
         )
@@ -330,11 +348,12 @@ def sha256_hex(content: bytes) -> str:
 
 
 def seal_info(
-    survey: str, delegate: str, guest: str, number: int, masked: bytes
+    survey: str, delegate: str, guest: str, number: int, filled: bytes, masked: bytes
 ) -> bytes:
     """Return what a sealed share is bound to."""
-    bound = [survey, delegate, guest, str(number), sha256_hex(masked)]
-    return b"veilsum guest 1\n" + "\n".join(bound).encode()
+    digests = [sha256_hex(filled), sha256_hex(masked)]
+    bound = ["veilsum guest 2", survey, delegate, guest, str(number), *digests]
+    return "\n".join(bound).encode()
 
 
 def _sealed(share: bytes, public: bytes, info: bytes) -> bytes:
@@ -360,4 +379,17 @@ def _bytes(text: Any, what: str) -> bytes:
         found = None
     if found is None or _text(found) != text:
         raise InvalidInputError(f"the submission's {what} is not written in base64")
+    return found
+
+
+def _hex_bytes(text: str) -> bytes:
+    """Return which cells are filled, from its one spelling."""
+    try:
+        found = bytes.fromhex(text)
+    except ValueError:
+        found = b""
+    if found.hex() != text:
+        raise InvalidInputError(
+            "the submission's filled is not written in hexadecimal digits"
+        )
     return found

@@ -1,8 +1,9 @@
 """Which submissions are added: one of each guest, the newest, as a whole or not at all.
 
 The host keeps all that guests send. When it closes the survey, the set names guest,
-number and digest of every submission that is added, and its digest goes into the closed
-file: all delegates then add the same, or none of them does.
+number and digest of every submission that is added. Its digest goes into the closed
+file, and how many guests filled each cell, which everybody counts again: all delegates
+then add the same, or none of them does.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from veilsum.agreement.survey import SurveyTerms
+from veilsum.agreement.survey import SurveyTally, SurveyTerms, tally_of
 from veilsum.errors import InvalidInputError
 from veilsum.guests.submission import (
     Submission,
@@ -29,10 +30,12 @@ class SurveySet:
     Attributes:
         survey: its digest.
         entries: guest, number and digest of each, in the roster's order.
+        tally: how many of these guests filled what.
     """
 
     survey: str
     entries: tuple[tuple[str, int, str], ...]
+    tally: SurveyTally
 
     @cached_property
     def digest(self) -> str:
@@ -112,12 +115,10 @@ def set_of(survey: SurveyTerms, submissions: Sequence[Submission]) -> SurveySet:
                 f"what {one.guest!r} sent is in the set under another name, too"
             )
         seen |= parts
-    entries = (
-        (name, by_guest[name].number, by_guest[name].digest(survey.names))
-        for name in survey.roster
-        if name in by_guest
-    )
-    return SurveySet(survey.digest, tuple(entries))
+    added = [by_guest[name] for name in survey.roster if name in by_guest]
+    entries = ((one.guest, one.number, one.digest(survey.names)) for one in added)
+    tally = tally_of(survey, {one.guest: one.filled for one in added})
+    return SurveySet(survey.digest, tuple(entries), tally)
 
 
 def closed_set(survey: SurveyTerms, submissions: Sequence[Submission]) -> SurveySet:
@@ -132,6 +133,11 @@ def closed_set(survey: SurveyTerms, submissions: Sequence[Submission]) -> Survey
         raise InvalidInputError(
             f"these {len(submissions)} submissions are not those that the closed file "
             "names: fetch both again from the host"
+        )
+    if found.tally != survey.tally:
+        raise InvalidInputError(
+            "the closed file counts other guests in a cell than have filled it, by "
+            "what they signed: join nothing with it, and ask the host"
         )
     return found
 

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
-from math import inf
 
-import numpy as np
-
-from veilsum.agreement.survey import SurveyTerms
-from veilsum.errors import InvalidInputError, RangeError
-from veilsum.guests.submission import Submission, Words, guest_key, make_submission
-from veilsum.numbers.arrays import is_number
+from veilsum.agreement.survey import SurveyTerms, words_of
+from veilsum.errors import InvalidInputError
+from veilsum.guests.submission import Submission, guest_key, make_submission
 
 
 def visit(
@@ -21,6 +16,8 @@ def visit(
     number: int = 1,
 ) -> Submission:
     """Return what a guest sends: its table masked, with a sealed share a delegate.
+
+    Which cells are left empty is not masked: all members see that.
 
     Args:
         survey: as its file says.
@@ -42,40 +39,3 @@ def visit(
             "the invitation is to another survey, or has a typing error"
         )
     return make_submission(survey, name, key, words_of(survey, cells), number)
-
-
-def words_of(survey: SurveyTerms, cells: Sequence[Sequence[float | None]]) -> Words:
-    """Return a table as the words that are masked: which are given, then values."""
-    if len(cells) != len(survey.rows) or any(
-        len(row) != len(survey.columns) for row in cells
-    ):
-        raise InvalidInputError(
-            f"the table must have {len(survey.rows)} rows of {len(survey.columns)} "
-            "cells, as the survey has"
-        )
-    given, values = [], []
-    for row, label in zip(cells, survey.rows, strict=True):
-        for cell, column in zip(row, survey.columns, strict=True):
-            given.append(0 if cell is None else 1)
-            values.append(
-                0 if cell is None else _count(survey, cell, f"{label}, {column}")
-            )
-    whole = [one % 2**64 for one in (*given, *values)]
-    return np.array(whole, dtype=np.uint64)
-
-
-def _count(survey: SurveyTerms, cell: float, where: str) -> int:
-    """Return how many units a cell has; refuse another number, or part of a unit."""
-    if not is_number(cell) or not -inf < cell < inf:
-        raise RangeError(f"{where}: must be a number, or empty")
-    # What was typed, 0.1, and not the float that is nearest to it.
-    typed = Fraction(int(cell)) if cell == int(cell) else Fraction(repr(float(cell)))
-    counts = typed / survey.unit
-    if counts.denominator != 1:
-        raise RangeError(
-            f"{where}: {cell} is no whole number of {survey.unit}: round it",
-            plain=f"{where}: is no whole number of {survey.unit}",
-        )
-    if not survey.least <= counts <= survey.most:
-        raise RangeError(f"{where}: must be from {survey.low} to {survey.high}")
-    return int(counts)

@@ -6,10 +6,9 @@ and gives that sum, to which the first of them adds the sum of the masked rests.
 sum over delegates, modulo 2^64, is the sum over the guests of the set. Masks of one
 word add up modulo 2^64 themselves: no carry is ever shown.
 
-The first sum says how many guests filled each cell, by their own word. Only cells that
-enough of them filled are in the second: so many that, whoever colludes, honest ones are
-among them as agreed, if nobody counts itself twice. So the first sum also has how many
-guests of the set each member has invited.
+Which cells each guest filled, all members see in what it signed, and the closed file
+counts it. So there is one sum, of the cells that enough guests filled: so many that,
+whoever colludes, honest ones are among them as agreed.
 
     totals = survey(tables, range=(0, 10_000), unit=0.01)
     print(totals.summary())
@@ -19,50 +18,50 @@ from __future__ import annotations
 
 import builtins
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
-from typing import Any, ClassVar, TypeAlias, Unpack
+from math import isnan
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from veilsum.agreement.survey import TOTAL_BITS, Guest, SurveyTerms
-from veilsum.errors import InvalidInputError, NumericalError, RangeError
+from veilsum.agreement.survey import (
+    TOTAL_BITS,
+    Guest,
+    GuestTable,
+    SurveyTally,
+    SurveyTerms,
+    Words,
+    tally_of,
+    words_of,
+)
+from veilsum.errors import InvalidInputError, RangeError
 from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
-from veilsum.jobs.releases import BY_PARTY, Foreseen, Release
+from veilsum.jobs.releases import BY_PARTY, Release
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import NOBODY_CURIOUS, Options, Terms, by_name
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.fixed_point import as_python_integers
-from veilsum.numbers.units import Counts, Measure, unit_of
+from veilsum.numbers.units import Counts, unit_of
 from veilsum.privacy.guarantee import Component, Guarantee, Worst
 from veilsum.showing import MOST_ROWS, Showing, Table, counted
 from veilsum.tables.frames import as_frame
 
-# Numbers modulo 2^64, one for each word of a vector.
-Words: TypeAlias = Array[np.uint64]
-
 # Pairs of cells that are named; all are in the result.
 MOST_PAIRS = 5
 
-GIVEN = "guests with a number in each cell"
-IN_THE_SET = "guests in the set, by who invited them"
 TOTALS = "totals of the cells that enough guests filled"
 
-# Whether a guest counts itself once in a cell at most is proved by nobody.
-COUNTED_ONCE = (
-    "This rests on guests that count themselves once in a cell at most, which nobody "
-    "can check: one guest with a page of its own can count itself several times, and "
-    "then the total comes out of a cell that fewer filled, even of one guest's number "
-    "alone."
+LEFT_EMPTY = (
+    "Which cells a guest left empty is not hidden: all members see it, and how many "
+    "filled each cell is told with the totals."
 )
 NOT_CHECKED = (
     "a guest can give wrong numbers, and one that does not keep to the page numbers "
-    "beyond the range, or count itself several times in a cell, and so have a total "
-    "released that too few filled, even one guest alone; or below 0, and so have none: "
-    "nobody sees what a guest gave",
+    "beyond the range, also in cells that it says are empty: nobody sees what a guest "
+    "gave. It counts once at most in every cell",
     "that one guest dominates a cell is not checked, for nobody sees its number: where "
     "none is below 0 no guest's number is beyond the total, and whoever gave the "
     "second largest knows the largest to within what all others come to",
@@ -74,7 +73,8 @@ NOT_CHECKED = (
     "their keys after the run",
     "guests have no ledger: what they gave to other surveys is not counted here, but "
     "that delegates refuse a later survey whose guests differ by few from this one's",
-    "which guests took part is known to all members, and so is when they did",
+    "which guests took part is known to all members, when they did, and which cells "
+    "each of them left empty; a guest that will not show that types 0",
 )
 EXACT = (
     "the totals are released exactly; what follows from them, together with what "
@@ -84,13 +84,8 @@ FOLLOWED = (
     "covers members and guests that follow the protocol and are curious; an honest "
     "member's computer, and an honest guest's, is assumed to be its own"
 )
-IMPOSSIBLE = (
-    "cannot be: somebody counted there what the page refuses, a guest or a member. No "
-    "total was asked for, and whether other cells were counted rightly is not known "
-    "either"
-)
 NEAR = (
-    "were filled by almost equally many guests: if a guest's number in the one follows "
+    "were filled by nearly the same guests: if a guest's number in the one follows "
     "from its number in the other, the difference of the totals speaks of the few by "
     "whom they differ"
 )
@@ -124,20 +119,18 @@ class SurveyGuarantee(Guarantee):
 
 @dataclass(frozen=True)
 class WantedTotals:
-    """What is asked for once it is known who filled what.
+    """What is asked for.
 
     Attributes:
         cells: whose totals are released, in the table's order.
-        invited: how many guests of the set each delegate has invited, by the first sum.
     """
 
     cells: tuple[int, ...]
-    invited: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class SurveyRecipe(SumsOnly):
-    """Two sums: who filled what, and the totals of what enough guests filled."""
+    """One sum: the totals of what enough guests filled."""
 
     survey: SurveyTerms
 
@@ -146,20 +139,21 @@ class SurveyRecipe(SumsOnly):
     left_open: ClassVar[tuple[str, ...]] = NOT_CHECKED
 
     @property
+    def cells(self) -> tuple[int, ...]:
+        """Whose totals are asked for; of an open survey all that may be."""
+        if self.survey.tally is None:
+            return tuple(builtins.range(self.survey.n_cells))
+        return self.survey.released
+
+    @property
     def counts(self) -> Counts:
-        """Numbers modulo 2^64: one for each cell, and one for each delegate."""
-        size = self.survey.n_cells + len(self.survey.names)
-        return Counts((Fraction(1),) * size, 64)
+        """Numbers modulo 2^64, one for each of these cells."""
+        return Counts((Fraction(1),) * len(self.cells), 64)
 
     @property
     def answer_size(self) -> int:
-        """How many each invited and how many filled each cell, then each total."""
-        return self.size + self.survey.n_cells
-
-    @property
-    def most_numbers(self) -> int:
-        """All of these."""
-        return self.answer_size
+        """Two numbers for each total."""
+        return 2 * self.size
 
     @property
     def agreed(self) -> dict[str, Any]:
@@ -174,6 +168,8 @@ class SurveyRecipe(SumsOnly):
         are always left for them.
         """
         survey, n = self.survey, len(self.survey.delegates)
+        if survey.tally and (why := survey.closed_refusal()) is not None:
+            raise InvalidInputError(why)
         if options.get("drop"):
             raise InvalidInputError(
                 "drop = true has no meaning for a survey: every delegate holds a share "
@@ -201,100 +197,30 @@ class SurveyRecipe(SumsOnly):
 
     # What is asked, and what follows
 
-    def request(self, sums: Sums) -> str | WantedTotals | None:
-        """Ask who filled what, and then for what may be shown of it."""
-        if not sums:
-            return GIVEN
-        if len(sums) > 1:
-            return None
-        invited, _ = self.tally(sums)
-        cells = self.released(sums)
-        return WantedTotals(cells, invited) if cells else None
-
-    def tally(self, sums: Sums) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return how many guests each delegate invited, and how many filled each cell.
-
-        The latter is what guests say: it may be a number that cannot be. One guest can
-        see to that, and must not be able to end a survey by it, which has no second
-        set: see `released`.
-
-        Raises:
-            InvalidInputError: it cannot be; then somebody did not keep to the protocol.
-        """
-        survey, found = self.survey, [residue(one) for one in sums[0].tolist()]
-        given, invited = found[: survey.n_cells], found[survey.n_cells :]
-        roster = Counter(guest.invited_by for guest in survey.guests)
-        for name, number in zip(survey.names, invited, strict=True):
-            if not 0 <= number <= roster[name]:
-                raise InvalidInputError(
-                    f"{number} guests in the set would have been invited by {name}, "
-                    f"and the roster has {roster[name]}: a member has given numbers of "
-                    "another set"
-                )
-        guests = sum(invited)
-        if (honest := guests - self._lost(invited)) <= survey.minimum_honest:
-            raise InvalidInputError(
-                f"of {guests} guests in the set {max(honest, 0)} are surely honest, "
-                f"and {survey.minimum_honest + 1} are needed: a member has given "
-                "numbers of another set"
-            )
-        return tuple(invited), tuple(given)
-
-    def _lost(self, invited: Sequence[int]) -> int:
-        """Return how many guests a coalition has at worst."""
-        worst = sorted(invited, reverse=True)[: self.survey.tolerate]
-        return sum(worst) + self.survey.tolerate_guests
-
-    def enough(self, invited: Sequence[int]) -> int:
-        """Return how many must fill a cell for enough honest ones to be among them."""
-        hidden = self._lost(invited) + self.survey.minimum_honest + 1
-        return max(self.survey.minimum_guests, hidden)
-
-    def released(self, sums: Sums) -> tuple[int, ...]:
-        """Return the cells that enough guests filled, and no more than there are."""
-        invited, given = self.tally(sums)
-        least, most = self.enough(invited), sum(invited)
-        return tuple(
-            cell for cell, number in enumerate(given) if least <= number <= most
-        )
+    def request(self, sums: Sums) -> WantedTotals | None:
+        """Ask once, for what may be shown."""
+        return None if sums else WantedTotals(self.cells)
 
     def totals(self, sums: Sums) -> dict[int, int]:
         """Return by cell the totals that were released, in units."""
-        if len(sums) < 2:
-            return {}
-        plain = sums[1].tolist()
-        return {cell: residue(plain[cell]) for cell in self.released(sums)}
+        (found,) = sums
+        return dict(zip(self.cells, map(residue, found.tolist()), strict=True))
 
     def answer(self, sums: Sums) -> Vector:
-        """Return all counts and totals; 0 for a total that nobody was asked for."""
-        invited, given = self.tally(sums)
-        found, unit = self.totals(sums), self.survey.unit
-        values = [float(found.get(k, 0) * unit) for k in range(self.survey.n_cells)]
-        return np.array([*map(float, (*invited, *given)), *values])
+        """Return each total in units as two numbers, how many 2^32 and the rest.
 
-    def label(self, cell: int) -> str:
-        """Return what a cell is called."""
-        row, column = divmod(cell, len(self.survey.columns))
-        return f"{self.survey.rows[row]} x {self.survey.columns[column]}"
+        All digits of these are in a float; of a total itself they may not be.
+        """
+        halves = [divmod(one, 2**32) for one in self.totals(sums).values()]
+        return np.array(halves, dtype=np.float64).ravel()
 
     # What becomes known
 
     def release(self, sums: Sums) -> Release:
-        """Return what the next sum shows."""
+        """Return what the sum shows."""
+        del sums
         name = f"a survey ({self.survey.digest[:16]})"
-        if not sums:
-            shown = {GIVEN: self.survey.n_cells, IN_THE_SET: len(self.survey.names)}
-            return Release(f"{name}: who filled what", shown)
-        return Release(f"{name}: totals", {TOTALS: len(self.released(sums))})
-
-    @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
-        """Who filled what, and at most all totals."""
-        first = Foreseen("the first round", self.release(()).statistics)
-        return (
-            first,
-            Foreseen("the second round", {TOTALS: self.survey.n_cells}, 0, 1),
-        )
+        return Release(f"{name}: totals", {TOTALS: self.size})
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]
@@ -344,12 +270,7 @@ class SurveyRecipe(SumsOnly):
     # What a delegate gives
 
     def contribution(
-        self,
-        party: str,
-        *,
-        shares: Callable[[], Words],
-        masked: Words,
-        guests: Iterable[str],
+        self, party: str, *, shares: Callable[[], Words], masked: Words
     ) -> Contribution:
         """Return how one delegate answers.
 
@@ -358,32 +279,21 @@ class SurveyRecipe(SumsOnly):
             shares: opens and adds up its shares, when a sum of them is first needed:
                 by then its store must know the set.
             masked: the sum of the guests' masked vectors, which all members have.
-            guests: whose submissions are in the set.
-        """
-        first, cells = party == self.survey.names[0], self.survey.n_cells
-        vouched = Counter(self.survey.roster[name].invited_by for name in guests)
-        invited = tuple(vouched[name] for name in self.survey.names)
-        opened: list[Words] = []
 
-        def own() -> Words:
-            if not opened:
-                found = np.asarray(shares(), dtype=np.uint64)
-                opened.append(found + masked if first else found)
-            return opened[0]
+        Raises:
+            InvalidInputError: the survey is open.
+        """
+        if self.survey.tally is None:
+            raise InvalidInputError(
+                "the survey is open: nothing is added up before it is closed"
+            )
+        first, at = party == self.survey.names[0], list(self.cells)
 
         def answer(request: Any) -> Array[Any]:
-            found = np.zeros(self.size, dtype=np.uint64)
-            if request == GIVEN:
-                found[:cells] = own()[:cells]
-                found[cells:] = invited if first else 0
-            else:
-                if request.invited != invited:
-                    raise NumericalError(
-                        "the first sum speaks of another set than this member's"
-                    )
-                at = list(request.cells)
-                found[at] = own()[cells:][at]
-            return as_python_integers(found.view(np.int64))
+            del request  # there is one
+            found = np.asarray(shares(), dtype=np.uint64)
+            found = found + masked if first else found
+            return as_python_integers(found[at].view(np.int64))
 
         # What a restarted run compares: nothing in it is private.
         named = f"{self.survey.digest} {self.survey.set}".encode()
@@ -428,11 +338,11 @@ def promise_to_guests(survey: SurveyTerms) -> str:
             f"with the guests that they invited{more} can"
         )
     return (
-        f"{who} learn of an honest guest's numbers only what the released counts and "
-        "totals over all honest guests of the set say, of whom at least "
+        f"{who} learn of an honest guest's numbers only what the released totals over "
+        "all honest guests of the set say, of whom at least "
         f"{survey.minimum_honest + 1} filled every cell whose total is released, "
         "unless they break the encryption under which shares lie at the host. "
-        f"{COUNTED_ONCE}"
+        f"{LEFT_EMPTY}"
     )
 
 
@@ -453,31 +363,26 @@ class SurveyResult(JobResult):
         """Rows and columns of the table."""
         return len(self.survey.rows), len(self.survey.columns)
 
-    @cached_property
-    def _tally(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        assert isinstance(self.recipe, SurveyRecipe)
-        return self.recipe.tally(self.released.sums)
+    @property
+    def tally(self) -> SurveyTally:
+        """Who filled what, as the closed file has it."""
+        assert self.survey.tally is not None
+        return self.survey.tally
 
     @property
     def guests(self) -> int:
         """How many are in the set."""
-        return sum(self._tally[0])
+        return self.tally.guests
 
     @property
     def invited(self) -> dict[str, int]:
         """How many of them each member has invited."""
-        return dict(zip(self.survey.names, self._tally[0], strict=True))
+        return dict(zip(self.survey.names, self.tally.invited, strict=True))
 
     @property
     def given(self) -> Array[np.int64]:
-        """How many of them filled each cell, as they say; see `impossible`."""
-        return np.array(self._tally[1], dtype=np.int64).reshape(self.shape)
-
-    @property
-    def enough(self) -> int:
-        """How many had to fill a cell for its total to be asked for."""
-        assert isinstance(self.recipe, SurveyRecipe)
-        return self.recipe.enough(self._tally[0])
+        """How many of them filled each cell."""
+        return np.array(self.tally.given, dtype=np.int64).reshape(self.shape)
 
     @cached_property
     def counts(self) -> tuple[int | None, ...]:
@@ -488,7 +393,7 @@ class SurveyResult(JobResult):
 
     @property
     def totals(self) -> FloatArray:
-        """The totals; nan where fewer than `enough` filled a cell."""
+        """The totals; nan where too few filled a cell."""
         unit = self.survey.unit
         plain = [np.nan if one is None else float(one * unit) for one in self.counts]
         return np.array(plain).reshape(self.shape)
@@ -500,41 +405,21 @@ class SurveyResult(JobResult):
         return self.totals / known
 
     @property
-    def impossible(self) -> tuple[str, ...]:
-        """Cells that fewer than no guests, or more than all, would have filled."""
-        assert isinstance(self.recipe, SurveyRecipe)
-        return tuple(
-            self.recipe.label(cell)
-            for cell, number in enumerate(self._tally[1])
-            if not 0 <= number <= self.guests
-        )
-
-    @property
     def near(self) -> tuple[tuple[str, str], ...]:
-        """Released cells of one row or column that nearly as many guests filled.
+        """Released cells of one row or column that nearly the same guests filled.
 
-        By 1 up to `minimum_honest` they differ: fewer than a cell alone would need. Of
-        each row and column, in the order of counts, neighbours are looked at.
+        At most `minimum_honest` guests filled but one of them, besides those that a
+        coalition may know: fewer than a cell alone would need.
         """
-        recipe, (high, wide) = self.recipe, self.shape
-        assert isinstance(recipe, SurveyRecipe)
-        cells = np.arange(high * wide).reshape(self.shape)
-        given, found = self._tally[1], dict[tuple[int, int], None]()
-        for line in (*cells.tolist(), *cells.T.tolist()):
-            shown = [cell for cell in line if self.counts[cell] is not None]
-            shown.sort(key=lambda cell: given[cell])
-            for less, more in pairwise(shown):
-                if 1 <= given[more] - given[less] <= self.survey.minimum_honest:
-                    found[less, more] = None
-        return tuple((recipe.label(less), recipe.label(more)) for less, more in found)
+        label = self.survey.label
+        return tuple((label(less), label(more)) for less, more in self.tally.near)
 
     @property
     def beyond(self) -> tuple[str, ...]:
         """Cells whose total cannot be, if every guest's number is in the range."""
-        survey, given = self.survey, self.given.ravel().tolist()
-        assert isinstance(self.recipe, SurveyRecipe)
+        survey, given = self.survey, self.tally.given
         return tuple(
-            self.recipe.label(cell)
+            survey.label(cell)
             for cell, (one, n) in enumerate(zip(self.counts, given, strict=True))
             if one is not None and not n * survey.least <= one <= n * survey.most
         )
@@ -566,13 +451,10 @@ class SurveyResult(JobResult):
         )
         if (more := len(rows) - MOST_ROWS) > 0:
             shown = shown.also(f"{more:,} more rows are in .totals.")
-        empty = sum(one is None for one in self.counts) - len(self.impossible)
-        if self.impossible:
-            shown = shown.also(f"The count of {listed(self.impossible)} {IMPOSSIBLE}.")
-        if empty:
+        if empty := sum(one is None for one in self.counts):
             shown = shown.also(
-                f"Empty: {empty} of {len(self.counts)} cells, which fewer than "
-                f"{self.enough} guests filled; no total was asked for."
+                f"Empty: {empty} of {len(self.counts)} cells, which too few guests "
+                "filled; no total was asked for."
             )
         if self.near:
             pairs = [f"{less} and {more}" for less, more in self.near]
@@ -599,9 +481,7 @@ class SurveyResult(JobResult):
             "columns": list(survey.columns),
             "guests": self.guests,
             "invited": self.invited,
-            "enough": self.enough,
             "given": self.given.tolist(),
-            "impossible": list(self.impossible),
             "near": [list(pair) for pair in self.near],
             "totals": totals,
             "beyond": list(self.beyond),
@@ -652,7 +532,7 @@ def survey(
         unit: what every number is a whole number of.
         delegates: how many there are, or their names.
         minimum_guests: how many must have filled a cell whose total is shown, at least;
-            see `SurveyResult.enough`.
+            see `SurveyTerms.is_released`.
         tolerate_guests: how many guests may collude, besides those that colluding
             delegates invited.
         options: how to sum; see `Options`. `minimum_honest` is how many other guests
@@ -686,9 +566,6 @@ def survey(
                 )
             tables[name] = table.set_axis(names_of_rows, axis=0)
     first = next(iter(tables.values()))
-    measure = Measure.of(
-        Fraction(str(range[0])), Fraction(str(range[1])), unit_of(unit)
-    )
     tolerate = options.get("tolerate", 1)
     if tolerate >= len(names):
         raise InvalidInputError(
@@ -697,7 +574,7 @@ def survey(
     terms = SurveyTerms(
         digest="0" * 64,
         title=options.get("title", "") or "A survey",
-        unit=measure.unit,
+        unit=unit_of(unit),
         rows=tuple(map(str, first.index)),
         columns=tuple(map(str, first.columns)),
         low=range[0],
@@ -719,36 +596,41 @@ def survey(
             f"minimum_guests must be above minimum_honest + tolerate_guests = {least}, "
             f"found {minimum_guests}"
         )
-    if len(tables) * measure.reach >= 2**TOTAL_BITS:
+    if terms.least > terms.most:
+        raise InvalidInputError(
+            f"range must be the least and the largest of a cell, found {range}"
+        )
+    reach = max(abs(terms.least), abs(terms.most))
+    if len(tables) * reach >= 2**TOTAL_BITS:
         raise InvalidInputError(
             f"totals of {len(tables)} guests may be beyond 2^{TOTAL_BITS} units: "
             "narrow the range, or take a larger unit"
         )
-    recipe = SurveyRecipe(terms)
+    given = {name: _own_table(terms, name, table) for name, table in tables.items()}
+    tally = tally_of(terms, {name: one.filled for name, one in given.items()})
+    recipe = SurveyRecipe(replace(terms, tally=tally))
     others: Any = {k: v for k, v in options.items() if k != "minimum_honest"}
     summing = recipe.terms(others)
     chance = np.random.default_rng(options.get("seed"))
-    masked = np.zeros(terms.n_words, dtype=np.uint64)
-    held = np.zeros((len(names), terms.n_words), dtype=np.uint64)
-    for name, table in tables.items():
+    masked = np.zeros(terms.n_cells, dtype=np.uint64)
+    held = np.zeros((len(names), terms.n_cells), dtype=np.uint64)
+    for one in given.values():
         shares = chance.integers(0, 2**64, held.shape, dtype=np.uint64)
-        masked += _vector(terms, name, table, measure) - shares.sum(axis=0)
+        masked += one.words - shares.sum(axis=0)
         held += shares
 
     def holds(place: int) -> Callable[[], Words]:
         return lambda: held[place]
 
     works = {
-        name: recipe.contribution(
-            name, shares=holds(place), masked=masked, guests=tables
-        )
+        name: recipe.contribution(name, shares=holds(place), masked=masked)
         for place, name in enumerate(names)
     }
     return recipe.run(works, summing)
 
 
-def _vector(terms: SurveyTerms, name: str, table: Any, measure: Measure) -> Words:
-    """Return one guest's numbers: which cells it filled, and what with."""
+def _own_table(terms: SurveyTerms, name: str, table: Any) -> GuestTable:
+    """Return one guest's numbers; refuse a table that is not the survey's."""
     rows, columns = tuple(map(str, table.index)), tuple(map(str, table.columns))
     if (rows, columns) != (terms.rows, terms.columns):
         raise InvalidInputError(
@@ -756,17 +638,10 @@ def _vector(terms: SurveyTerms, name: str, table: Any, measure: Measure) -> Word
             f"columns {listed(terms.columns)}, found {listed(rows)} and "
             f"{listed(columns)}"
         )
-    values = table.to_numpy(dtype=np.float64, na_value=np.nan).ravel()
-    given = ~np.isnan(values)
-    units = np.zeros(terms.n_cells, dtype=np.int64)
+    values = table.to_numpy(dtype=np.float64, na_value=np.nan).tolist()
+    cells = [[None if isnan(one) else one for one in row] for row in values]
     try:
-        units[given] = measure.counts(values[given]).astype(np.int64)
+        return words_of(terms, cells)
     except RangeError as error:
         told = f"{name}: {error.plain}"
         raise RangeError(f"{name}: {error}", plain=told) from None
-    if broken := measure.n_broken(values[given]):
-        raise InvalidInputError(
-            f"{name}: {counted(broken, 'value')} are no whole numbers of {terms.unit}: "
-            "round them"
-        )
-    return np.concatenate([given.astype(np.int64), units]).view(np.uint64)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, Executor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from hashlib import blake2b
@@ -514,6 +514,7 @@ def _carried_out(
         with workers_on(where) if where and left else nullcontext() as on:
             if progress is not None:
                 progress(len(rows), asked)
+            made.on = on
             ended = map_pieces(made.runs, left, seed=0, on=on)
             for key, one in zip(left, ended, strict=True):
                 lines = made.of(key, one)
@@ -554,6 +555,7 @@ class _Lines:
         tolerate: numbers of colluders, a line for each.
         distance: that attackers are measured at.
         sweep: its name, which is a hash of all that it depends on.
+        on: who shares the search for the worst coalition.
     """
 
     runs: _Runs
@@ -562,6 +564,7 @@ class _Lines:
     sweep: str
 
     def __post_init__(self) -> None:
+        self.on: Executor | None = None
         self._promises: dict[tuple[str, Masks, int], Guarantee] = {}
 
     def of(self, key: int, ended: RunFound) -> list[Row]:
@@ -596,6 +599,7 @@ class _Lines:
                 tolerate=tolerate,
                 distance=self.distance,
                 most_work=1.0 if masks.kind.sums_only else MOST_WORK,
+                on=self.on,
             )
         return self._promises[key]
 

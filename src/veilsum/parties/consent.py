@@ -56,7 +56,7 @@ from veilsum.jobs.presence import FEW_VALUES, Screened
 from veilsum.jobs.regression import FormulaJob
 from veilsum.jobs.releases import BY_PARTY, Foreseen
 from veilsum.jobs.statistics import StatisticsJob
-from veilsum.jobs.survey import GIVEN, IN_THE_SET, TOTALS, SurveyRecipe
+from veilsum.jobs.survey import TOTALS, SurveyRecipe
 from veilsum.jobs.survival import SurvivalJob
 from veilsum.models.choices import Ordinal
 from veilsum.models.evaluation import bin_labels
@@ -1010,9 +1010,6 @@ _EXPLAINED: Mapping[str, str] = {
     "buy are worth",
     "coefficients of the costs": "for each coefficient of the costs, the sum of all "
     "members' own",
-    IN_THE_SET: "for each member, how many guests whose submissions are added it has "
-    "invited; members know which, for they have the submissions",
-    GIVEN: "for each cell of the table, how many guests gave a number there",
     TOTALS: "for each cell that enough of them filled, the sum of what they gave; of "
     "other cells nothing is asked for",
 }

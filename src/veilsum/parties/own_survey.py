@@ -28,7 +28,7 @@ from veilsum.jobs.survey import SurveyRecipe, SurveyResult
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.secrets import Secret, discreet
 from veilsum.parties.agreed import agreed_on
-from veilsum.parties.survey_words import by_member, left, names_of
+from veilsum.parties.survey_words import by_member, names_of
 from veilsum.protocol.effects import Emission
 
 # What a delegate's folder holds: its own store, and what the host has handed out.
@@ -110,16 +110,13 @@ class OwnSurvey(Secret):
         yield f"{self.folder.name}: the set {self.set.digest}"
         yield f"in it are {names_of(guests)}, of {len(survey.guests)} invited"
         yield f"who vouches for how many of them: {by_member(survey, guests)}"
-        few = left(survey, guests, survey.tolerate)
+        few = survey.honest(guests)
         yield (
             f"if the worst {survey.tolerate} of the members collude, {few} guests of "
             f"the set are honest at least, and {survey.minimum_honest + 1} are needed"
         )
-        yield (
-            f"a cell's total is asked for if {survey.enough(guests)} of them filled it"
-        )
         for size in range(survey.tolerate + 1, len(survey.names)):
-            few = left(survey, guests, size)
+            few = survey.honest(guests, size)
             yield f"- if {size} collude, it may be {few}, and nobody checks that"
         yield "your key opens one share of each of them, and a share alone says nothing"
         yield "nothing of this half of the page is sent or signed"
@@ -139,7 +136,6 @@ class OwnSurvey(Secret):
                 party,
                 shares=lambda: store.add_up(survey, party, self.submissions),
                 masked=masked_sums(survey, self.submissions),
-                guests=self.set.guests,
             )
 
             def bind() -> None:

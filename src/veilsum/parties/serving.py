@@ -25,7 +25,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from veilsum.agreement.consortium import Address, Consortium
+from veilsum.agreement.sections import SurveySection
 from veilsum.agreement.study import AgreedStudy, runs_of
+from veilsum.agreement.survey import survey_terms
 from veilsum.drivers.driver import GivenUpError
 from veilsum.errors import (
     BudgetError,
@@ -91,6 +93,10 @@ NO_RULES = (
 REFUSALS = (BudgetError, DisclosureError, RangeError, SchemaError)
 
 ANOTHER_FILE = "another file has this run's name"
+SURVEY_IS_OPEN = (
+    "this survey is open: it is joined when its host has closed it, and veilsum "
+    "collect fetch has brought the closed file and its submissions"
+)
 SAME_WITHIN_OTHER_BOUNDS = (
     "files before this one asked the same of the same members within other bounds, and "
     "whoever sees which of them are joined learns how large this party's numbers are"
@@ -125,6 +131,39 @@ class Household(Secret):
     def rules(self) -> OwnRules:
         """Its own rules, as they stand now."""
         return own_rules_in(self.identity.key_file.parent, self.own)
+
+    def data_for(self, agreed: Agreement) -> Path | None:
+        """Return what is given for data: of a survey, the folder with its store.
+
+        That is the one beside the key, where `veilsum collect delegate` makes it and
+        `fetch` puts submissions, unless another folder is named.
+        """
+        if survey_of(agreed) is None:
+            return self.data
+        beside = self.identity.key_file.parent
+        return self.data if self.data is not None and self.data.is_dir() else beside
+
+    def lacks_of_survey(self, agreed: Agreement) -> str:
+        """Say what a delegate waits for before it can add anything up; "" for nothing.
+
+        All of it comes by itself, or a person brings it: nothing has failed.
+        """
+        # Here, not above: others do without what opens seals.
+        from veilsum.parties.own_survey import STORE, SUBMISSIONS
+
+        survey, folder = survey_of(agreed), self.data_for(agreed)
+        assert survey is not None
+        assert folder is not None
+        if survey.set is None:
+            return SURVEY_IS_OPEN
+        if not (folder / STORE).exists():
+            return (
+                f"{folder} has no {STORE}, with the key that was made for this survey: "
+                "name its folder with --data"
+            )
+        if not (folder / SUBMISSIONS).exists():
+            return f"{folder} has no {SUBMISSIONS} yet: veilsum collect fetch brings it"
+        return ""
 
     def folder(self, run: str) -> Path:
         """Return where a run's files go, and what a person has agreed to."""
@@ -288,6 +327,7 @@ class Serving(Secret):
                 return [(path, agreed)]
         if latest := self._latest_edition(good):
             return [latest]
+        good = without_open(good)
         begun = [one for one in files if self._has_begun(one[1])]
         return begun[:1] or good or files[:1]
 
@@ -399,6 +439,9 @@ class Serving(Secret):
         except InvalidInputError as error:
             self._write(agreed, path, "refused", reason=error.plain)
             return
+        if survey_of(agreed) and (lacking := home.lacks_of_survey(agreed)):
+            self._write(agreed, path, "pending", reason=lacking)
+            return
         why = not_alone(rules, agreed)
         why = why if rules.source else (NO_RULES, *why)
         if agreed.digest in self._suspicious:
@@ -482,8 +525,8 @@ class Serving(Secret):
         )
         given: dict[str, Any] = {
             "consent": consent,
-            "data": home.data,
-            "cost": home.cost,
+            "data": home.data_for(agreed),
+            "cost": None if survey_of(agreed) else home.cost,
             "how": home.how,
             "alone": not by_person,
             "rules": rules,
@@ -623,6 +666,25 @@ class Serving(Secret):
             ):
                 numbers.append(Metric(f"veilsum_run_{name}", meaning, label, value))
         return numbers
+
+
+def survey_of(agreed: Agreement) -> SurveySection | None:
+    """Return what a file asks of guests, if it does."""
+    question = runs_of(agreed)[0].questions[0]
+    return question if isinstance(question, SurveySection) else None
+
+
+def without_open(files: Files) -> list[tuple[Path, Agreement]]:
+    """Return files without the open one of a survey that another of them closes."""
+    closed = {
+        survey_terms(one).digest
+        for _, one in files
+        if isinstance(one, Consortium)
+        and (survey := survey_of(one)) is not None
+        and survey.set is not None
+    }
+    # The open file's own digest is the survey's name.
+    return [one for one in files if one[1].digest.hex() not in closed]
 
 
 def all_refused(rules: OwnRules, agreed: Agreement) -> tuple[str, ...]:

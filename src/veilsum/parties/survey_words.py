@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from veilsum.agreement.survey import SurveyTerms
-from veilsum.jobs.survey import promise_to_guests
+from veilsum.jobs.survey import MOST_PAIRS, NEAR, promise_to_guests
 from veilsum.numbers.arrays import listed
 
 # So many names are read; of more the number says as much.
@@ -62,6 +62,10 @@ def asked(survey: SurveyTerms, room: Any) -> Iterator[str]:
         f"each number is a whole number of {survey.unit}, from {survey.low} to "
         f"{survey.high}, or not given at all"
     )
+    yield (
+        "which cells a guest left empty is open: the host and all members have it in "
+        "what the guest signed, and know who it is. Guests are told so before they send"
+    )
     yield f"invited are {names_of([*survey.roster])}"
     yield f"who vouches for how many of them: {by_member(survey, survey.roster)}"
     if survey.set is None:
@@ -71,10 +75,30 @@ def asked(survey: SurveyTerms, room: Any) -> Iterator[str]:
         )
     else:
         yield f"the submissions that are added: the set {survey.set}"
+        yield from released(survey)
     yield (
         "every guest has split its numbers into a masked vector, which all members "
         f"have, and {len(survey.names)} shares, one sealed to each member"
     )
+
+
+def released(survey: SurveyTerms) -> Iterator[str]:
+    """Yield what is asked of a closed survey, as its file counts who filled what."""
+    assert survey.tally is not None
+    given = [survey.tally.given[cell] for cell in survey.released]
+    fewest = f", which {min(given)} guests filled at least" if given else ""
+    yield (
+        f"asked for are the totals of {len(given)} of {survey.n_cells} cells{fewest}; "
+        "the file counts who filled what, and your program counts it again"
+    )
+    if survey.tally.near:
+        yield f"LOOK OUT: {pairs_of(survey, survey.tally.near)} {NEAR}"
+
+
+def pairs_of(survey: SurveyTerms, pairs: Sequence[tuple[int, int]]) -> str:
+    """Return pairs of cells by their names."""
+    named = [f"{survey.label(less)} and {survey.label(more)}" for less, more in pairs]
+    return listed(named, most=MOST_PAIRS)
 
 
 def checks(survey: SurveyTerms) -> Iterator[str]:
@@ -84,14 +108,13 @@ def checks(survey: SurveyTerms) -> Iterator[str]:
         "besides those whom colluding members invited"
     )
     yield (
-        "a total is asked for of cells that minimum_guests filled, and so many that, "
-        f"without a coalition's guests, {survey.minimum_honest + 1} are left: if all "
-        f"come who are invited, {survey.enough()}"
+        "a total is asked for of cells that minimum_guests filled and where, whichever "
+        f"{survey.tolerate} of the members collude, {survey.minimum_honest + 1} of "
+        "those who filled it are honest, counted by who invited whom"
     )
     yield (
-        "how many filled a cell is what guests say: NOBODY CHECKS that a guest counts "
-        "itself once there. One that lies can have the total asked for of a cell that "
-        "fewer filled, even one guest alone"
+        "who filled a cell is what each guest signed, and counts once: every member "
+        "counts it from the submissions, and refuses a file that says otherwise"
     )
     yield (
         "every submission is signed by a key of the roster, is sealed for this survey "
@@ -108,19 +131,13 @@ def checks(survey: SurveyTerms) -> Iterator[str]:
     yield "after the run a member erases the survey's key, and with it its shares"
 
 
-def left(survey: SurveyTerms, guests: Iterable[str], colluding: int) -> int:
-    """Return how many guests are honest if so many members collude, at worst."""
-    invited = Counter(survey.roster[name].invited_by for name in guests)
-    lost = sum(count for _, count in invited.most_common(colluding))
-    return max(0, invited.total() - lost - survey.tolerate_guests)
-
-
 def who(survey: SurveyTerms) -> Iterator[str]:
     """Yield what can be computed, by how many members collude."""
     n, t = len(survey.names), survey.tolerate
+    yield ("every member: who is in the set, and which cells each of them left empty")
     yield (
-        "everybody: the counts and totals above, over all guests of the set, and all "
-        "that follows from them"
+        "everybody who is told: how many guests filled each cell, the totals above, "
+        "over all guests of the set, and all that follows from them"
     )
     yield (
         "a guest that is told of them: the same over the other guests, for it can "
@@ -131,7 +148,7 @@ def who(survey: SurveyTerms) -> Iterator[str]:
     invited = Counter(guest.invited_by for guest in survey.guests)
     worst = sorted(survey.names, key=lambda name: -invited[name])
     for size in range(1, n):
-        few = left(survey, survey.roster, size)
+        few = survey.honest(survey.roster, size)
         names = listed(worst[:size])
         told = {
             0: "no guest is left to be hidden",

@@ -76,10 +76,12 @@ Code    {code}
 {closes}
 Your numbers are masked in your browser before anything is sent. What becomes known is,
 for each cell, how many filled it and, where enough did, the total over all who take
-part. {who} learn no more of your numbers than counts and totals over all honest guests
-say, of whom there are at least {least}. This rests on guests that count themselves once
-in a cell: one with a page of its own can count itself several times, and then the total
-comes out of a cell that fewer filled, even of one guest's number alone.
+part. {who} learn no more of your numbers than these totals say, in each of which are
+the numbers of at least {least} honest guests.
+
+Which cells you leave empty is not hidden: all members ({members}) see it, and that it
+was you. Other guests do not. If you would rather not show it, type 0, which counts as a
+number.
 
 Whoever serves a page can change it. If you would rather not rely on that, save
 {page}/page.html, compare the SHA-256 of the file with the one below, and open the file
@@ -100,11 +102,12 @@ Code    {code}
 {closes}
 Ihre Zahlen werden in Ihrem Browser maskiert, bevor etwas gesendet wird. Bekannt wird
 für jedes Feld, wie viele es ausgefüllt haben, und wo es genug sind, die Summe über
-alle, die teilnehmen. {who} erfahren nicht mehr über Ihre Zahlen, als Anzahlen und
-Summen über alle ehrlichen Gäste sagen, und das sind mindestens {least}. Das setzt
-voraus, dass jeder Gast sich in einem Feld nur einmal zählt: Wer eine eigene Seite
-benutzt, kann sich mehrfach zählen, und dann wird die Summe eines Feldes bekannt, das
-weniger ausgefüllt haben, sogar die Zahl eines Gastes allein.
+alle, die teilnehmen. {who} erfahren nicht mehr über Ihre Zahlen, als diese Summen
+sagen; in jeder sind die Zahlen von mindestens {least} ehrlichen Gästen.
+
+Welche Felder Sie leer lassen, bleibt nicht verborgen: Alle Mitglieder ({members}) sehen
+es, und dass Sie es waren. Andere Gäste sehen es nicht. Wenn Sie es nicht zeigen
+möchten, geben Sie 0 ein; das zählt als Zahl.
 
 Wer eine Seite anbietet, kann sie ändern. Wenn Sie sich darauf nicht verlassen möchten,
 speichern Sie {page}/page.html, vergleichen Sie die SHA-256 der Datei mit der hier
@@ -119,15 +122,15 @@ Der Code ist nur für Sie: Wer ihn hat, kann in Ihrem Namen antworten.
 # Against whom a guest is promised something: if no member may collude, or some.
 WHO = {
     "en": (
-        "Those who are none of the members ({members})",
-        "Up to {tolerate} of the members ({members}) who work together, the host among "
-        "them or not, with the guests that they invited",
+        "Those who are none of the members",
+        "Up to {tolerate} of the members who work together, the host among them or "
+        "not, with the guests that they invited",
         " and {guests} guests besides,",
     ),
     "de": (
-        "Alle, die keines der Mitglieder sind ({members}),",
-        "Bis zu {tolerate} der Mitglieder ({members}), die zusammenarbeiten, auch mit "
-        "dem Anbieter der Seite, mit den von ihnen eingeladenen Gästen",
+        "Alle, die keines der Mitglieder sind,",
+        "Bis zu {tolerate} der Mitglieder, die zusammenarbeiten, auch mit dem Anbieter "
+        "der Seite, mit den von ihnen eingeladenen Gästen",
         " und {guests} weiteren Gästen,",
     ),
 }
@@ -345,6 +348,7 @@ def letters(
         "closes": closes,
         "who": _against(terms, language),
         "least": terms.minimum_honest + 1,
+        "members": ", ".join(terms.names),
         "hash": page_hash,
         "digest": terms.digest,
     }
@@ -402,11 +406,13 @@ def published(
         "survey": survey.digest,
         "set": survey.set,
         "title": survey.title,
+        "unit": str(survey.unit),
         "rows": list(survey.rows),
         "columns": list(survey.columns),
         "guests": found.guests,
-        "enough": found.enough,
+        "invited": found.invited,
         "given": found.given.tolist(),
+        "near": [list(pair) for pair in found.near],
         "totals": [totals[k : k + width] for k in range(0, len(totals), width)],
         "beyond": list(found.beyond),
         "promise": found.guarantee.sentence,
@@ -419,8 +425,7 @@ def published(
 def _against(terms: SurveyTerms, language: str) -> str:
     """Return whom the promise of a letter is against, as the proof has it."""
     alone, some, further = WHO[language]
-    known = {"members": ", ".join(terms.names), "tolerate": terms.tolerate}
-    text = (some if terms.tolerate else alone).format(**known)
+    text = some.format(tolerate=terms.tolerate) if terms.tolerate else alone
     if terms.tolerate_guests:
         text += further.format(guests=terms.tolerate_guests)
     return text

@@ -8,7 +8,9 @@ set by set, skipping whole families that a bound already clears.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import combinations, islice
 from math import comb
 
@@ -30,6 +32,7 @@ from veilsum.privacy.remaining import (
     pieces,
     values_without,
 )
+from veilsum.scale.pieces import map_pieces
 from veilsum.watching import Report
 
 # How far below the attack a coalition must reach to count, relative to the largest
@@ -47,6 +50,9 @@ SMALL_FAMILY = 500
 LEAST_PER_SET, MOST_PER_ATTACK = 2e5, 5e11
 # No test is quicker than a tenth of one for thirty parties, however few are left.
 LEAST_PER_TEST = 0.1
+# Pieces of coalitions that are looked at together, so that whoever shares the work has
+# enough to do before all of it is waited for.
+PIECES = 32
 # Bounding stops at a depth where, after so many tries, few families were skipped.
 PATIENCE, PAYS = 30, 0.1
 
@@ -179,6 +185,7 @@ class Search:
     size: int
     most_work: float
     progress: Report | None = None
+    on: Executor | None = None
     best: tuple[int, ...] = ()
     value: float = np.inf
     work: float = 0.0
@@ -256,9 +263,13 @@ class Search:
 
     @property
     def _batch(self) -> int:
-        """How many coalitions are held and looked at together."""
-        height = self.topology.n_parties - self.size
-        return -(-BATCH_ENTRIES // height**2)
+        """How many coalitions are held and looked at together.
+
+        No more than may still be looked at, but for those that stay in cache.
+        """
+        piece = -(-BATCH_ENTRIES // (self.topology.n_parties - self.size) ** 2)
+        left = int((self.most_work - self.work) / self._test_cost)
+        return max(piece, min(PIECES * piece, left))
 
     def _batch_is_full(self) -> bool:
         return sum(map(len, self._waiting)) >= self._batch
@@ -269,10 +280,24 @@ class Search:
             return
         sets = np.concatenate(self._waiting)
         self._waiting.clear()
-        for piece in pieces(sets, self.topology.n_parties - self.size):
+        parts = list(pieces(sets, self.topology.n_parties - self.size))
+        for piece, cleared in zip(parts, self._verdicts(parts), strict=True):
             self._spend(len(piece) * self._test_cost)
-            for coalition in piece[~self._test(piece)].tolist():
+            for coalition in piece[~cleared].tolist():
                 self._offer(tuple(coalition))
+
+    def _verdicts(self, parts: list[Sets]) -> Iterator[Verdicts]:
+        """Yield which sets of each piece are cleared, at the level of that time."""
+        if self.on is None:
+            yield from map(self._test, parts)
+            return
+        level = self._level
+        work = Clearing(self.topology, level, tuple(parts), edges=self._prefers_edges)
+        shared = map_pieces(work, range(len(parts)), seed=0, on=self.on)
+        for piece, cleared in zip(parts, shared, strict=True):
+            # Found since, a worse coalition asks for another test: the one that it
+            # would have been had nobody shared the work.
+            yield cleared if self._level == level else self._test(piece)
 
     def _test(self, sets: Sets) -> Verdicts:
         if not self._prefers_edges:
@@ -311,6 +336,30 @@ class Search:
         if len(left) >= self.size:
             lower = max(lower, candidates_bound(self.adjacency, [], left, self.size))
         return Bracket(min(lower, self.value), self.value, self.best, exact=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Clearing:
+    """A cheap test of many coalitions: called with the place of a piece of them."""
+
+    topology: Topology
+    level: float
+    parts: tuple[Sets, ...]
+    edges: bool
+
+    def __call__(self, key: int, seed: int) -> Verdicts:
+        """Return which sets of one piece provably leave mu2 above the level."""
+        del seed
+        if self.edges:
+            return _edge_test(self.topology, self.level).clear(self.parts[key])
+        adjacency = self.topology.adjacency.toarray()
+        return clear_direct(adjacency, self.parts[key], self.level)
+
+
+@lru_cache(maxsize=1)
+def _edge_test(topology: Topology, level: float) -> EdgeTest:
+    """Return the test; whoever works for others is given the same graph many times."""
+    return EdgeTest(topology, level)
 
 
 def _completions(

@@ -13,9 +13,11 @@ number of links.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from math import comb, gcd
+from typing import TypeVar
 
 import numpy as np
 from scipy import linalg
@@ -26,9 +28,11 @@ from veilsum.numbers.arrays import Array, FloatArray, Matrix
 from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.coalitions import attack
 from veilsum.privacy.remaining import mu2_without
+from veilsum.scale.pieces import map_pieces
 from veilsum.watching import Opening, silent
 
 Offsets = tuple[int, ...]
+Item = TypeVar("Item")
 OffsetSets = Int[Array[np.int64], "k h"]
 
 # Offset sets listed in full; of more than these only a sample is looked at.
@@ -46,6 +50,8 @@ BETTER = 1.0 + 1e-9
 
 # Close looks at exchanges that seem a new best, times n^2: each may take long.
 CLOSE_LOOKS = 20_000
+# Graphs that are looked at together, and exchanges between two looks around.
+GROUP, LEG = 8, 25
 # A swap may lose so much at first, relative to the best, to leave a dead end.
 LEEWAY = 0.05
 
@@ -100,7 +106,13 @@ def _circulant(n: int, offsets: Offsets, *, kind: str = "circulant") -> Candidat
 
 
 def best_circulant(
-    n: int, *, degree: int, tolerate: int, seed: int = 0, progress: Opening = silent
+    n: int,
+    *,
+    degree: int,
+    tolerate: int,
+    seed: int = 0,
+    on: Executor | None = None,
+    progress: Opening = silent,
 ) -> Candidate | None:
     """Return the best circulant graph of a degree, None if all are disconnected.
 
@@ -112,16 +124,49 @@ def best_circulant(
     sets, mu2 = _by_mu2(n, _offset_sets(n, degree, seed), _middle(n, degree))
     tries = _tries(n)
     advance = progress("circulant graphs", tries)
-    for tried, (offsets, bound) in enumerate(islice(_unlike(n, sets, mu2), tries)):
-        if (n - tolerate) / n * bound <= value * BETTER:
+    tried = 0
+    for some in _grouped(islice(_unlike(n, sets, mu2), tries)):
+        above = value * BETTER
+        hopeful = [one for one, bound in some if (n - tolerate) / n * bound > above]
+        work = Circulants(n, tuple(hopeful), tolerate, tuple(memory), above)
+        ended = map_pieces(work, range(len(hopeful)), seed=seed, on=on)
+        for offsets, found in zip(hopeful, ended, strict=True):
+            if found.value > value * BETTER:
+                best, value = _circulant(n, offsets), found.value
+            memory = [found.coalition, *memory][:MEMORY]
+        tried += len(some)
+        advance(tried)
+        if len(hopeful) < len(some):
             break
-        candidate = _circulant(n, offsets)
-        found = _rooted(candidate.topology, tolerate, memory, above=value * BETTER)
-        if found.value > value * BETTER:
-            best, value = candidate, found.value
-        memory = [found.coalition, *memory][:MEMORY]
-        advance(tried + 1)
     return None if best is None else _with_worst(best, tolerate)
+
+
+@dataclass(frozen=True, eq=False)
+class Circulants:
+    """Some circulant graphs: called with the place of one, looks for its worst."""
+
+    n: int
+    sets: tuple[Offsets, ...]
+    tolerate: int
+    memory: tuple[tuple[int, ...], ...]
+    above: float
+
+    def __call__(self, key: int, seed: int) -> Weakness:
+        """Return a coalition as bad as any, or so bad that the graph is dropped."""
+        del seed
+        topology = _circulant(self.n, self.sets[key]).topology
+        return _rooted(topology, self.tolerate, list(self.memory), above=self.above)
+
+
+def _grouped(items: Iterator[Item]) -> Iterator[list[Item]]:
+    """Yield what is looked at together: one first, which many others fall short of.
+
+    Groups are the same however many share the work, so what is found is, too.
+    """
+    size = 1
+    while some := list(islice(items, size)):
+        yield some
+        size = GROUP
 
 
 def _tries(n: int) -> int:
@@ -269,7 +314,13 @@ def _rayleigh_after_loss(adjacency: Matrix) -> Float[FloatArray, " n"]:
 
 
 def best_random_regular(
-    n: int, *, degree: int, tolerate: int, seed: int = 0, progress: Opening = silent
+    n: int,
+    *,
+    degree: int,
+    tolerate: int,
+    seed: int = 0,
+    on: Executor | None = None,
+    progress: Opening = silent,
 ) -> Candidate | None:
     """Return the best of some random regular graphs; None if there are none to draw.
 
@@ -281,16 +332,39 @@ def best_random_regular(
     best, value = None, 0.0
     tries = min(RANDOM_GRAPHS, _tries(n))
     advance = progress("random regular graphs", tries)
-    for tried in range(tries):
-        drawn = _family("random regular", f"regular:{n}:{degree}:seed={seed + tried}")
-        mu2 = algebraic_connectivity(drawn.topology)
-        if (n - tolerate) / n * mu2 > value * BETTER:
-            adjacency = drawn.topology.adjacency.toarray()
-            found = weakest(adjacency, tolerate, above=value * BETTER).value
+    for some in _grouped(iter(range(tries))):
+        work = RandomRegular(n, degree, tolerate, seed, value * BETTER)
+        ended = map_pieces(work, some, seed=seed, on=on)
+        for tried, found in zip(some, ended, strict=True):
             if found > value * BETTER:
-                best, value = drawn, found
-        advance(tried + 1)
-    return best
+                best, value = tried, found
+            advance(tried + 1)
+    return None if best is None else _random_regular(n, degree, seed + best)
+
+
+@dataclass(frozen=True, eq=False)
+class RandomRegular:
+    """Random regular graphs: called with the number of one, looks for its worst."""
+
+    n: int
+    degree: int
+    tolerate: int
+    seed: int
+    above: float
+
+    def __call__(self, key: int, seed: int) -> float:
+        """Return what a coalition leaves of mu2, or what is low enough already."""
+        del seed
+        drawn = _random_regular(self.n, self.degree, self.seed + key).topology
+        most = (self.n - self.tolerate) / self.n * algebraic_connectivity(drawn)
+        if most <= self.above:
+            return most
+        adjacency = drawn.adjacency.toarray()
+        return weakest(adjacency, self.tolerate, above=self.above).value
+
+
+def _random_regular(n: int, degree: int, seed: int) -> Candidate:
+    return _family("random regular", f"regular:{n}:{degree}:seed={seed}")
 
 
 def improved_by_swaps(
@@ -299,6 +373,7 @@ def improved_by_swaps(
     degree: int,
     tolerate: int,
     seed: int = 0,
+    on: Executor | None = None,
     progress: Opening = silent,
     stopped: Callable[[], None] = lambda: None,
 ) -> Candidate | None:
@@ -306,20 +381,43 @@ def improved_by_swaps(
 
     Two links a-b, c-d become a-c, b-d. Losing a little is allowed at first, so that the
     search can leave a dead end; the best graph on the way counts. An interrupt ends
-    the search, calls `stopped` and keeps that graph.
+    the search, calls `stopped` and keeps that graph. From one start there is nothing to
+    share: every step goes on from the last.
     """
-    stream = np.random.default_rng([seed, 1])
-    searches = [_Swaps(start, degree, tolerate, stream) for start in starts]
+    streams = (np.random.default_rng([seed, 1, k]) for k in range(len(starts)))
+    searches = [
+        _Swaps(start, degree, tolerate, own)
+        for start, own in zip(starts, streams, strict=True)
+    ]
     steps = max(50, 12_000 // starts[0].n_parties)
     advance = progress("exchanging links", steps)
+    places = range(len(searches))
     try:
-        for step in range(steps):
-            for search in searches:
-                search.step(LEEWAY * (1.0 - step / steps))
-            advance(step + 1)
+        for low in range(0, steps, LEG):
+            leg = Exchanging(tuple(searches), range(low, min(low + LEG, steps)), steps)
+            shared = on if len(searches) > 1 else None
+            searches = list(map_pieces(leg, places, seed=seed, on=shared))
+            advance(min(low + LEG, steps))
     except KeyboardInterrupt:
         stopped()
     return max(searches, key=lambda search: search.best_value).result()
+
+
+@dataclass(frozen=True, eq=False)
+class Exchanging:
+    """Some steps of several searches: called with the place of one."""
+
+    searches: tuple[_Swaps, ...]
+    steps: range
+    all_steps: int
+
+    def __call__(self, key: int, seed: int) -> _Swaps:
+        """Return the search, so many steps on."""
+        del seed
+        search = self.searches[key]
+        for step in self.steps:
+            search.step(LEEWAY * (1.0 - step / self.all_steps))
+        return search
 
 
 class _Swaps:

@@ -14,6 +14,7 @@ plan gives the target or less. Uniform masks have no sigma and meet every target
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field, fields
 from decimal import ROUND_CEILING, Context
 from itertools import chain
@@ -60,6 +61,7 @@ from veilsum.privacy.worst_case import (
     check_tolerate,
     worst_mu2,
 )
+from veilsum.scale.workers import shared_by
 from veilsum.showing import Block, Showing, Shown, Table
 from veilsum.watching import Opening, Progress, silent, watched
 
@@ -100,6 +102,7 @@ def plan(
     graph: GraphLike | str | None = None,
     seed: int = 0,
     most_work: float = MOST_WORK,
+    on: str | None = None,
     progress: Progress = None,
 ) -> Plans:
     """Return networks and their sigma for a target, the least sigma first.
@@ -117,6 +120,7 @@ def plan(
         graph: plan for this network and no other; a topology or a family's spec.
         seed: repeats the searches.
         most_work: of a search for colluders before it settles for a bound.
+        on: who shares the searches, such as `processes:8`; see `sweep`.
         progress: None for a bar, False for none, or a function of done and total, which
             begin again with every search.
 
@@ -137,9 +141,9 @@ def plan(
             f"from {', '.join(RATINGS)}"
         )
     rating = RATINGS[law](wanted, tolerate)
-    with watched(progress) as opening:
+    with watched(progress) as opening, shared_by(on) as workers:
         planning = _Planning(
-            count, tolerate, rating, degree, seed, most_work, opening or silent
+            count, tolerate, rating, degree, seed, most_work, workers, opening or silent
         )
         return planning.for_any() if given is None else planning.for_one(given)
 
@@ -259,6 +263,7 @@ class _Planning:
     degree: int | None
     seed: int
     most_work: float
+    on: Executor | None
     progress: Opening
     plans: list[NetworkPlan] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
@@ -321,6 +326,7 @@ class _Planning:
             "degree": degree,
             "tolerate": self.tolerate,
             "seed": self.seed,
+            "on": self.on,
             "progress": self.progress,
         }
         yield harary(self.count, degree, tolerate=self.tolerate)
@@ -390,6 +396,7 @@ class _Planning:
             candidate.topology,
             tolerate=t,
             most_work=self.most_work if self.rating.needs_mu2 else 1.0,
+            on=self.on,
             progress=self._report(candidate),
         )
         self.interrupted |= found.interrupted

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -48,6 +49,7 @@ from veilsum.privacy.guarantee import (
     proof_of,
     success_at,
 )
+from veilsum.scale.workers import shared_by
 from veilsum.watching import Progress, Report, staged, watched
 
 # Up to this many parties the search holds dense matrices of the whole graph.
@@ -89,6 +91,7 @@ def worst_case(
     grid: int | None = None,
     distance: float | None = None,
     most_work: float = MOST_WORK,
+    on: str | None = None,
     progress: Progress = None,
 ) -> Guarantee:
     """Return what holds against every coalition of up to `tolerate` parties.
@@ -106,19 +109,21 @@ def worst_case(
         distance: ||A - B|| of the alternatives to tell apart.
         most_work: coalitions of thirty parties, or as much work with others, after
             which a bracket is good enough.
+        on: who shares the search, such as `processes:8`; see `sweep`.
         progress: None for a bar, False for none, or a function of done and total.
 
     >>> found = worst_case(Topology.family("petersen"), sigma=1.0, tolerate=2)
     >>> found.worst.exact, round(found.epsilon, 12)
     (True, 0.380472960543)
     """
-    with watched(progress) as opening:
+    with watched(progress) as opening, shared_by(on) as workers:
         return against_any(
             Topology.of(topology),
             Masks(law, sigma, grid),
             tolerate=tolerate,
             distance=distance,
             most_work=most_work,
+            on=workers,
             progress=staged(opening, "coalitions"),
         )
 
@@ -130,6 +135,7 @@ def against_any(
     tolerate: int,
     distance: float | None = None,
     most_work: float = MOST_WORK,
+    on: Executor | None = None,
     progress: Report | None = None,
 ) -> Guarantee:
     """Return what these masks promise against so many colluders; see `worst_case`."""
@@ -140,7 +146,7 @@ def against_any(
         base = against(topology, masks, corrupted=cut, distance=distance)
         return _cut_guarantee(base, tolerate, kappa, cut)
     found = worst_mu2(
-        topology, tolerate=tolerate, most_work=most_work, progress=progress
+        topology, tolerate=tolerate, most_work=most_work, on=on, progress=progress
     )
     base = against(topology, masks, corrupted=topology.names(found.coalition))
     return _bracketed(base, topology, proof, found, kappa, tolerate, distance)
@@ -195,12 +201,13 @@ def worst_mu2(
     *,
     tolerate: int,
     most_work: float = MOST_WORK,
+    on: Executor | None = None,
     progress: Report | None = None,
 ) -> WorstMu2:
     """Return bounds on the weakest honest graph; `tolerate` must be below kappa."""
     key = topology, tolerate, most_work
     if key not in _FOUND:
-        found = _worst_mu2(topology, tolerate, most_work, progress)
+        found = _worst_mu2(topology, tolerate, most_work, on, progress)
         if found.interrupted or topology.n_parties > DENSE_PARTIES:
             return found
         _FOUND[key] = found
@@ -215,11 +222,15 @@ _FOUND: OrderedDict[tuple[Topology, int, float], WorstMu2] = OrderedDict()
 
 
 def _worst_mu2(
-    topology: Topology, tolerate: int, most_work: float, progress: Report | None
+    topology: Topology,
+    tolerate: int,
+    most_work: float,
+    on: Executor | None,
+    progress: Report | None,
 ) -> WorstMu2:
     if topology.n_parties > DENSE_PARTIES:
         return _large(topology, tolerate)
-    found = Search(topology, tolerate, most_work, progress).run()
+    found = Search(topology, tolerate, most_work, progress, on).run()
     lower = found.lower if found.lower > 0 else None
     certificate: Certificate = "none" if lower is None else "exact"
     return WorstMu2(

@@ -19,15 +19,9 @@ from veilsum.errors import MissingExtraError, installing, printable
 from veilsum.parties.consent import quoted
 from veilsum.report import page as pages
 from veilsum.report.plan_facts import PlanFacts, SumFacts
-from veilsum.report.sentences import (
-    EXPLAINED_WORDS,
-    Language,
-    risks,
-    rounded_down,
-    said,
-    values,
-)
+from veilsum.report.sentences import Language, rounded_down, values
 from veilsum.report.sum_words import LIMITS, sums_told
+from veilsum.report.survey_sentences import explained_words, risks, said
 
 if TYPE_CHECKING:
     from docx.document import Document
@@ -91,6 +85,10 @@ WORDS: Mapping[str, Mapping[Language, str]] = {
         "en": "{beyond} of {n} members together",
         "de": "{beyond} von {n} Mitgliedern gemeinsam",
     },
+    "all": {
+        "en": "all {n} members together",
+        "de": "alle {n} Mitglieder gemeinsam",
+    },
     "left": {
         "en": "{fewest_others} of {fewest}, when only these are left",
         "de": "{fewest_others} von {fewest}, wenn nur diese übrig sind",
@@ -114,6 +112,7 @@ QUESTIONS: Mapping[str, Mapping[Language, str]] = {
     "meta": {"en": "pooled coefficient", "de": "Meta-Analyse"},
     "evaluate": {"en": "predictions", "de": "Vorhersagen"},
     "dispatch": {"en": "price", "de": "Preis"},
+    "survey": {"en": "survey", "de": "Erhebung"},
 }
 LEVELS: Mapping[Language, tuple[str, ...]] = {
     "en": ("negligible", "limited", "significant", "maximum"),
@@ -121,6 +120,11 @@ LEVELS: Mapping[Language, tuple[str, ...]] = {
 }
 # Who learns something, in this order; each has sentences that say what, and what not.
 WHO: Mapping[str, Mapping[Language, str]] = {
+    "guest": {"en": "each guest", "de": "jeder Gast"},
+    "host": {
+        "en": "the host, a member",
+        "de": "der Gastgeber, ein Mitglied",
+    },
     "member": {"en": "each member", "de": "jedes Mitglied"},
     "coalition": {
         "en": "members who pool what they saw, up to {tolerate}",
@@ -129,6 +133,10 @@ WHO: Mapping[str, Mapping[Language, str]] = {
     "beyond": {
         "en": "members who pool what they saw, {beyond} or more",
         "de": "Mitglieder, die ihr Wissen zusammenlegen, {beyond} oder mehr",
+    },
+    "everybody": {
+        "en": "all {n} members together",
+        "de": "alle {n} Mitglieder gemeinsam",
     },
     "organiser": {"en": "whoever wrote the plan", "de": "wer den Plan schrieb"},
     "relay": {
@@ -212,7 +220,8 @@ def word(name: str, language: Language) -> str:
 
 def titled(name: str, facts: PlanFacts) -> str:
     """Return what a paper is called: which paper, and of which plan."""
-    plan = quoted(facts.title) if facts.title else facts.run or quoted(facts.file)
+    own = facts.title or ("" if facts.survey is None else facts.survey.terms.title)
+    plan = quoted(own) if own else facts.run or quoted(facts.file)
     return f"{name}: {plan}"
 
 
@@ -224,6 +233,8 @@ def texts(facts: PlanFacts, part: str, language: Language) -> tuple[str, ...]:
 def left_open(facts: PlanFacts, language: Language) -> tuple[str, ...]:
     """Return what is not protected, with what each kind of question adds."""
     own = dict.fromkeys(line for one in facts.questions for line in one.own_limits)
+    if facts.survey is not None:
+        own = {}  # all of it is among the sentences about surveys
     return (
         *texts(facts, "open", language),
         *(
@@ -265,12 +276,12 @@ def annex(facts: PlanFacts, language: Language, now: datetime | None = None) -> 
         "judge": (
             Lines((*texts(facts, "judge", language), *_made(now, language)), "items"),
         ),
-        "sums": (sums_table(facts, language),),
+        "sums": (every_sum(facts, language),),
     }
     lead = plain("alarm", "alarm")
     # Grades of risk are another matter than what is said of columns.
     told = [lead, *(one for key, one in blocks.items() if key != "judge")]
-    blocks["words"] = (glossary(str(told), language),)
+    blocks["words"] = (glossary(facts, str(told), language),)
     return Paper(
         title=titled(word("title", language), facts),
         language=language,
@@ -285,10 +296,10 @@ def _made(now: datetime | None, language: Language) -> Iterator[str]:
         yield word("made", language).format(day)
 
 
-def glossary(told: str, language: Language) -> SentenceTable:
+def glossary(facts: PlanFacts, told: str, language: Language) -> SentenceTable:
     """Return what the words of a paper mean, of those that occur in it."""
     rows = []
-    for one in EXPLAINED_WORDS:
+    for one in explained_words(facts):
         name, meaning = (one.de if language == "de" else one.en).split(": ", 1)
         if re.search(rf"\b{re.escape(name)}", told, re.IGNORECASE):
             rows.append(((name,), (meaning,)))
@@ -326,8 +337,10 @@ def level(number: int, language: Language) -> str:
     return f"{LEVELS[language][number - 1]} ({number}/4)"
 
 
-def sums_table(facts: PlanFacts, language: Language) -> SentenceTable:
-    """Return the table of every sum, in words."""
+def every_sum(facts: PlanFacts, language: Language) -> Block:
+    """Return every sum, in words: a table, or what guests' numbers are added to."""
+    if facts.survey is not None:
+        return Lines(texts(facts, "sums", language), "items")
     columns = ("question", "often", "names")
     return SentenceTable(
         tuple(word(key, language) for key in columns),
@@ -359,6 +372,13 @@ def chances(facts: PlanFacts, language: Language) -> Iterator[Bars]:
         return
     filled = values(facts, language)
     bars: list[tuple[str, float | None]] = [(word("coin", language), 0.5)]
+    if facts.survey is not None:
+        bars.append((filled["guessers"], 0.5))
+        if facts.tolerate < facts.others():
+            bars.append((word("more", language).format_map(filled), None))
+        bars.append((word("all", language).format_map(filled), 1.0))
+        yield Bars(word("chart", language), tuple(bars), word("none", language))
+        return
     if facts.distances:
         bars += [
             (word("below", language).format(rounded_down(far, language)), chance)

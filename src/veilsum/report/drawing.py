@@ -41,7 +41,7 @@ from veilsum.jobs.solve import Run, RunRecord, Trace
 from veilsum.jobs.statistics import StatisticsResult
 from veilsum.jobs.summary import ratio_name
 from veilsum.jobs.sums import SumResult
-from veilsum.jobs.survey import SurveyRecipe, SurveyResult
+from veilsum.jobs.survey import SurveyResult
 from veilsum.jobs.survival import SurvivalResult
 from veilsum.jobs.sweep import Sweep
 from veilsum.jobs.timed import HazardResult
@@ -460,11 +460,8 @@ def _(result: SumResult, *, title: str | None = None) -> Any:
 
 @drawn.register
 def _(result: SurveyResult, *, title: str | None = None) -> Any:
-    recipe, totals = result.recipe, result.totals.ravel().tolist()
-    assert isinstance(recipe, SurveyRecipe)
-    known = {recipe.label(k): one for k, one in enumerate(totals) if not isnan(one)}
-    if not known:
-        raise InvalidInputError("no total was released, so there is nothing to draw")
+    label, totals = result.survey.label, result.totals.ravel().tolist()
+    known = {label(k): one for k, one in enumerate(totals) if not isnan(one)}
     empty = len(totals) - len(known)
     guests = counted(result.guests, "guest")
     return figures.values_figure(

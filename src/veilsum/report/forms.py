@@ -37,15 +37,16 @@ from veilsum.report.annex import (
     annex,
     as_html,
     chances,
+    every_sum,
     left_open,
     risk_table,
-    sums_table,
     texts,
     titled,
     who_table,
 )
 from veilsum.report.plan_facts import PlanFacts, QuestionFacts
-from veilsum.report.sentences import Language, risks, said
+from veilsum.report.sentences import Language
+from veilsum.report.survey_sentences import risks, said
 
 if TYPE_CHECKING:
     from rocrate.rocrate import ROCrate
@@ -131,6 +132,17 @@ EDPB: Mapping[str, Mapping[Language, str]] = {
 }
 
 
+# How data leave whoever has them; and how far a plan is.
+LEAVES = ("purpose.leaves", "purpose.iterates", "purpose.visit")
+WHEN = (
+    "purpose.plan",
+    "purpose.open_survey",
+    "purpose.closed_survey",
+    "purpose.ended",
+    "purpose.lost",
+)
+
+
 def _some(facts: PlanFacts, language: Language, *keys: str) -> tuple[str, ...]:
     """Return sentences by their names, as far as they are true of the plan."""
     return tuple(
@@ -155,35 +167,36 @@ def edpb(facts: PlanFacts, language: Language) -> Paper:
     headings = tuple(f"purpose.{one}" for one in sorted(facts.headings))
     filled: Mapping[str, tuple[Block, ...]] = {
         "0": (),
-        "0.1": (some("purpose.members"), blank),
+        "0.1": (some("purpose.members", "purpose.delegates"), blank),
         "0.2": (every("relay+", "relay-", "carrier+", "carrier-"), blank),
         "0.3": (some("purpose.title", "purpose.untitled"), blank),
-        "0.4": (some("purpose.plan", "purpose.ended", "purpose.lost"), blank),
+        "0.4": (some(*WHEN), blank),
         "0.5": (some("judge.plan_alone", "judge.receipt_alone", "judge.levels"), blank),
         "1": (),
-        "1.1.a": (some("purpose.columns", "judge.personal"), blank),
+        "1.1.a": (some("purpose.columns", "purpose.guests", "judge.personal"), blank),
         "1.1.b": (some(*headings, "purpose.formula", "purpose.study"), blank),
-        "1.1.c": (some("open.next", "open.next_cost"), blank),
+        "1.1.c": (some("open.next", "open.next_cost", "open.guests"), blank),
         "1.1.d": (
-            some("purpose.leaves", "purpose.iterates"),
+            some(*LEAVES),
             who_table(facts, language),
         ),
         "1.2": (
             some(
-                "purpose.leaves",
-                "purpose.iterates",
+                *LEAVES,
                 "keep.files",
+                "keep.survey_files",
                 "keep.shares",
+                "keep.survey_keys",
                 "keep.erasure",
             ),
         ),
         "1.3": (
             every("listener-", "relay-", "carrier-"),
-            sums_table(facts, language),
+            every_sum(facts, language),
         ),
         "2": (some("judge.law"), blank),
         "2.minimisation": (
-            some("purpose.columns", "purpose.leaves", "purpose.iterates"),
+            some("purpose.columns", *LEAVES),
             every("check"),
         ),
         "2.retention": (every("keep"), blank),
@@ -220,19 +233,19 @@ def edpb(facts: PlanFacts, language: Language) -> Paper:
 PIA_TEXTS: Mapping[int, tuple[str, ...]] = {
     111: ("alarm", "purpose"),
     112: ("organiser+", "relay+", "carrier+"),
-    121: ("purpose.columns", "judge.personal"),
+    121: ("purpose.columns", "purpose.guests", "judge.personal"),
     122: (
-        "purpose.leaves",
-        "purpose.iterates",
+        *LEAVES,
         "member+",
         "coalition+",
         "beyond+",
+        "everybody+",
         "reader+",
     ),
     123: ("listener-", "relay-", "carrier-", "keep.keys"),
     213: ("purpose.columns", "check"),
     215: ("keep",),
-    224: ("keep.erasure", "keep.later"),
+    224: ("keep.erasure", "keep.withdraw", "keep.later"),
 }
 # Of its three risks: impacts, threats, sources, measures, severity, likelihood.
 PIA_RISKS: Mapping[str, int] = {"access": 320, "change": 330, "loss": 340}

@@ -8,6 +8,7 @@ may be shown to whoever may see the plan.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,6 +19,7 @@ from typing import Any, Literal, TypeAlias
 from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.sections import SurveySection
 from veilsum.agreement.study import AgreedStudy, is_study, runs_of
+from veilsum.agreement.survey import SurveyTerms, survey_terms
 from veilsum.audit.run_folder import OF_ALL, SUFFIXES, RunFolder
 from veilsum.errors import InvalidInputError, VeilsumError, printable
 from veilsum.files.consortiums import read_agreement, read_plan, read_study_plan
@@ -32,6 +34,7 @@ from veilsum.parties.agreed import Asked, agreed_on
 from veilsum.parties.consent import GENERATORS, NOT_ASKED, consent_to, explained
 from veilsum.parties.own_rules import Value, in_force, relaxed
 from veilsum.parties.study_page import composed
+from veilsum.parties.survey_words import left
 
 Kind: TypeAlias = Literal["plan", "consortium", "study", "run"]
 # Chances for which it is said how far apart two inputs have to be.
@@ -126,6 +129,41 @@ class QuestionFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SurveyFacts:
+    """What is said of a survey: a table that guests fill, and members add up.
+
+    Attributes:
+        terms: as its file has them.
+        left: by how many members collude, from 1 to all but one, how many guests are
+            honest at worst if all come who are invited.
+    """
+
+    terms: SurveyTerms
+    left: tuple[int, ...]
+
+    @classmethod
+    def of(cls, terms: SurveyTerms) -> SurveyFacts:
+        """Return the facts of a survey."""
+        sizes = range(1, len(terms.names))
+        return cls(terms=terms, left=tuple(left(terms, terms.roster, k) for k in sizes))
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is settled which submissions are added."""
+        return self.terms.set is not None
+
+    @property
+    def invited(self) -> Mapping[str, int]:
+        """How many guests each member has invited."""
+        found = Counter(guest.invited_by for guest in self.terms.guests)
+        return {name: found[name] for name in self.terms.names}
+
+    def at_worst(self, colluding: int) -> int:
+        """Return how many guests are honest if so many members collude."""
+        return self.left[colluding - 1] if colluding else len(self.terms.guests)
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunEnd:
     """How a run ended, by one member's receipt.
 
@@ -178,6 +216,7 @@ class PlanFacts:
         by_files: whether they meet through files only.
         questions: what is asked, in order.
         ended: how it ended, where it did.
+        survey: who else gives data, where guests do; then nobody's table is asked for.
     """
 
     kind: Kind
@@ -205,6 +244,7 @@ class PlanFacts:
     by_files: bool
     questions: tuple[QuestionFacts, ...]
     ended: RunEnd | None = None
+    survey: SurveyFacts | None = None
 
     def __hash__(self) -> int:
         return hash((self.digest, self.parties, self.title))
@@ -375,6 +415,11 @@ def _read(path: Path) -> tuple[Consortium | AgreedStudy, bool]:
     table = read_toml(path)
     if "members" in table:
         return read_agreement(path), True
+    if "survey" in table:
+        raise InvalidInputError(
+            f"{path} is the plan of a survey, which has no guests yet: veilsum collect "
+            "new makes the open file of it, of which there is an officer's paper"
+        )
     return (read_study_plan if is_study(table) else read_plan)(path), False
 
 
@@ -428,12 +473,6 @@ def _facts(
     agreed: Consortium | AgreedStudy, kind: Kind, ended: RunEnd | None = None
 ) -> PlanFacts:
     runs = runs_of(agreed)
-    if isinstance(runs[0].questions[0], SurveySection):
-        # Every sentence here is about members' own data, and guests are no members.
-        raise InvalidInputError(
-            "there is no officer's paper about a [survey] yet: veilsum check has the "
-            "page that its members agree to, and the guide on surveys the proof"
-        )
     first, asked = runs[0], [agreed_on(one) for one in runs]
     names = (
         list(agreed.questions)
@@ -445,6 +484,9 @@ def _facts(
         _question(name, one, drawn=drawn)
         for name, one in zip(names, asked, strict=True)
     )
+    survey = None
+    if isinstance(first.questions[0], SurveySection):
+        survey = SurveyFacts.of(survey_terms(first))
     rules = in_force(first)
     unused = set.intersection(
         *(set(NOT_ASKED.get(one.questions[0].heading, ())) for one in runs)
@@ -458,7 +500,8 @@ def _facts(
         organiser=agreed.organiser,
         parties=tuple(first.topology.parties),
         links=len(first.topology.edges),
-        tolerate=terms.tolerate,
+        # Machines of a survey's members count these; guests are counted otherwise.
+        tolerate=terms.tolerate if survey is None else survey.terms.tolerate,
         minimum_honest=terms.policy.minimum_honest,
         drop=terms.policy.drop,
         fewest=terms.policy.fewest(first.topology.n_parties),
@@ -477,6 +520,7 @@ def _facts(
         by_files=drawn and first.by_files,
         questions=questions,
         ended=ended,
+        survey=survey,
     )
 
 

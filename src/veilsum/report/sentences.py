@@ -22,7 +22,7 @@ from veilsum import __version__
 from veilsum.net.identity import grouped
 from veilsum.parties.consent import quoted
 from veilsum.parties.own_rules import Value, exact, usual
-from veilsum.report.plan_facts import CountedGroup, PlanFacts
+from veilsum.report.plan_facts import CountedGroup, PlanFacts, SurveyFacts
 from veilsum.tables.rules import ALONE
 
 Language: TypeAlias = Literal["en", "de"]
@@ -420,8 +420,34 @@ def values(facts: PlanFacts, language: Language) -> Mapping[str, str]:
         ),
         "last_gave": LAST_GAVE[_switched_off(facts) != set()][language],
         **dict(_rules(facts, language)),
+        **({} if facts.survey is None else _of_guests(facts, facts.survey, language)),
     }
     return {name: str(value) for name, value in found.items()}
+
+
+def _of_guests(
+    facts: PlanFacts, survey: SurveyFacts, language: Language
+) -> dict[str, str | int]:
+    """Return what is filled in about a survey and its guests."""
+    terms = survey.terms
+    invited = [f"{name} {count}" for name, count in survey.invited.items()]
+    return {
+        "survey_title": quoted(terms.title),
+        "survey_rows": len(terms.rows),
+        "survey_columns": len(terms.columns),
+        "survey_cells": terms.n_cells,
+        "survey_unit": written(float(terms.unit), language),
+        "survey_low": written(terms.low, language),
+        "survey_high": written(terms.high, language),
+        "survey_honest": terms.minimum_honest,
+        "needed": terms.minimum_honest + 1,
+        "minimum_guests": terms.minimum_guests,
+        "tolerate_guests": terms.tolerate_guests,
+        "invited": len(terms.guests),
+        "invited_by": _names(invited, language),
+        "left_tolerated": survey.at_worst(facts.tolerate),
+        "left_most": survey.left[-1],
+    }
 
 
 def _rules(facts: PlanFacts, language: Language) -> Iterator[tuple[str, str]]:
@@ -437,16 +463,6 @@ def _rules(facts: PlanFacts, language: Language) -> Iterator[tuple[str, str]]:
         yield f"usual_percent_{name}", number(100 * value, language, 3)
     for name, (value, _) in facts.relaxed.items():
         yield f"weak_{name}", written(value, language)
-
-
-def said(facts: PlanFacts, part: str) -> Iterator[Sentence]:
-    """Yield what is said of a plan in one place, in order."""
-    return (one for one in CATALOGUE if one.part == part and one.when(facts))
-
-
-def risks(facts: PlanFacts) -> Iterator[PlanRisk]:
-    """Yield what may happen all the same."""
-    return (one for one in RISKS if one.told.when(facts))
 
 
 # What conditions are made of

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 
 from veilsum.errors import InvalidInputError
 from veilsum.scale.cluster import RayWorkers
@@ -33,3 +35,24 @@ def workers_on(where: str) -> Executor:
         "work is done on processes:N, threads:N, ray:N, ray:HOST:PORT or "
         f"ray://HOST:PORT, found {where!r}"
     )
+
+
+@contextmanager
+def shared_by(where: str | None) -> Iterator[Executor | None]:
+    """Have workers for some time, by name; None for nobody but this process.
+
+    Raises:
+        InvalidInputError: they ended before the work did, which has to begin anew.
+    """
+    if where is None:
+        yield None
+        return
+    try:
+        with workers_on(where) as on:
+            yield on
+    except BrokenExecutor as error:
+        raise InvalidInputError(
+            f"those that shared the work have ended before it ({error}): ask again. A "
+            'script needs if __name__ == "__main__": around what starts processes; if '
+            "memory ran out, fewer of them need less"
+        ) from None

@@ -12,10 +12,8 @@ import hmac
 import json
 import re
 from dataclasses import asdict
-from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from cryptography.exceptions import InvalidSignature
@@ -76,11 +74,11 @@ WORDS = {
         "guests": "Totals of {} guests.",
         "totals": "Totals",
         "filled": "How many guests filled each cell",
-        "few": "fewer than {}",
-        "no_count": "no total",
-        "impossible": "The count of {} cannot be: somebody counted there what the page "
-        "refuses, a guest or a member. No total was asked for, and whether other cells "
-        "were counted rightly is not known either.",
+        "few": "too few",
+        "near": "Look out: {} were filled by nearly the same guests. If a guest's "
+        "number in the one follows from its number in the other, the difference of the "
+        "totals speaks of the few by whom they differ.",
+        "and": "{} and {}",
         "beyond": "Beyond what the range allows for so many guests: {}. At least one "
         "of them gave numbers that the page refuses.",
         "signed": "Signed by {}; result.json has their receipts.",
@@ -92,11 +90,11 @@ WORDS = {
         "guests": "Summen von {} Gästen.",
         "totals": "Summen",
         "filled": "Wie viele Gäste jede Zelle ausgefüllt haben",
-        "few": "weniger als {}",
-        "no_count": "keine Summe",
-        "impossible": "Die Anzahl von {} kann nicht sein: Jemand hat dort gezählt, was "
-        "die Seite ablehnt, ein Gast oder ein Mitglied. Eine Summe wurde nicht "
-        "erfragt, und ob andere Zellen richtig gezählt wurden, weiß man auch nicht.",
+        "few": "zu wenige",
+        "near": "Achtung: {} haben fast dieselben Gäste ausgefüllt. Folgt die Zahl "
+        "eines Gastes im einen Feld aus der im anderen, sagt der Unterschied der "
+        "Summen etwas über die wenigen, die nur eines ausgefüllt haben.",
+        "and": "{} und {}",
         "beyond": "Außerhalb dessen, was der Bereich für so viele Gäste erlaubt: {}. "
         "Mindestens einer gab Zahlen an, die die Seite ablehnt.",
         "signed": "Unterschrieben von {}; result.json enthält ihre Quittungen.",
@@ -277,17 +275,12 @@ class SurveyHost:
         german = request.headers.get("accept-language", "").startswith("de")
         language = "de" if german else "en"
         words = WORDS[language]
-        few = words["few"].format(found["enough"])
-        impossible = impossible_counts(found)
 
-        def cell(row: str, column: str, total: str | None) -> str:
-            if total is None:
-                label = f"{row} x {column}"
-                return words["no_count"] if label in impossible else few
-            return grouped(total, language)
+        def cell(total: str | None) -> str:
+            return words["few"] if total is None else grouped(total, language)
 
         rows = [
-            [name, *map(partial(cell, name), found["columns"], line)]
+            [name, *map(cell, line)]
             for name, line in zip(found["rows"], found["totals"], strict=True)
         ]
         filled = [
@@ -296,7 +289,8 @@ class SurveyHost:
         ]
         columns = ["", *found["columns"]]
         beyond = [words["beyond"].format(", ".join(found["beyond"]))]
-        wrong = [words["impossible"].format(", ".join(impossible))]
+        pairs = ", ".join(words["and"].format(*pair) for pair in found["near"])
+        near = [words["near"].format(pairs)]
         signed = ", ".join(one["party"] for one in found["receipts"])
         added = found["submissions"]
         body = tag(
@@ -305,7 +299,7 @@ class SurveyHost:
             paragraph(words["guests"].format(found["guests"])),
             table(columns, rows, caption=words["totals"]),
             *(notice(one, bad=True) for one in beyond if found["beyond"]),
-            *(notice(one, bad=True) for one in wrong if impossible),
+            *(notice(one) for one in near if found["near"]),
             table(columns, filled, caption=words["filled"]),
             tag("p", found["promise"], lang="en"),
             paragraph(words["signed"].format(signed)),
@@ -345,22 +339,6 @@ class SurveyHost:
             paragraph("Survey: ", tag("code", self._terms.digest)),
         )
         return _html(self._terms.title, body, "en")
-
-
-def impossible_counts(found: dict[str, Any]) -> list[str]:
-    """Return the cells that fewer than no guests, or more than all, would have filled.
-
-    >>> shown = {"rows": ["x"], "columns": ["a", "b"], "given": [[8, 7]], "guests": 7}
-    >>> impossible_counts(shown)
-    ['x x a']
-    """
-    possible = range(found["guests"] + 1) if isinstance(found["guests"], int) else ()
-    return [
-        f"{name} x {column}"
-        for name, line in zip(found["rows"], found["given"], strict=True)
-        for column, number in zip(found["columns"], line, strict=True)
-        if number not in possible
-    ]
 
 
 def grouped(number: str, language: str) -> str:

@@ -172,6 +172,9 @@ function renderConfirm() {
   put("confirm-filled", filled
     ? said("confirm_filled", { filled, cells: cells.length, empty: cells.length - filled })
     : said("confirm_none"));
+  // Before anything is sealed: this is the one thing of the table that is not.
+  const some = filled < cells.length;
+  put("confirm-empty", some ? said("confirm_empty") : "", some);
   const size = Math.ceil(submissionBytes(cells.length, survey.delegates.length) / 1000);
   const number = nextNumber();
   put("confirm-send", `${said("confirm_send", { size })} ${said("confirm_number", { number })}`);

@@ -1,10 +1,10 @@
 // From a guest's whole numbers to one sealed submission. No page, no clock, no network:
 // this file runs in a browser and in Node alike, on WebCrypto alone.
 //
-// A cell travels as two words of 64 bits: whether it is filled, and its number of units
-// modulo 2^64. One uniform vector is drawn for each delegate and sealed to its key; what
-// is left after all of them are subtracted is the masked vector, which by itself is
-// uniform too. Docs: guides/surveys.md.
+// A cell travels as one word of 64 bits: its number of units modulo 2^64, 0 where it is
+// empty. One uniform vector is drawn for each delegate and sealed to its key; what is left
+// after all of them are subtracted is the masked vector, which by itself is uniform too.
+// Which cells are filled travels open, as one bit each. Docs: guides/surveys.md.
 
 import { Aes256Gcm, CipherSuite, DhkemX25519HkdfSha256, HkdfSha256 } from "../vendor/hpke.js";
 import { Refusal } from "./words.js";
@@ -103,15 +103,20 @@ export function uniformWords(count) {
   return new BigUint64Array(bytes.buffer);
 }
 
-// The words of a table in row-major order: first which cells are filled, then the units.
+// The words of a table in row-major order: units in two's complement, modulo 2^64.
 export function wordsOf(cells) {
-  const words = new BigUint64Array(2 * cells.length);
-  cells.forEach((units, at) => {
-    if (units === null) return;
-    words[at] = 1n;
-    words[cells.length + at] = units; // two's complement, modulo 2^64
-  });
+  const words = new BigUint64Array(cells.length);
+  cells.forEach((units, at) => { words[at] = units ?? 0n; });
   return words;
+}
+
+// Which cells have a number, a bit each, the most significant of a byte first.
+export function filledBytes(cells) {
+  const bytes = new Uint8Array(Math.ceil(cells.length / 8));
+  cells.forEach((units, at) => {
+    if (units !== null) bytes[at >> 3] |= 128 >> (at & 7);
+  });
+  return bytes;
 }
 
 export function maskedWords(words, shares) {
@@ -133,14 +138,14 @@ export function bytesOfWords(words) {
 
 // A share, sealed by HPKE (RFC 9180) under all that it belongs to: put under another
 // name, it does not open.
-async function sealed(plain, { survey, delegate, guest, number, maskedSum }) {
+async function sealed(plain, { survey, delegate, guest, number, digests }) {
   const suite = new CipherSuite({
     kem: new DhkemX25519HkdfSha256(),
     kdf: new HkdfSha256(),
     aead: new Aes256Gcm(),
   });
   const recipientPublicKey = await suite.kem.deserializePublicKey(bytesOfHex(delegate.key));
-  const bound = ["veilsum guest 1", survey, delegate.name, guest, String(number), maskedSum];
+  const bound = ["veilsum guest 2", survey, delegate.name, guest, String(number), ...digests];
   const { enc, ct } = await suite.seal({ recipientPublicKey, info: utf8(bound.join("\n")) }, plain);
   const seal = new Uint8Array(enc.byteLength + ct.byteLength);
   seal.set(new Uint8Array(enc));
@@ -149,9 +154,9 @@ async function sealed(plain, { survey, delegate, guest, number, maskedSum }) {
 }
 
 // What is signed: all that a delegate or an auditor needs to tell two submissions apart.
-export async function statementOf({ survey, guest, number, masked, seals }, delegates) {
-  const lines = ["veilsum submission 1", survey, guest, String(number)];
-  lines.push(hex(await sha256(masked)));
+export async function statementOf({ survey, guest, number, filled, masked, seals }, delegates) {
+  const lines = ["veilsum submission 2", survey, guest, String(number)];
+  lines.push(hex(await sha256(filled)), hex(await sha256(masked)));
   for (const [at, delegate] of delegates.entries()) {
     lines.push(`${delegate.name} ${hex(await sha256(seals[at]))}`);
   }
@@ -162,23 +167,25 @@ export async function statementOf({ survey, guest, number, masked, seals }, dele
 // `cells` are whole numbers of units (BigInt) in row-major order, null where empty.
 export async function submissionOf(survey, guest, key, number, cells) {
   const words = wordsOf(cells);
+  const filled = filledBytes(cells);
   const shares = survey.delegates.map(() => uniformWords(words.length));
   const masked = bytesOfWords(maskedWords(words, shares));
-  const maskedSum = hex(await sha256(masked));
+  const digests = [hex(await sha256(filled)), hex(await sha256(masked))];
   const seals = await Promise.all(
     survey.delegates.map((delegate, at) =>
       sealed(bytesOfWords(shares[at]), {
-        survey: survey.digest, delegate, guest: guest.name, number, maskedSum,
+        survey: survey.digest, delegate, guest: guest.name, number, digests,
       }),
     ),
   );
-  const about = { survey: survey.digest, guest: guest.name, number, masked, seals };
+  const about = { survey: survey.digest, guest: guest.name, number, filled, masked, seals };
   const statement = await statementOf(about, survey.delegates);
   const signature = await crypto.subtle.sign("Ed25519", key, statement);
   const text = JSON.stringify({
     survey: survey.digest,
     guest: guest.name,
     number,
+    filled: hex(filled),
     masked: base64(masked),
     sealed: seals.map(base64),
     signature: base64(new Uint8Array(signature)),
@@ -188,8 +195,9 @@ export async function submissionOf(survey, guest, key, number, cells) {
 
 // How many bytes a submission of so many cells has, before the names in it.
 export function submissionBytes(cells, delegates) {
-  const vector = 16 * cells;
+  const vector = 8 * cells;
   const encoded = (bytes) => 4 * Math.ceil(bytes / 3);
   // A seal has 32 bytes of its own key before, 16 bytes that guard it behind.
-  return encoded(vector) + delegates * (encoded(vector + 48) + 3) + 250;
+  const seals = delegates * (encoded(vector + 48) + 3);
+  return encoded(vector) + seals + 2 * Math.ceil(cells / 8) + 262;
 }

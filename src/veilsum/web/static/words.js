@@ -15,7 +15,9 @@ const CATALOGUE = {
     what_sealed:
       "Each of the {count} delegates ({names}) gets one sealed piece that only this delegate can open.",
     what_totals:
-      "What becomes known is who takes part, how many guests filled each cell, and the totals of cells that, by their own word, at least {minimum} guests have filled.",
+      "What becomes known is who takes part, how many guests filled each cell, and the totals of cells that enough guests have filled: at least {minimum}.",
+    what_empty:
+      "Which cells you leave empty is not hidden: the host and all delegates see it, and that it was you; other guests do not. If you would rather not show it, type 0: that counts as a number.",
     what_trust:
       "Whoever serves this page could change it: use the saved file, and compare its hash with the one in your invitation.",
     what_link: "Save the file",
@@ -23,15 +25,13 @@ const CATALOGUE = {
       "You have opened the saved file: its SHA-256 hash should be the one in your invitation.",
     more_title: "What is not hidden, and the digest of the survey",
     what_hidden:
-      "Up to {tolerate} of the delegates who work together, with all guests whom they invited and {guests} others, learn no more of your numbers than counts and totals over all honest guests say, unless they break the encryption. Honest guests are {honest} at least, you among them; in a cell whose total comes out as well, if no guest has counted itself more than once there.",
+      "Up to {tolerate} of the delegates who work together, with all guests whom they invited and {guests} others, learn no more of your numbers than the totals over all honest guests say, unless they break the encryption. A total comes out only of a cell that at least {honest} honest guests have filled.",
     what_hidden_outside:
-      "Whoever is no delegate, with {guests} guests, learns no more of your numbers than counts and totals over all honest guests say, unless the encryption is broken. Honest guests are {honest} at least, you among them; in a cell whose total comes out as well, if no guest has counted itself more than once there.",
-    what_once:
-      "Nobody can check how often a guest counts itself: one with a changed page can have the total come out of a cell that fewer have filled, even you alone.",
+      "Whoever is no delegate, with {guests} guests, learns no more of your numbers than the totals over all honest guests say, unless the encryption is broken. A total comes out only of a cell that at least {honest} honest guests have filled.",
     what_more:
       "If more than {tolerate} delegates work together, totals over fewer guests may become known to them, even your numbers alone. All delegates together can open the numbers of everybody.",
     what_not:
-      "That you take part is not hidden. Nobody keeps account for you of what other surveys ask.",
+      "That you take part is not hidden, nor which cells you leave empty. Nobody keeps account for you of what other surveys ask.",
     digest: "Digest of the survey",
     code_title: "1. Your invitation code",
     code_label: "Invitation code (28 characters)",
@@ -109,8 +109,10 @@ const CATALOGUE = {
     confirm_filled: "{filled} of {cells} cells are filled; empty: {empty}.",
     confirm_none:
       "Every cell is empty: you would take part without a number in any total.",
+    confirm_empty:
+      "Which cells are empty below, the host and all delegates see, under your name. Go back and type 0 where you would rather not show that.",
     confirm_send:
-      "When you send, the numbers are split and sealed here; only masked and sealed pieces leave the browser ({size} kB).",
+      "When you send, the numbers are split and sealed here; only masked and sealed pieces leave the browser, and which cells are filled ({size} kB).",
     confirm_number: "This will be your number {number}.",
     confirm_caption: "Your numbers as they were read",
     empty: "empty",
@@ -172,7 +174,9 @@ const CATALOGUE = {
     what_sealed:
       "Jeder der {count} Delegierten ({names}) erhält einen versiegelten Teil, den nur er öffnen kann.",
     what_totals:
-      "Bekannt wird, wer teilnimmt, wie viele Gäste jedes Feld ausgefüllt haben, und die Summen der Felder, die nach eigener Angabe mindestens {minimum} Gäste ausgefüllt haben.",
+      "Bekannt wird, wer teilnimmt, wie viele Gäste jedes Feld ausgefüllt haben, und die Summen der Felder, die genügend Gäste ausgefüllt haben: mindestens {minimum}.",
+    what_empty:
+      "Welche Felder Sie leer lassen, bleibt nicht verborgen: Der Gastgeber und alle Delegierten sehen es, und dass Sie es waren; andere Gäste nicht. Wenn Sie es nicht zeigen möchten, geben Sie 0 ein: Das zählt als Zahl.",
     what_trust:
       "Wer diese Seite ausliefert, könnte sie ändern: Nehmen Sie die gespeicherte Datei und vergleichen Sie deren Prüfsumme mit der in Ihrer Einladung.",
     what_link: "Datei speichern",
@@ -180,15 +184,13 @@ const CATALOGUE = {
       "Sie haben die gespeicherte Datei geöffnet: Ihre SHA-256-Prüfsumme sollte die aus Ihrer Einladung sein.",
     more_title: "Was nicht verborgen bleibt, und die Prüfsumme der Umfrage",
     what_hidden:
-      "Bis zu {tolerate} der Delegierten, die sich zusammentun, mit allen Gästen, die sie eingeladen haben, und {guests} weiteren, erfahren nicht mehr über Ihre Zahlen, als Anzahlen und Summen über alle ehrlichen Gäste sagen, solange die Verschlüsselung hält. Ehrliche Gäste sind es mindestens {honest}, Sie eingeschlossen; in einem Feld, dessen Summe herauskommt, ebenfalls, wenn sich kein Gast dort mehr als einmal gezählt hat.",
+      "Bis zu {tolerate} der Delegierten, die sich zusammentun, mit allen Gästen, die sie eingeladen haben, und {guests} weiteren, erfahren nicht mehr über Ihre Zahlen, als die Summen über alle ehrlichen Gäste sagen, solange die Verschlüsselung hält. Eine Summe kommt nur von einem Feld heraus, das mindestens {honest} ehrliche Gäste ausgefüllt haben.",
     what_hidden_outside:
-      "Wer nicht zu den Delegierten gehört, auch mit {guests} Gästen zusammen, erfährt nicht mehr über Ihre Zahlen, als Anzahlen und Summen über alle ehrlichen Gäste sagen, solange die Verschlüsselung hält. Ehrliche Gäste sind es mindestens {honest}, Sie eingeschlossen; in einem Feld, dessen Summe herauskommt, ebenfalls, wenn sich kein Gast dort mehr als einmal gezählt hat.",
-    what_once:
-      "Niemand kann prüfen, wie oft ein Gast sich zählt: Wer die Seite ändert, kann erreichen, dass die Summe eines Feldes herauskommt, das weniger ausgefüllt haben, sogar Sie allein.",
+      "Wer nicht zu den Delegierten gehört, auch mit {guests} Gästen zusammen, erfährt nicht mehr über Ihre Zahlen, als die Summen über alle ehrlichen Gäste sagen, solange die Verschlüsselung hält. Eine Summe kommt nur von einem Feld heraus, das mindestens {honest} ehrliche Gäste ausgefüllt haben.",
     what_more:
       "Tun sich mehr als {tolerate} Delegierte zusammen, können ihnen Summen über weniger Gäste bekannt werden, sogar Ihre Zahlen allein. Alle Delegierten zusammen können die Zahlen aller öffnen.",
     what_not:
-      "Dass Sie teilnehmen, bleibt nicht verborgen. Niemand führt für Sie Buch darüber, was andere Umfragen fragen.",
+      "Dass Sie teilnehmen, bleibt nicht verborgen, auch nicht, welche Felder Sie leer lassen. Niemand führt für Sie Buch darüber, was andere Umfragen fragen.",
     digest: "Prüfsumme der Umfrage",
     code_title: "1. Ihr Einladungscode",
     code_label: "Einladungscode (28 Zeichen)",
@@ -271,8 +273,10 @@ const CATALOGUE = {
     confirm_filled: "{filled} von {cells} Feldern sind ausgefüllt; leer: {empty}.",
     confirm_none:
       "Alle Felder sind leer: Sie nähmen teil, ohne dass eine Zahl von Ihnen in eine Summe eingeht.",
+    confirm_empty:
+      "Welche Felder unten leer sind, sehen der Gastgeber und alle Delegierten, mit Ihrem Namen. Gehen Sie zurück und geben Sie 0 ein, wo Sie das nicht zeigen möchten.",
     confirm_send:
-      "Wenn Sie senden, werden die Zahlen hier zerlegt und versiegelt; nur verdeckte und versiegelte Teile verlassen den Browser ({size} kB).",
+      "Wenn Sie senden, werden die Zahlen hier zerlegt und versiegelt; nur verdeckte und versiegelte Teile verlassen den Browser, und welche Felder ausgefüllt sind ({size} kB).",
     confirm_number: "Es wird Ihre Nummer {number}.",
     confirm_caption: "Ihre Zahlen, wie sie gelesen wurden",
     empty: "leer",

@@ -1,0 +1,382 @@
+"""A survey, audited: delegates' masks, guests' visits, and what the host handed out.
+
+Delegates sum as parties of every run do, and their masks are audited in the same way.
+What is new are guests: attacks on their visits are in `visits`, played by each of the
+coalitions, and by all delegates but one. Machines then run two worlds in which guests
+have other numbers and the same totals, and all that colluders receive must be the same.
+
+Of a closed survey the submissions lie beside the file, and everybody who has them can
+look: whether they are those that the file names, and whether a word in them is there
+twice, or could be somebody's number as it was typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from veilsum.agreement.consortium import Consortium
+from veilsum.agreement.sections import SurveySection
+from veilsum.agreement.survey import SurveyTerms, survey_terms
+from veilsum.audit import visits
+from veilsum.audit.attack import Outcome, Scene
+from veilsum.audit.auditing import (
+    FRAMES,
+    RUNS,
+    STOPPED,
+    TAPPED,
+    Audit,
+    Coalition,
+    Depth,
+    Gained,
+    audit,
+    scene_under,
+)
+from veilsum.audit.late_unmasking import Recorded
+from veilsum.audit.made_up import LUCK
+from veilsum.audit.noninterference import same_frames, says_twice
+from veilsum.audit.question import Rehearsal, Skipped, Witness
+from veilsum.audit.visits import Table, Visits, of_shares, tape
+from veilsum.drivers.arrays import Arrays
+from veilsum.drivers.driver import Driver
+from veilsum.drivers.faults import Faults
+from veilsum.errors import InvalidInputError
+from veilsum.files.consortiums import MOST_BYTES, read_consortium
+from veilsum.files.contents import contents
+from veilsum.files.scenarios import read_toml
+from veilsum.guests.delegate import masked_sums
+from veilsum.guests.submission import Submission, longest_line
+from veilsum.guests.survey_set import closed_set, read_submissions
+from veilsum.jobs.survey import SurveyRecipe, SurveyResult
+from veilsum.numbers.arrays import listed
+from veilsum.parties.agreed import agreed_on
+from veilsum.parties.own_survey import SUBMISSIONS
+from veilsum.parties.survey_words import left
+from veilsum.scale.pieces import seed_of
+from veilsum.showing import counted
+from veilsum.watching import Progress, silent, watched
+
+# How often a coalition plays each attack on visits.
+TRIALS: Mapping[Depth, int] = {"quick": 100, "standard": 200, "deep": 1000}
+# Coalitions of all members but one that are played, beside those that are asked for.
+MOST_GROUPS = 5
+OF_THE_SET = "what the host handed out"
+Play: TypeAlias = Callable[[], Iterable[Outcome | Skipped]]
+# Stands for the set of guests that are made up.
+NO_SET = "0" * 64
+
+
+@dataclass(frozen=True, eq=False)
+class RehearsedSurvey:
+    """A survey's file, as it is played with guests that are nobody.
+
+    Attributes:
+        consortium: what was agreed on.
+        path: of its file; submissions of a closed one are looked for beside it.
+    """
+
+    consortium: Consortium
+    path: Path
+
+    # No scenario names a coalition here.
+    named = ()
+
+    @cached_property
+    def terms(self) -> SurveyTerms:
+        """What was agreed on about guests."""
+        return survey_terms(self.consortium)
+
+    @cached_property
+    def visits(self) -> Visits:
+        """Guests like those of the roster."""
+        return Visits.like(self.terms)
+
+    @cached_property
+    def scene(self) -> Scene:
+        """The masks that delegates sum under."""
+        witness = Witness(Arrays(seed=0))
+        self.run(self.sent({}, 0), witness)
+        assert witness.assignment is not None
+        plan = witness.assignment.plan
+        return scene_under(plan.topology, plan.law, plan.size)
+
+    # What is played
+
+    def tables(self, pair: Sequence[str], two: Sequence[Table]) -> dict[str, Table]:
+        """Return what everybody fills in: two guests as told, the others 0 or so."""
+        terms = self.visits.terms
+        least = min(max(0, terms.least), terms.most)
+        # The last cell is filled by one of the pair alone: no total of it is asked for.
+        cells = terms.n_cells
+        usual = (least,) * (cells - 1) + ((None,) if cells > 1 else (least,))
+        return dict.fromkeys(terms.roster, usual) | dict(zip(pair, two, strict=True))
+
+    def sent(self, tables: Mapping[str, Table], seed: int) -> dict[str, Submission]:
+        """Return what guests send; who has no table of its own fills in the usual."""
+        whole = {**self.tables((), ()), **tables}
+        return {
+            name: self.visits.come(name, table, tape(seed, name))
+            for name, table in whole.items()
+        }
+
+    def run(self, sent: Mapping[str, Submission], driver: Driver) -> SurveyResult:
+        """Add up what guests sent, as delegates do; return what everybody knows."""
+        made, terms = self.visits, replace(self.visits.terms, set=NO_SET)
+        if (why := terms.refusal([*sent])) is not None:
+            raise InvalidInputError(f"guests that stand for all are too few: {why}")
+        recipe, lines = SurveyRecipe(terms), [*sent.values()]
+        works = {
+            name: recipe.contribution(
+                name,
+                shares=partial(_share_sum, made, lines, name),
+                masked=masked_sums(terms, lines),
+                guests=[*sent],
+            )
+            for name in terms.names
+        }
+        agreed = agreed_on(self.consortium).terms
+        return recipe.run(works, replace(agreed, driver=driver, run="audit"))
+
+    # The audit
+
+    def audit(
+        self,
+        scene: Scene,
+        coalitions: Sequence[Coalition],
+        *,
+        depth: Depth = "standard",
+        seed: int = 0,
+        progress: Progress = None,
+        **options: Any,
+    ) -> Audit:
+        """Audit masks, visits, frames, and submissions where there are some.
+
+        Ctrl-C ends it, and what there is by then is kept; what is left is named.
+
+        Raises:
+            InvalidInputError: the submissions are not those that the file names.
+        """
+        _ = self.submissions  # before any work is done
+        found = audit(
+            scene, coalitions, depth=depth, seed=seed, progress=progress, **options
+        )
+        gained, groups = Gained(), self.groups(coalitions)
+        trials, runs = TRIALS[depth], RUNS[depth]
+        steps: list[tuple[str, Play]] = [
+            (
+                f"visits, {listed(group)}",
+                partial(visits.play, self.visits, group, seed=seed, trials=trials),
+            )
+            for group in groups
+        ]
+        if runs:
+            steps += [
+                (FRAMES, partial(self.frames, group, seed=seed, trials=runs))
+                for group in groups
+            ]
+            steps.append((TAPPED, partial(self.tapped, seed=seed, trials=runs)))
+        steps.append((OF_THE_SET, self.handed_out))
+        stopped = found.executions < found.asked
+        unplayed = [name for name, _ in steps] if stopped else []
+        controls = found.controls
+        if not stopped:
+            with watched(progress) as opening:
+                bar = (opening or silent)("guests", len(steps))
+                try:
+                    for done, (name, step) in enumerate(steps):
+                        unplayed = [name for name, _ in steps[done:]]
+                        gained.take(_played(name, step))
+                        bar(done + 1)
+                    unplayed = []
+                    controls += tuple(visits.controls(self.visits, seed))
+                except KeyboardInterrupt:
+                    pass
+        gained.skipped += [f"{name}: {STOPPED}" for name in unplayed]
+        gained.skipped.append(
+            "late unmasking: what a delegate masks is a sum of shares, which says "
+            "nothing by itself"
+        )
+        return replace(
+            found,
+            outcomes=(*found.outcomes, *gained.outcomes),
+            controls=controls,
+            skipped=tuple(dict.fromkeys(gained.skipped)),
+            said=tuple(self.said()),
+        )
+
+    def groups(self, coalitions: Sequence[Coalition]) -> list[Coalition]:
+        """Return who plays against guests: those asked for, and all members but one."""
+        names = self.terms.names
+        but_one = list(combinations(names, len(names) - 1))[:MOST_GROUPS]
+        return list(dict.fromkeys([*filter(None, coalitions), *but_one]))
+
+    def frames(
+        self, coalition: Coalition, *, seed: int, trials: int
+    ) -> Iterator[Outcome | Skipped]:
+        """Compare what machines send in two worlds whose totals are the same."""
+        made, guests = self.visits, self.visits.hidden(coalition)
+        honest = made.honest(coalition)
+        if len(guests) < 2 or not honest:
+            return  # the attacks on visits say so
+        pair, different = guests[:2], 0
+        for trial in range(trials):
+            key = seed_of(seed, f"frames/{trial}")
+            one, other = made.tables(np.random.default_rng(key))
+            first = self.sent(self.tables(pair, one), key)
+            second = first | {
+                name: made.come(
+                    name,
+                    after,
+                    of_shares(made.moved(first[name], before, after, honest[0])),
+                )
+                for name, before, after in zip(pair, one, other, strict=True)
+            }
+            different += not same_frames(
+                partial(self.run, first),
+                partial(self.run, second),
+                coalition,
+                seed=key % 2**32,
+            ).equal
+        yield Outcome(
+            attack=FRAMES,
+            coalition=coalition,
+            about="a difference in any frame, its time or its length",
+            trials=trials,
+            successes=different,
+            promised=0.0,
+            looked_at="frames",
+        )
+
+    def tapped(self, *, seed: int, trials: int) -> Iterator[Outcome]:
+        """Compare what delegates' machines exchange with what is simulated."""
+        different = 0
+        for trial in range(trials):
+            key = seed_of(seed, f"tap/{trial}") % 2**32
+            sent = self.sent({}, key)
+            chance: dict[str, Any] = {"seed": key, "watched": True}
+            machines = Recorded(faults=Faults(), **chance)
+            ways = (Arrays(**chance), machines)
+            seen = [self.run(sent, way).released.seen for way in ways]
+            one, other = (
+                None if each is None else each.transcript(self.terms.names)
+                for each in seen
+            )
+            different += one != other or any(map(says_twice, machines.worlds))
+        yield Outcome(
+            attack=TAPPED,
+            coalition=self.terms.names,
+            about="a number that is not what the theory's parties would send",
+            trials=trials,
+            successes=different,
+            promised=0.0,
+            looked_at="frames",
+        )
+
+    @cached_property
+    def submissions(self) -> tuple[Submission, ...]:
+        """Those of a closed survey, which all members have; none if they are not here.
+
+        Raises:
+            InvalidInputError: they are not those that the file names.
+        """
+        terms, path = self.terms, self.path.parent / SUBMISSIONS
+        if terms.set is None or not path.exists():
+            return ()
+        most = (longest_line(terms) + 1) * len(terms.guests)
+        lines = read_submissions(contents(path, most, InvalidInputError), terms)
+        closed_set(terms, lines)
+        return lines
+
+    def handed_out(self) -> Iterator[Outcome | Skipped]:
+        """Look at what the host has handed out."""
+        if self.submissions:
+            yield look(self.terms, self.submissions)
+            return
+        yield Skipped(
+            OF_THE_SET,
+            "the survey is open"
+            if self.terms.set is None
+            else f"there is no {SUBMISSIONS} beside {self.path.name}",
+        )
+
+    def said(self) -> Iterator[str]:
+        """Say who is left if members collude, and what stood for what."""
+        terms, made = self.terms, self.visits.terms
+        for size in range(1, len(terms.names)):
+            few = left(terms, terms.roster, size)
+            beyond = "" if size <= terms.tolerate else ", which nobody checks"
+            yield (
+                f"if {size} of {len(terms.names)} members collude, totals are over "
+                f"{counted(few, 'guest')} at worst, of those invited{beyond}"
+            )
+        yield (
+            f"all {len(terms.names)} members together open every share: every number "
+            "of every guest"
+        )
+        if (len(made.guests), made.n_cells) != (len(terms.guests), terms.n_cells):
+            yield (
+                f"{len(made.guests)} guests and {made.n_cells} cells that were made up "
+                f"stood for {len(terms.guests):,} and {terms.n_cells:,}"
+            )
+
+
+def look(terms: SurveyTerms, lines: Sequence[Submission]) -> Outcome:
+    """Look for words of masked vectors that chance would not have made."""
+    words = np.stack([one.words for one in lines])
+    _, place, count = np.unique(words, return_inverse=True, return_counts=True)
+    odd = (count[place].reshape(words.shape) > 1).any(axis=1)
+    span = terms.most - terms.least + 1
+    about = "masked words that are there twice"
+    if words.size * span < LUCK * visits.RING:
+        # So narrow a range that no mask falls into it by chance.
+        low = np.uint64(terms.least % visits.RING)
+        odd |= ((words - low) < np.uint64(span)).any(axis=1)
+        about += ", or could be a number as it was typed"
+    return Outcome(
+        attack=OF_THE_SET,
+        coalition=(),
+        about=about,
+        trials=len(lines),
+        successes=int(np.count_nonzero(odd)),
+        promised=LUCK,
+    )
+
+
+def _played(name: str, play: Play) -> tuple[Outcome | Skipped, ...]:
+    try:
+        return tuple(play())
+    except InvalidInputError as error:
+        return (Skipped(name, str(error)),)
+
+
+def _share_sum(made: Visits, lines: Sequence[Submission], name: str) -> Any:
+    total = made.share(lines[0], name)
+    for one in lines[1:]:
+        total = total + made.share(one, name)  # wraps around, as it should
+    return total
+
+
+def rehearsed(path: Path, question: str | None = None) -> Rehearsal | RehearsedSurvey:
+    """Return what a file asks, as it is played on what is nobody's.
+
+    Args:
+        path: of the file.
+        question: which one, of a study.
+    """
+    table = read_toml(path, most_bytes=MOST_BYTES)
+    if "survey" not in table:
+        return Rehearsal.read(path, question)
+    if "members" not in table:
+        raise InvalidInputError(
+            f"{path} is the plan of a survey, which has no guests yet: veilsum collect "
+            "new makes the open file of it, which can be audited"
+        )
+    consortium = read_consortium(path)
+    assert isinstance(consortium.questions[0], SurveySection)
+    return RehearsedSurvey(consortium, path)
