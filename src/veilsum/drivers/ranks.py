@@ -10,7 +10,7 @@ such as `geometric` and `grid` have neighbours near each other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,7 +28,8 @@ from veilsum.graphs.topology import Topology
 from veilsum.memory import check_room
 from veilsum.methods.base import Method, State
 from veilsum.numbers.arrays import Array, PartyPoints, Sparse, Vector
-from veilsum.numbers.laws import Law
+from veilsum.numbers.fixed_point import Grid
+from veilsum.numbers.laws import LatticeMasks, Law, Masks
 from veilsum.numbers.masking import CounterStreams, exact_totals, masks_in_pieces
 from veilsum.numbers.shapes import Bool, Float, Int
 
@@ -36,8 +37,8 @@ from veilsum.numbers.shapes import Bool, Float, Int
 BY_DEGREE = ("metropolis", "lazy-metropolis", "max-degree")
 # A number is told to other ranks in pieces of so many bits, enough for any sum.
 LIMB, LIMBS = 32, 6
-# How often, in a run, numbers are looked at.
-LOOKS = 20
+# Iterations between two looks at the numbers.
+AT_ONCE = 10
 # Nobody's estimate is this far away unless steps are too long.
 LOST = 1e30
 
@@ -162,16 +163,26 @@ class OwnGraph:
         places[self._far] = len(self.degrees) + np.searchsorted(outside, far)
         return table[places, 0]
 
+    def law(self, masks: Masks) -> Law:
+        """Return the law of masks that all ranks have: the coarsest grid of any."""
+        own = masks.on(self.topology)
+        if not isinstance(own, LatticeMasks):
+            return own
+        bits = -int(self.ranks.largest(-own.grid.bits))
+        found = replace(own, grid=Grid(bits, masks.unit))
+        wide = self.ranks.largest(float(found.wide)) > 0
+        return replace(found, wide=wide)
+
     def masks(self, law: Law, streams: CounterStreams, size: int) -> Array[Any]:
         """Return this rank's rows of the masks, the same as on one machine."""
         own = self.ranks.own
         return masks_in_pieces(self.topology, law, streams, size=size, rows=own)
 
-    def sum_of_masks(self, masks: Array[np.int64]) -> list[int]:
-        """Return the exact sum of all ranks' masks, column by column: zero."""
+    def exact_sums(self, numbers: Array[np.int64]) -> list[int]:
+        """Return the exact sum of all ranks' rows, column by column; of masks 0."""
         # In limbs, each of which is added up by itself and fits a word.
         modulus, limb = 1 << (LIMB * LIMBS), (1 << LIMB) - 1
-        totals = [total % modulus for total in exact_totals(masks)]
+        totals = [total % modulus for total in exact_totals(numbers)]
         limbs = np.array(
             [[total >> (LIMB * k) & limb for k in range(LIMBS)] for total in totals]
         )
@@ -188,7 +199,7 @@ def own_engine(
     graph: OwnGraph,
     *,
     method: Method[Any],
-    mixing: str,
+    weights: Sparse,
     cost: EffectiveCost,
     start: PartyPoints,
     precision: Precision = "float64",
@@ -198,7 +209,7 @@ def own_engine(
     Args:
         graph: this rank's part.
         method: the same on every rank; its weights are symmetric.
-        mixing: the weights' name.
+        weights: this rank's rows.
         cost: this rank's rows, masks added.
         start: this rank's rows.
         precision: of all numbers.
@@ -218,7 +229,7 @@ def own_engine(
     )
     task = Task(
         method=method,
-        weights={"symmetric": graph.weights(mixing)},
+        weights={"symmetric": weights},
         cost=cost,
         start=start,
         precision=precision,
@@ -263,9 +274,8 @@ def go_through(
         NumericalError: numbers ran away, on any rank; all ranks raise it.
     """
     now = engine.begin() if state is None else state
-    stride = max(1, iterations // LOOKS)
     while now.iteration < iterations:
-        now = engine.advance(now, min(stride, iterations - now.iteration))
+        now = engine.advance(now, min(AT_ONCE, iterations - now.iteration))
         farthest = np.abs(engine.points(now)).max(initial=0.0)
         if not engine.ranks.largest(float(farthest)) < LOST:
             raise NumericalError(

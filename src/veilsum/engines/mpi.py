@@ -93,7 +93,7 @@ class Ranks:
     def largest(self, number: float) -> float:
         """Return the largest of all ranks' numbers; nan if one of them is nan."""
         found = np.empty(self.comm.size)
-        self.comm.Allgather(np.array([number]), found)
+        self.comm.Allgather(np.array([number], np.float64), found)
         return float(found.max())
 
     def total(self, rows: Rows) -> Vector:
