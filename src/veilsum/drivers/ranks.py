@@ -21,7 +21,7 @@ from veilsum.costs.effective import EffectiveCost
 from veilsum.engines.engine import Precision, Task
 from veilsum.engines.mpi import Halo, RankEngine, Ranks, all_ranks, leaves
 from veilsum.errors import InvalidInputError, NumericalError
-from veilsum.graphs.cutting import Parts, even_ends
+from veilsum.graphs.cutting import CutParts, even_ends
 from veilsum.graphs.families import build_part
 from veilsum.graphs.links import touching
 from veilsum.graphs.topology import Topology
@@ -116,11 +116,11 @@ class OwnGraph:
         return np.unique(self._heard.indices[self._far]).astype(np.int64)
 
     @cached_property
-    def parts(self) -> Parts:
+    def parts(self) -> CutParts:
         """How the graph is cut, with the halo of every rank."""
         halo = np.empty(self.ranks.comm.size, np.int64)
         self.ranks.comm.Allgather(np.array([len(self._outside)]), halo)
-        return Parts(order=None, ends=self.ranks.ends, halo=halo, by="own order")
+        return CutParts(order=None, ends=self.ranks.ends, halo=halo, by="own order")
 
     def weights(self, mixing: str) -> Sparse:
         """Return this rank's rows of mixing weights; neighbours' degrees are asked for.

@@ -30,7 +30,7 @@ from veilsum.errors import (
     MissingExtraError,
     installing,
 )
-from veilsum.graphs.cutting import PIECE, Ends, Parts, Places, cut
+from veilsum.graphs.cutting import PIECE, CutParts, Ends, Places, cut
 from veilsum.methods.base import State, Weighting
 from veilsum.numbers.arrays import Array, PartyPoints, Sparse, Vector
 from veilsum.numbers.shapes import Float, Int
@@ -405,7 +405,7 @@ class MpiEngine:
         return all_ranks()
 
     @cached_property
-    def parts(self) -> Parts:
+    def parts(self) -> CutParts:
         """Which rank has which parties."""
         # Gradients of parties' own cannot be put in another order.
         local = self.task.cost.remainder.kind == "local"
