@@ -4,9 +4,11 @@ Prints one line of JSON.
 """
 
 import json
+import os
 import sys
 from hashlib import blake2b
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 from mpi4py import MPI
@@ -255,6 +257,50 @@ def large():
     return found
 
 
+def checkpoints():
+    """A run that is stopped and goes on, one whose ranks were stopped apart, others."""
+    folder = Path(os.environ["SCENE_FOLDER"])
+    spec = "grid:12x9"
+
+    def run(iterations, **more):
+        how = {"method": "gradient-tracking", "dim": 2, "every": 1e-9, **more}
+        path = folder / f"{how['method']}.npz"
+        return large_on_ranks(spec, iterations=iterations, checkpoint=path, **how)
+
+    def files():
+        COMM.Barrier()
+        return sorted(folder.glob(f"gradient-tracking.{COMM.rank}-of-*.npz"))
+
+    whole = large_on_ranks(spec, method="gradient-tracking", dim=2, iterations=45)
+    first = run(20)
+    (kept,) = files()
+    earlier = kept.read_bytes()
+    on = run(30)
+    # The last rank was stopped before it could write: what both have is taken.
+    (newer,) = files()
+    other = newer.with_name(newer.name[:-5] + "ba"["ab".index(newer.name[-5])] + ".npz")
+    other.write_bytes(earlier)
+    if COMM.rank == COMM.size - 1:
+        newer.unlink()
+    COMM.Barrier()
+    both = run(45)
+    said = sentence(lambda: run(45, seed=1))
+    COMM.Barrier()
+    # And here nobody has what the others have.
+    (last,) = files()
+    if COMM.rank == 0:
+        last.write_bytes(earlier)
+    COMM.Barrier()
+    anew = run(45)
+    return {
+        "resumed": [one.resumed for one in (first, on, both, anew)],
+        "same": [np.array_equal(one.own, whole.own) for one in (both, anew)],
+        "another": said,
+        "files": len(files()),
+        "every": sentence(lambda: run(20, every=0.0)),
+    }
+
+
 def farthest(points, answer):
     return float(np.linalg.norm(points - answer, axis=1).max())
 
@@ -287,6 +333,7 @@ SCENES = {
     "own rows": lambda: {spec: own_rows(spec) for spec in OWN},
     "refusals": refusals,
     "large": large,
+    "checkpoints": checkpoints,
     "seeds": seeds,
 }
 

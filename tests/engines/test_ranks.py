@@ -6,6 +6,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -14,6 +15,9 @@ from engine_tasks import METHODS, arrived, make_task, one_way_task
 from veilsum.engines import mpi
 from veilsum.engines.numpy import PlainEngine
 from veilsum.errors import InvalidInputError
+from veilsum.graphs.topology import Topology
+from veilsum.jobs.large import large
+from veilsum.jobs.ranks import large_on_ranks
 
 pytest.importorskip("mpi4py.MPI", exc_type=ImportError)
 
@@ -24,7 +28,7 @@ several = pytest.mark.skipif(
 )
 QUICK = (
     *("main methods", "gradient", "different", "sums"),
-    *("own rows", "refusals", "large", "seeds"),
+    *("own rows", "refusals", "large", "checkpoints", "seeds"),
 )
 
 
@@ -33,14 +37,19 @@ def played(ranks, *scenes):
     """What the first of so many ranks reports of these scenes."""
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     command = [MPIEXEC, "-n", str(ranks), sys.executable, "-m", "mpi4py"]
-    ended = subprocess.run(
-        [*map(str, command), str(TESTS / "rank_scenes.py"), *scenes],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *paths])},
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    with TemporaryDirectory() as folder:
+        ours = {
+            "PYTHONPATH": os.pathsep.join([str(TESTS), *paths]),
+            "SCENE_FOLDER": folder,
+        }
+        ended = subprocess.run(
+            [*map(str, command), str(TESTS / "rank_scenes.py"), *scenes],
+            env=os.environ | ours,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 
@@ -143,6 +152,28 @@ def test_the_whole_job_is_what_one_process_does_by_hand():
     assert 0 < found["dgd"]["said"][1]["halo"] < 0.3
 
 
+def check_checkpoints(found, *, ranks):
+    # One rank alone is never stopped apart from others.
+    begun = [0, 20, 20, 0] if ranks > 1 else [0, 20, 20, 20]
+    assert found["resumed"] == begun
+    assert found["same"] == [True, True]
+    assert "another run" in found["another"]
+    assert found["files"] == 1
+    assert "more than 0" in found["every"]
+
+
+@several
+def test_ranks_go_on_from_what_all_of_them_have_written():
+    check_checkpoints(played(2, *QUICK)["checkpoints"], ranks=2)
+
+
+def test_one_rank_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+    from rank_scenes import checkpoints
+
+    monkeypatch.setenv("SCENE_FOLDER", str(tmp_path))
+    check_checkpoints(checkpoints(), ranks=1)
+
+
 @several
 def test_ranks_refuse_together():
     mixes, weights, away, rows, alike = played(2, *QUICK)["refusals"]
@@ -205,6 +236,21 @@ def test_one_rank_makes_its_own_rows(blocks):
     assert sums()["gathered"]
     # With one rank nothing crosses, and so no halo is too large.
     assert refusals()[0] is None
+
+
+@pytest.mark.parametrize("method", ["dgd", "gradient-tracking", "extra"])
+def test_large_runs_are_the_same_on_ranks(method):
+    """Two roads: the job of one machine, and the one whose ranks have their own rows."""
+    spec = "geometric:1600:6"
+    how = {"dim": 3, "method": method, "iterations": 30, "sigma": 0.5, "seed": 2}
+    ours = large_on_ranks(spec, **how)
+    theirs = large(spec, **how, engine="numpy", certify=False, progress=False)
+    np.testing.assert_allclose(ours.own, theirs.estimates, rtol=0, atol=1e-12)
+    assert ours.grid == theirs.grid
+    assert np.array_equal(ours.answer, theirs.answer)
+    assert ours.max_error == pytest.approx(theirs.max_error, rel=1e-12)
+    graph = Topology.family(spec)
+    assert np.array_equal(large_on_ranks(graph, **how).own, ours.own)
 
 
 def test_float32_stays_float32(blocks):

@@ -9,8 +9,11 @@ repeats.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields
+from hashlib import blake2b
+from pathlib import Path
+from time import monotonic
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +22,19 @@ from veilsum.costs.domains import Box, WholeSpace
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import SquaredNorm
 from veilsum.drivers.ranks import OwnGraph, go_through, own_engine
+from veilsum.engines.mpi import Ranks
 from veilsum.errors import InvalidInputError, NumericalError
-from veilsum.methods.base import Method
+from veilsum.files.checkpoints import read_checkpoint, write_checkpoint
+from veilsum.graphs.topology import Topology
+from veilsum.jobs.large import (
+    DGD_POWER,
+    DGD_STEP,
+    SMOOTH,
+    TARGETS_PURPOSE,
+    TRACKING_STEP,
+    LargeMethod,
+)
+from veilsum.methods.base import Method, State
 from veilsum.methods.dgd import Dgd
 from veilsum.methods.extra import Extra, extra_step
 from veilsum.methods.gradient_tracking import GradientTracking
@@ -30,18 +44,13 @@ from veilsum.numbers.masking import CounterStreams
 from veilsum.numbers.shapes import Float
 from veilsum.showing import Showing, Shown, counted, in_line
 
-RankMethod = Literal["dgd", "gradient-tracking", "extra"]
-MIXING: dict[RankMethod, str] = {
+MIXING: dict[LargeMethod, str] = {
     "dgd": "metropolis",
     "gradient-tracking": "metropolis",
     "extra": "lazy-metropolis",
 }
-# Gradients of ||x - p||^2 are 2-Lipschitz.
-SMOOTH = 2.0
-DGD_STEP, DGD_POWER, TRACKING_STEP = 0.5, 0.75, 0.2
 # Targets that are drawn at once; other ranks' are drawn, too, and not kept.
 DRAWN = 1 << 16
-_TARGETS_PURPOSE = 3
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -55,6 +64,7 @@ class RanksRun(Shown):
         halo: how much of the graph crossed between ranks in a round.
         method: its name.
         iterations: how many there were.
+        resumed: after how many of them checkpoints took over; 0 without.
         own: this rank's estimates, by row.
         first: the number of this rank's first party.
         minimiser: all parties' estimates, averaged.
@@ -71,6 +81,7 @@ class RanksRun(Shown):
     halo: float
     method: str
     iterations: int
+    resumed: int
     own: Float[Array[np.float64], "own m"]
     first: int
     minimiser: Vector
@@ -82,7 +93,7 @@ class RanksRun(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; of parties only how many there are."""
-        kept = ("graph", "parties", "ranks", "halo", "method", "iterations")
+        kept = ("graph", "parties", "ranks", "halo", "method", "iterations", "resumed")
         more = ("max_error", "sigma", "grid")
         return {
             **{name: getattr(self, name) for name in (*kept, *more)},
@@ -114,20 +125,24 @@ class RanksRun(Shown):
             f"{self.max_error:.3g}"
         )
         yield "masks add up to zero, exactly"
+        if self.resumed:
+            yield f"resumed after {counted(self.resumed, 'iteration')}"
         yield f"{self.halo:.2%} of the parties crossed between ranks in a round"
 
 
 def large_on_ranks(
-    graph: str,
+    graph: str | Topology,
     targets: FloatArray | None = None,
     *,
     dim: int = 4,
-    method: RankMethod = "dgd",
+    method: LargeMethod = "dgd",
     iterations: int = 100,
     sigma: float = 1.0,
     grid: int | None = None,
     seed: int = 0,
     step: float | None = None,
+    checkpoint: str | Path | None = None,
+    every: float = 10.0,
     comm: Any = None,
 ) -> RanksRun:
     """Simulate very many parties that find the mean of their private targets.
@@ -135,7 +150,8 @@ def large_on_ranks(
     Every rank calls it with the same arguments; alone it is one rank.
 
     Args:
-        graph: a family such as "geometric:10000000:6".
+        graph: a family such as "geometric:10000000:6", of which a rank makes its own
+            part, or a graph, of whose links it keeps its own.
         targets: p_i by row, of all parties; a file that numpy maps into memory is read
             where a rank's rows are. Without any they are drawn from the seed.
         dim: of drawn targets.
@@ -145,6 +161,9 @@ def large_on_ranks(
         grid: bits q of the masks' grid 2^-q; the finest that fits without.
         seed: of shares and drawn targets.
         step: dgd's first, or that of the other methods; a usual one without.
+        checkpoint: every rank writes its rows to this name and its own number. If all
+            are there, the run goes on from them, to the same bits.
+        every: minutes between two of them.
         comm: how ranks reach each other; all that were started together without.
 
     Raises:
@@ -156,11 +175,18 @@ def large_on_ranks(
     (3000, (0, 0, 0, 0))
     """
     iterations = as_whole(iterations, what="iterations", least=1)
+    if not every > 0:
+        raise InvalidInputError(
+            f"checkpoints are so many minutes apart, more than 0; found {every}"
+        )
     if method not in MIXING:
         raise InvalidInputError(
             f"no method of ranks is called {method!r}; choose from {', '.join(MIXING)}"
         )
-    here = OwnGraph.of_family(graph, comm)
+    if isinstance(graph, str):
+        here = OwnGraph.of_family(graph, comm)
+    else:
+        here = OwnGraph.of_links(graph.n_parties, graph.edges, comm)
     here.parts.check()
     ranks, rows = here.ranks, _own_targets(here, targets, dim, seed)
     reach = max(1.0, ranks.largest(float(np.abs(rows).max())))
@@ -195,18 +221,27 @@ def large_on_ranks(
         cost=cost,
         start=start,
     )
-    found = go_through(engine, iterations)
+    kept = None
+    if checkpoint is not None:
+        settings = (method, float(sigma), law.grid.bits, seed, step, ranks.comm.size)
+        digest = _digest(here, cost.coefficients, settings)
+        kept = _Kept(here.ranks, Path(checkpoint), digest, 60.0 * every)
+    state = None if kept is None else kept.latest(engine.begin())
+    found = go_through(
+        engine, iterations, state=state, told=None if kept is None else kept.look
+    )
     # In Python's integers: a total may be larger than what float64 holds exactly.
     unit = law.grid.exact_step / (-2 * here.n_parties)
     answer = np.array([float(unit * one) for one in total])
     away = np.linalg.norm(found.own - answer, axis=1).max()
     return RanksRun(
-        graph=graph,
+        graph=graph if isinstance(graph, str) else "a graph",
         parties=here.n_parties,
         ranks=ranks.comm.size,
         halo=here.parts.share,
         method=method,
         iterations=found.iterations,
+        resumed=0 if state is None else state.iteration,
         own=found.own,
         first=ranks.own.start,
         minimiser=found.mean,
@@ -232,7 +267,7 @@ def _own_targets(
         return np.array(targets[own], dtype=np.float64)
     dim = as_whole(dim, what="dim", least=1)
     seed = as_whole(seed, what="a seed", least=0)
-    stream = np.random.default_rng((_TARGETS_PURPOSE, seed))
+    stream = np.random.default_rng((TARGETS_PURPOSE, seed))
     rows = np.empty((own.stop - own.start, dim))
     # One stream for all, so that numbers do not depend on who has which parties.
     for low in range(0, own.stop, DRAWN):
@@ -243,10 +278,69 @@ def _own_targets(
     return rows
 
 
+def _digest(here: OwnGraph, coefficients: FloatArray, settings: Any) -> str:
+    """Return a fingerprint of all that decides this rank's numbers."""
+    found = blake2b(repr(settings).encode(), digest_size=16)
+    for array in (here.links, coefficients):
+        found.update(f"{array.shape}".encode())
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
+
+
+@dataclass(eq=False)
+class _Kept:
+    """Checkpoints of all ranks: a file each, of the same iteration.
+
+    A new one has another name than the last, which is removed only when all ranks have
+    written theirs: whenever they are stopped, one iteration is whole.
+    """
+
+    ranks: Ranks
+    path: Path
+    digest: str
+    seconds: float
+    last: float = field(default_factory=lambda: monotonic())
+    slot: int = 1
+
+    def _file(self, slot: int) -> Path:
+        which = f"{self.ranks.comm.rank}-of-{self.ranks.comm.size}-{'ab'[slot]}"
+        return self.path.with_name(f"{self.path.stem}.{which}{self.path.suffix}")
+
+    def look(self, state: State) -> None:
+        """Write if the first rank says that it is time."""
+        due = np.array([monotonic() - self.last >= self.seconds], dtype=np.int64)
+        self.ranks.comm.Bcast(due)
+        if due[0]:
+            self.write(state)
+
+    def write(self, state: Any) -> None:
+        """Write this rank's rows, and wait until all ranks have."""
+        held = {one.name: getattr(state, one.name) for one in fields(state)}
+        write_checkpoint(self._file(1 - self.slot), self.digest, held)
+        self.ranks.comm.Barrier()
+        self._file(self.slot).unlink(missing_ok=True)
+        self.slot, self.last = 1 - self.slot, monotonic()
+
+    def latest(self, begun: Any) -> Any:
+        """Return the last state that all ranks have; None if there is none."""
+        own = [read_checkpoint(self._file(slot), self.digest) for slot in (0, 1)]
+        when = [-1 if one is None else int(one["iteration"]) for one in own]
+        everybody = np.empty((self.ranks.comm.size, 2), np.int64)
+        self.ranks.comm.Allgather(np.array(when), everybody)
+        common = set.intersection(*(set(row) for row in everybody.tolist())) - {-1}
+        if not common:
+            return None
+        self.slot = when.index(max(common))
+        held = own[self.slot]
+        assert held is not None
+        plain = {name: one if one.ndim else one.item() for name, one in held.items()}
+        return type(begun)(**plain)
+
+
 def _method(
     here: OwnGraph,
     weights: Sparse,
-    name: RankMethod,
+    name: LargeMethod,
     dim: int,
     step: float | None,
     reach: float,
@@ -254,7 +348,7 @@ def _method(
     if name == "dgd":
         return Dgd(Box(-reach, reach, dim=dim), step or DGD_STEP, DGD_POWER)
     if name == "gradient-tracking":
-        return GradientTracking(WholeSpace(dim), step or TRACKING_STEP)
+        return GradientTracking(WholeSpace(dim), step or TRACKING_STEP / SMOOTH)
     # As `least_eigenvalue` bounds it for many parties, with everybody's own weights.
     kept = weights.diagonal(here.ranks.own.start).min()
     least = -2.0 * here.ranks.largest(-float(kept)) - 1.0
