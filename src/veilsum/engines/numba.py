@@ -136,6 +136,8 @@ class Nearness(NamedTuple):
     @property
     def words(self) -> str:
         """The choice, and what it rests on."""
+        if not self.own:
+            return "the parties' own order"
         if self.found is None:
             return f"the parties' own order: neighbours are {self.own:,.0f} apart"
         beside = f"neighbours are {self.found:,.0f} apart, else {self.own:,.0f}"

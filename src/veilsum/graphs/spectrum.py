@@ -17,8 +17,9 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from math import acosh, ceil, cosh, sqrt
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
@@ -29,7 +30,6 @@ from scipy.special import erfinv
 from veilsum.graphs.connectivity import algebraic_connectivity, is_connected
 from veilsum.graphs.topology import Numbered, Topology
 from veilsum.numbers.arrays import EdgeList, FloatArray, Sparse, Vector
-from veilsum.numbers.compiled import compiled
 
 Certificate = Literal["exact", "inertia", "probabilistic", "none"]
 
@@ -259,7 +259,8 @@ def filter_certifies(
     n = laplacian.shape[0]
     steps = _filter_steps(low, high, top, n)
     growth = cosh(steps * acosh(1.0 + 2.0 * (high - low) / (top - high)))
-    probes = stream.standard_normal((n, PROBES))
+    probes = _aligned(n)
+    stream.standard_normal(out=probes)
     # Parts far below the window overflow: an infinite norm certifies nothing, as due.
     with np.errstate(over="ignore", invalid="ignore"):
         filtered = _chebyshev(laplacian, probes, high, top, steps)
@@ -280,7 +281,7 @@ def _chebyshev(
     own, others = (top + high) / width, 2.0 / width
     now = probes
     now -= now.mean(axis=0)
-    before = np.zeros_like(now)
+    before = _aligned(len(now))
     for k in range(steps):
         # The first polynomial is y itself, the following ones are 2 y now - before.
         many = 2.0 if k else 1.0
@@ -307,10 +308,12 @@ def _combine(
 ) -> None:
     """Replace `before` by own now - others L now - before."""
     n = laplacian.shape[0]
-    rows = compiled(combined_rows if now.shape[1] == PROBES else combined_numbers)
-    if n <= MANY_PARTIES or rows is None:
+    if n <= MANY_PARTIES or find_spec("numba") is None:
         np.subtract(own * now - others * (laplacian @ now), before, out=before)
         return
+    from veilsum.graphs.filtering import COMBINED
+
+    rows = COMBINED[now.shape[1]]
     csr = (laplacian.indptr, laplacian.indices, laplacian.data)
     flat = (now.reshape(-1), before.reshape(-1))
     cuts = np.linspace(0, n, 4 * CORES + 1).astype(int).tolist()
@@ -322,63 +325,11 @@ def _combine(
         list(pool.map(part, cuts[:-1], cuts[1:]))
 
 
-def combined_numbers(
-    first: Any,
-    last: Any,
-    start: Any,
-    near: Any,
-    data: Any,
-    now: Any,
-    before: Any,
-    own: Any,
-    others: Any,
-) -> None:
-    """Do `_combine` for some rows of one number each. A kernel: see `compiled`."""
-    # Indices without a sign need no test for being counted from the end.
-    for i in range(np.uint64(first), np.uint64(last)):
-        total = 0.0
-        for k in range(np.uint64(start[i]), np.uint64(start[i + np.uint64(1)])):
-            total += data[k] * now[np.uint64(near[k])]
-        before[i] = own * now[i] - others * total - before[i]
-
-
-def combined_rows(
-    first: Any,
-    last: Any,
-    start: Any,
-    near: Any,
-    data: Any,
-    now: Any,
-    before: Any,
-    own: Any,
-    others: Any,
-) -> None:
-    """Do `_combine` for some rows of eight numbers each. A kernel: see `compiled`.
-
-    Written out: a loop over eight numbers takes four times as long.
-    """
-    u = np.uint64
-    for i in range(u(first), u(last)):
-        a = b = c = d = e = f = g = h = 0.0
-        for k in range(u(start[i]), u(start[i + u(1)])):
-            w, j = data[k], u(near[k]) * u(8)
-            a += w * now[j]
-            b += w * now[j + u(1)]
-            c += w * now[j + u(2)]
-            d += w * now[j + u(3)]
-            e += w * now[j + u(4)]
-            f += w * now[j + u(5)]
-            g += w * now[j + u(6)]
-            h += w * now[j + u(7)]
-        j = i * u(8)
-        before[j] = own * now[j] - others * a - before[j]
-        before[j + u(1)] = own * now[j + u(1)] - others * b - before[j + u(1)]
-        before[j + u(2)] = own * now[j + u(2)] - others * c - before[j + u(2)]
-        before[j + u(3)] = own * now[j + u(3)] - others * d - before[j + u(3)]
-        before[j + u(4)] = own * now[j + u(4)] - others * e - before[j + u(4)]
-        before[j + u(5)] = own * now[j + u(5)] - others * f - before[j + u(5)]
-        before[j + u(6)] = own * now[j + u(6)] - others * g - before[j + u(6)]
-        before[j + u(7)] = own * now[j + u(7)] - others * h - before[j + u(7)]
+def _aligned(parties: int) -> FloatArray:
+    """Return room for probes, each party's in one line of memory."""
+    raw = np.zeros((parties + 1) * PROBES)
+    first = -raw.ctypes.data % 64 // 8
+    return raw[first : first + parties * PROBES].reshape(parties, PROBES)
 
 
 def _low_vector(laplacian: Sparse) -> Vector:
