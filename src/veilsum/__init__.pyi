@@ -213,6 +213,12 @@ from .jobs.job_file import (
 from .jobs.job_file import (
     read_job as read_job,
 )
+from .jobs.large import (
+    LargeRun as LargeRun,
+)
+from .jobs.large import (
+    large as large,
+)
 from .jobs.meta import MetaResult as MetaResult
 from .jobs.meta import PooledResult as PooledResult
 from .jobs.meta import meta as meta

@@ -24,6 +24,7 @@ COMMANDS = {
     "fit": "Fit a regression over several parties' tables.",
     "identity": "Make a party's key and certificate, show one, or guard its key.",
     "join": "Take part in a run with the other members of a consortium.",
+    "large": "Simulate millions of parties on one graph, on one machine.",
     "ledger": "Show what a party's data has spent and what is left.",
     "meta": "Pool a coefficient that every party fits at home.",
     "mixed": "Fit coefficients that differ between parties, and by how much.",

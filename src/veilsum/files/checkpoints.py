@@ -42,8 +42,10 @@ def write_checkpoint(path: Path, digest: str, state: Mapping[str, Any]) -> None:
 def read_checkpoint(path: Path, digest: str) -> dict[str, Any] | None:
     """Return the state in a file; None if there is none. Another run's is refused."""
     try:
-        with np.load(path, allow_pickle=False) as found:
-            held = {name: found[name] for name in found.files}
+        # Opened here: numpy would leave a file that is none of its own open.
+        with path.open("rb") as stream:
+            found = np.load(stream, allow_pickle=False)
+            held = {name: found[name] for name in getattr(found, "files", ())}
     except FileNotFoundError:
         return None
     except (OSError, ValueError, EOFError, BadZipFile) as error:

@@ -1,4 +1,4 @@
-"""Graphs from files: edge list, GraphML, node-link JSON; or from a family's name."""
+"""Graphs from files: edge list, GraphML, node-link JSON, arrays; or a family's name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 from xml.parsers.expat import ExpatError, ParserCreate
+from zipfile import BadZipFile
+
+import numpy as np
 
 from veilsum.errors import InvalidGraphError
 from veilsum.files.contents import contents
@@ -41,13 +44,49 @@ def topology_from(spec: str, *, weight: str | None = None) -> Topology:
 def read_topology(path: Path, *, weight: str | None = None) -> Topology:
     """Return the graph in a file; the ending tells the format.
 
-    `.graphml` is GraphML, `.json` node-link JSON; anything else is an edge list with
+    `.graphml` is GraphML, `.json` node-link JSON, `.npy` and `.npz` links of numbered
+    parties, see `numbered_links`; anything else is an edge list with
     one link per line, `a b` or `a,b`, with its weight behind if it has one, and `#` for
     comments. `weight` names the attribute that holds relative noise variances ("weight"
     in an edge list); without it all links are alike.
     """
+    if path.suffix.lower() in {".npy", ".npz"}:
+        if weight is not None:
+            raise InvalidGraphError(f"{path} holds links only: leave the weight out")
+        return numbered_links(path)
     content = contents(path, MOST_BYTES, InvalidGraphError)
     return topology_in(content, str(path), path.suffix, weight=weight)
+
+
+def numbered_links(path: Path) -> Topology:
+    """Return the graph whose links a numpy file holds: two columns of whole numbers.
+
+    A `.npz` file has them as `ends` and may say with `parties` how many there are. A
+    `.npy` file is mapped into memory: where it has 32 bits, the smaller index first and
+    all links in order, it stays on disk.
+    """
+    try:
+        # Never pickled objects, which could run anything.
+        if path.suffix.lower() == ".npy":
+            ends = np.load(path, mmap_mode="r", allow_pickle=False)
+            parties = None
+        else:
+            with path.open("rb") as stream:
+                found = np.load(stream, allow_pickle=False)
+                ends = found["ends"]
+                parties = int(found["parties"]) if "parties" in found.files else None
+    except (
+        *(AttributeError, BadZipFile, EOFError, IndexError, KeyError),
+        *(OSError, TypeError, ValueError),
+    ) as error:
+        raise InvalidGraphError(
+            f"{path} holds no links: expected a numpy array of two columns, in a .npz "
+            f"file called ends ({error})"
+        ) from None
+    if parties is None:
+        many = ends.size > 0 and ends.dtype.kind in "iu"
+        parties = int(ends.max()) + 1 if many else 2
+    return Topology.numbered(parties, ends)
 
 
 def topology_in(

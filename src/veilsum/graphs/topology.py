@@ -183,7 +183,8 @@ class Topology(Shown):
         if not sorted_already:
             links = in_order(n_parties, links)
         links = links.astype(np.int32, copy=False)
-        links.setflags(write=False)
+        if links.flags.writeable:  # a file may not be: then it is as it should be
+            links.setflags(write=False)
         # One number stands for all of them, in eight bytes.
         alike = np.broadcast_to(np.float64(1.0), (len(links),))
         return cls(Numbered(range(n_parties)), links, alike)

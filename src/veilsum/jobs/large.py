@@ -371,6 +371,17 @@ def large(
     )
 
 
+def read_targets(path: Path) -> FloatArray:
+    """Return the rows of a .npy file, which stay on disk until they are needed."""
+    try:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InvalidInputError(f"{path} holds no targets: {error}") from None
+    if not isinstance(found, np.ndarray):
+        raise InvalidInputError(f"{path} holds several arrays: write one as .npy")
+    return found
+
+
 def bytes_wanted(
     parties: int, links: int, dim: int, *, method: LargeMethod, certify: bool = True
 ) -> int:

@@ -1,0 +1,147 @@
+"""`veilsum large`: one graph of millions of parties, on one machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from veilsum.cli.output import FILE, json_option, print_json, seed_option
+from veilsum.cli.ranks import Here, carried_out, ranks_option
+
+if TYPE_CHECKING:
+    from veilsum.jobs.large import LargeMethod
+    from veilsum.jobs.ranks import RanksRun
+
+# Spelt out: importing them would load numpy for --help.
+METHODS = ("dgd", "gradient-tracking", "extra")
+ENGINES = ("auto", "numpy", "numba", "jax")
+
+
+@click.command("large")
+@click.argument("graph", metavar="SPEC|FILE")
+@click.option("--targets", type=FILE, help="A .npy file with a row for each party.")
+@click.option(
+    "--dim",
+    type=click.IntRange(min=1),
+    default=4,
+    show_default=True,
+    help="Numbers of each target, where they are drawn.",
+)
+@click.option(
+    "--method",
+    type=click.Choice(METHODS),
+    default="dgd",
+    show_default=True,
+    help="How parties go on from masked numbers.",
+)
+@click.option(
+    "--iterations",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="How many.",
+)
+@click.option(
+    "--sigma", type=float, default=1.0, show_default=True, help="Of one share."
+)
+@click.option("--grid", type=int, help="Bits of the grid; the finest that fits.")
+@click.option(
+    "--corrupt", "corrupted", multiple=True, metavar="NUMBER", help="Who colludes."
+)
+@click.option("--step", type=float, help="The method's; a usual one without it.")
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="numba",
+    show_default=True,
+    help="What carries iterations out.",
+)
+@click.option(
+    "--no-certificate", is_flag=True, help="Do without epsilon: it takes longest."
+)
+@click.option(
+    "--checkpoint", type=FILE, help="A file to write on the way, and to go on from."
+)
+@click.option(
+    "--every",
+    type=float,
+    default=10.0,
+    show_default=True,
+    help="Minutes between checkpoints.",
+)
+@seed_option
+@ranks_option
+@json_option
+def command(
+    *,
+    graph: str,
+    targets: Path | None,
+    dim: int,
+    method: LargeMethod,
+    iterations: int,
+    sigma: float,
+    grid: int | None,
+    corrupted: tuple[str, ...],
+    step: float | None,
+    engine: str,
+    no_certificate: bool,
+    checkpoint: Path | None,
+    every: float,
+    seed: int,
+    where: str | None,
+    as_json: bool,
+) -> None:
+    """Simulate millions of parties that find the mean of their private targets.
+
+    The graph is a family such as regular:10000000:6 or geometric:1000000:6, or a file
+    of links (.npy). What does not fit into memory is refused before it is begun. On
+    ranks of MPI each process makes its own parties only, and epsilon is left out.
+
+    \b
+    Example:
+      veilsum large regular:1000000:6 --iterations 100 --checkpoint out/large.npz
+      veilsum large geometric:1000000:6 --on mpi:4
+    """
+    from veilsum.files.output import prepare_folder
+    from veilsum.jobs.large import large, read_targets
+
+    if where is not None and corrupted:
+        raise click.UsageError("ranks work out no epsilon: leave --corrupt out")
+    with carried_out(where) as here:
+        if checkpoint is not None:
+            prepare_folder(checkpoint.parent)
+        how: dict[str, Any] = {
+            "targets": None if targets is None else read_targets(targets),
+            "dim": dim,
+            "method": method,
+            "iterations": iterations,
+            "sigma": sigma,
+            "grid": grid,
+            "seed": seed,
+            "step": step,
+            "checkpoint": checkpoint,
+            "every": every,
+        }
+        if where is None:
+            more = {"engine": engine, "certify": not no_certificate}
+            found: Any = large(graph, **how, **more, corrupted=corrupted)
+        else:
+            found = _on_ranks(here, graph, how)
+        if not here.speaks:
+            return
+        if as_json:
+            print_json(found.to_dict())
+        else:
+            click.echo(str(found))
+
+
+def _on_ranks(here: Here, graph: str, how: dict[str, Any]) -> RanksRun:
+    from veilsum.files.graphs import topology_from
+    from veilsum.jobs.ranks import large_on_ranks
+
+    is_file = Path(graph).is_file()
+    return large_on_ranks(
+        topology_from(graph) if is_file else graph, **how, comm=here.comm
+    )
