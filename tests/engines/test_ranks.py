@@ -240,7 +240,7 @@ def test_one_rank_makes_its_own_rows(blocks):
 
 @pytest.mark.parametrize("method", ["dgd", "gradient-tracking", "extra"])
 def test_large_runs_are_the_same_on_ranks(method):
-    """Two roads: the job of one machine, and the one whose ranks have their own rows."""
+    """Two roads: one machine that has all rows, and ranks that have their own."""
     spec = "geometric:1600:6"
     how = {"dim": 3, "method": method, "iterations": 30, "sigma": 0.5, "seed": 2}
     ours = large_on_ranks(spec, **how)
