@@ -4,9 +4,11 @@ Prints one line of JSON.
 """
 
 import json
+import os
 import sys
 from hashlib import blake2b
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 from mpi4py import MPI
@@ -15,6 +17,7 @@ import engine_tasks
 from engine_tasks import METHODS, all_weights, arrived, cost_of
 from veilsum.cli.ranks import Here
 from veilsum.costs.bases import Affine
+from veilsum.costs.domains import Box, WholeSpace
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import LocalGradient, SquaredNorm, stack
 from veilsum.drivers.ranks import BY_DEGREE, OwnGraph, go_through, own_engine
@@ -27,6 +30,10 @@ from veilsum.graphs.cutting import cut, even_ends
 from veilsum.graphs.links import touching
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.topology import Topology
+from veilsum.jobs.ranks import large_on_ranks
+from veilsum.methods.dgd import Dgd
+from veilsum.methods.extra import Extra, extra_step
+from veilsum.methods.gradient_tracking import GradientTracking
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import CounterStreams, draw_shares
 
@@ -49,7 +56,7 @@ GRAPHS = {
 
 
 # Two that are made in parts, and one of which a rank leaves most out.
-OWN = ("geometric:700:6", "grid:25x8", "circulant:300:1,2")
+OWN = ("geometric:300:6", "grid:25x8", "circulant:100:1,2")
 
 
 def task_on(topology, method, cost="distances", dim=3, **rest):
@@ -143,7 +150,10 @@ def own_rows(spec):
     whole, graph = Topology.family(spec), OwnGraph.of_family(spec)
     mapped = OwnGraph.of_links(whole.n_parties, whole.edges)
     own, streams = graph.ranks.own, CounterStreams(3)
-    law = Masks("lattice", sigma=2.0, grid=20).on(whole)
+    asked = Masks("lattice", sigma=2.0, largest=9.0)
+    law = graph.law(asked)
+    alone = asked.on(whole)
+    assert (law.grid, law.wide) == (alone.grid, alone.wide)
     masks = graph.masks(law, streams, 3)
     all_masks = draw_shares(whole, law, streams, size=3).masks()
     cost = cost_of("distances", whole.n_parties, 3, np.random.default_rng(1))
@@ -161,7 +171,7 @@ def own_rows(spec):
     engine = own_engine(
         graph,
         method=task.method,
-        mixing="lazy-metropolis",
+        weights=graph.weights("lazy-metropolis"),
         cost=cost.rows(own),
         start=task.start[own],
     )
@@ -175,8 +185,8 @@ def own_rows(spec):
         "degrees": np.array_equal(graph.degrees, whole.degrees[own]),
         "masks": np.array_equal(masks, all_masks[own]),
         "halo": np.array_equal(graph.parts.halo, parts.halo),
-        "sum": graph.sum_of_masks(masks),
-        "not a sum of masks": graph.sum_of_masks(masks + 1)[0] == whole.n_parties,
+        "sum": graph.exact_sums(masks),
+        "not a sum of masks": graph.exact_sums(masks + 1)[0] == whole.n_parties,
         "weights": float(max(differ)),
         "away": float(abs(run.own - alone[own]).max()),
         "mean": float(abs(run.mean - alone.mean(axis=0)).max()),
@@ -195,7 +205,8 @@ def refusals():
     if COMM.rank == 0:
         theta[0] = np.inf
     cost = EffectiveCost(Affine(1), theta, SquaredNorm(1.0))
-    how = {"method": METHODS["tracking"](1), "mixing": "metropolis", "cost": cost}
+    how = {"method": METHODS["tracking"](1), "cost": cost}
+    how["weights"] = graph.weights("metropolis")
     with np.errstate(invalid="ignore"):
         engine = own_engine(graph, start=np.zeros_like(theta), **how)
         said.append(sentence(lambda: go_through(engine, 40)))
@@ -205,6 +216,93 @@ def refusals():
     everywhere = np.empty((COMM.size, len(hashed)), np.uint8)
     COMM.Allgather(hashed, everywhere)
     return [*said, bool((everywhere == hashed).all())]
+
+
+def large():
+    """The whole job, as one process would do it."""
+    spec, n, how = "geometric:300:6", 300, {"iterations": 50, "sigma": 0.5}
+    graph, stream = Topology.family(spec), np.random.default_rng((3, 0))
+    rows = stream.standard_normal((n, 2))
+    reach = max(1.0, float(abs(rows).max()))
+    law = Masks("lattice", 0.5, None, 2.0 * reach).on(graph)
+    masks = draw_shares(graph, law, CounterStreams(0), size=2).masks()
+    theta = law.decode(masks + law.encode(-2.0 * rows))
+    lazy, plain = (mixing_weights(graph, f"{one}metropolis") for one in ("lazy-", ""))
+    least = 2.0 * float(lazy.diagonal().min()) - 1.0
+    methods = {
+        "dgd": (Dgd(Box(-reach, reach, dim=2), 0.5, 0.75), plain),
+        "gradient-tracking": (GradientTracking(WholeSpace(2), 0.2), plain),
+        "extra": (Extra(WholeSpace(2), extra_step(2.0, least)), lazy),
+    }
+    found = {}
+    for name, (method, weights) in methods.items():
+        run = large_on_ranks(spec, dim=2, method=name, **how)
+        task = Task(
+            method=method,
+            weights={"symmetric": weights},
+            cost=EffectiveCost(Affine(2), theta, SquaredNorm(1.0)),
+            start=np.zeros((n, 2)),
+        )
+        alone = arrived(PlainEngine(task), 50)[0]
+        here = slice(run.first, run.first + len(run.own))
+        found[name] = {
+            "away": float(abs(run.own - alone[here]).max()),
+            "mean": float(abs(run.minimiser - alone.mean(axis=0)).max()),
+            "answer": float(abs(run.answer - rows.mean(axis=0)).max()),
+            "worst": run.max_error - farthest(alone, run.answer),
+            "said": [str(run), run.to_dict()],
+        }
+    again = large_on_ranks(spec, rows, method="extra", **how)
+    found["extra"]["given"] = np.array_equal(run.own, again.own)
+    return found
+
+
+def checkpoints():
+    """A run that is stopped and goes on, one whose ranks were stopped apart, others."""
+    folder = Path(os.environ["SCENE_FOLDER"])
+    spec = "grid:12x9"
+
+    def run(iterations, **more):
+        how = {"method": "gradient-tracking", "dim": 2, "every": 1e-9, **more}
+        path = folder / f"{how['method']}.npz"
+        return large_on_ranks(spec, iterations=iterations, checkpoint=path, **how)
+
+    def files():
+        COMM.Barrier()
+        return sorted(folder.glob(f"gradient-tracking.{COMM.rank}-of-*.npz"))
+
+    whole = large_on_ranks(spec, method="gradient-tracking", dim=2, iterations=45)
+    first = run(20)
+    (kept,) = files()
+    earlier = kept.read_bytes()
+    on = run(30)
+    # The last rank was stopped before it could write: what both have is taken.
+    (newer,) = files()
+    other = newer.with_name(newer.name[:-5] + "ba"["ab".index(newer.name[-5])] + ".npz")
+    other.write_bytes(earlier)
+    if COMM.rank == COMM.size - 1:
+        newer.unlink()
+    COMM.Barrier()
+    both = run(45)
+    said = sentence(lambda: run(45, seed=1))
+    COMM.Barrier()
+    # And here nobody has what the others have.
+    (last,) = files()
+    if COMM.rank == 0:
+        last.write_bytes(earlier)
+    COMM.Barrier()
+    anew = run(45)
+    return {
+        "resumed": [one.resumed for one in (first, on, both, anew)],
+        "same": [np.array_equal(one.own, whole.own) for one in (both, anew)],
+        "another": said,
+        "files": len(files()),
+        "every": sentence(lambda: run(20, every=0.0)),
+    }
+
+
+def farthest(points, answer):
+    return float(np.linalg.norm(points - answer, axis=1).max())
 
 
 def sentence(call):
@@ -234,6 +332,8 @@ SCENES = {
     "sums": sums,
     "own rows": lambda: {spec: own_rows(spec) for spec in OWN},
     "refusals": refusals,
+    "large": large,
+    "checkpoints": checkpoints,
     "seeds": seeds,
 }
 

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import veilsum as vs
 from veilsum.cli import ranks
 from veilsum.cli.app import app
 from veilsum.cli.ranks import lost
+from veilsum.jobs.ranks import large_on_ranks
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 several = pytest.mark.skipif(
@@ -63,16 +65,29 @@ def ended(*words):
     )
 
 
-@several
-def test_ranks_print_once_what_one_process_prints(tmp_path):
-    path = scenario(tmp_path)
-    found = ended(path, "--on=mpi:2", "--json")
-    assert found.returncode == 0, found.stderr
-    ours = json.loads(found.stdout)
+def check_answer(text, path):
+    ours = json.loads(text)
     alone = json.loads(CliRunner().invoke(app, ["solve", str(path), "--json"]).stdout)
     assert ours["engine"] == "mpi"
     assert ours["minimiser"] == pytest.approx(alone["minimiser"], rel=1e-12)
     assert ours["max_error"] == pytest.approx(alone["max_error"], rel=1e-9)
+
+
+def test_one_rank_prints_what_one_process_prints(tmp_path):
+    pytest.importorskip("mpi4py.MPI", exc_type=ImportError)
+    path = scenario(tmp_path)
+    words = ["solve", str(path), "--on", "mpi", "--json", "--out", str(tmp_path / "o")]
+    check_answer(CliRunner().invoke(app, words).stdout, path)
+    assert (tmp_path / "o" / "result.json").exists()
+
+
+@several
+@pytest.mark.slow
+def test_ranks_print_once_what_one_process_prints(tmp_path):
+    path = scenario(tmp_path)
+    found = ended(path, "--on=mpi:2", "--json")
+    assert found.returncode == 0, found.stderr
+    check_answer(found.stdout, path)
 
 
 @several
@@ -100,19 +115,18 @@ def rank_of_mark(mark, rank):
     return 0
 
 
-@several
-@pytest.mark.skipif(not PROCESSES.is_dir(), reason="no list of processes to look into")
-def test_a_rank_that_is_killed_ends_the_job_with_a_sentence(tmp_path):
+def killed(words, tmp_path, *, once=lambda: True):
+    """How a job ended whose second rank was killed; `once` says when it is time."""
     mark = f"{os.getpid()}-{tmp_path.name}"
     job = subprocess.Popen(
-        command(scenario(tmp_path, iterations=10**8), "--on", "mpi:2"),
+        [*words, "--on", "mpi:2"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, MARK: mark},
     )
     try:
-        while not (rank := rank_of_mark(mark, 1)):
+        while not ((rank := rank_of_mark(mark, 1)) and once()):
             assert job.poll() is None, job.communicate()
             time.sleep(0.05)
         other = rank_of_mark(mark, 0)
@@ -122,10 +136,73 @@ def test_a_rank_that_is_killed_ends_the_job_with_a_sentence(tmp_path):
         job.kill()
     assert job.returncode == 1
     assert output == ""
+    assert not other or not (PROCESSES / str(other)).exists()
     (line,) = [one for one in said.splitlines() if one.startswith("Error: ")]
+    return line
+
+
+looked_into = pytest.mark.skipif(
+    not PROCESSES.is_dir(), reason="no list of processes to look into"
+)
+
+
+@several
+@looked_into
+def test_a_rank_that_is_killed_ends_the_job_with_a_sentence(tmp_path):
+    line = killed(command(scenario(tmp_path, iterations=10**8)), tmp_path)
     assert "one of 2 ranks ended before the others" in line
     assert "signal 9" in line
-    assert not other or not (PROCESSES / str(other)).exists()
+
+
+@several
+@looked_into
+@pytest.mark.slow
+def test_a_large_run_goes_on_after_a_rank_was_killed(tmp_path):
+    graph, path = "grid:40x30", tmp_path / "kept.npz"
+    words = ["large", graph, "--dim", "2", "--method", "extra"]
+    words += ["--checkpoint", str(path), "--every", "1e-9", "--json"]
+    veilsum = [sys.executable, "-m", "veilsum"]
+
+    def written():
+        return len([*tmp_path.glob("kept.*.npz")]) >= 2
+
+    killed([*veilsum, *words, "--iterations", "100000000"], tmp_path, once=written)
+    found = []
+    for one in tmp_path.glob("kept.*.npz"):
+        with np.load(one) as held:
+            found.append(int(held["iteration"]))
+    last = str(max(found) + 10)
+    again = subprocess.run(
+        [*veilsum, *words, "--iterations", last, "--on", "mpi:2"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    ours = json.loads(again.stdout)
+    assert ours["resumed"] in found
+    alone = large_on_ranks(graph, dim=2, method="extra", iterations=int(last))
+    assert ours["minimiser"] == pytest.approx(alone.minimiser.tolist(), rel=1e-12)
+    assert ours["max_error"] == pytest.approx(alone.max_error, rel=1e-12)
+
+
+@pytest.mark.parametrize("file", [False, True])
+def test_one_rank_that_mpiexec_did_not_start_runs_alone(file, tmp_path):
+    pytest.importorskip("mpi4py.MPI", exc_type=ImportError)
+    graph = "grid:20x10"
+    if file:
+        graph = str(tmp_path / "links.npy")
+        np.save(graph, np.asarray(vs.Topology.family("grid:20x10").edges, np.int32))
+    words = ["large", graph, "--iterations", "20", "--dim", "1", "--json"]
+    found = CliRunner().invoke(app, [*words, "--on", "mpi"])
+    assert found.exit_code == 0, found.output
+    ours = json.loads(found.stdout)
+    assert (ours["ranks"], ours["parties"], ours["halo"]) == (1, 200, 0.0)
+    plain = CliRunner().invoke(app, [*words, "--no-certificate", "--engine", "numpy"])
+    theirs = json.loads(plain.stdout)
+    assert ours["minimiser"] == pytest.approx(theirs["minimiser"], rel=1e-12)
+    refused = CliRunner().invoke(app, [*words, "--on", "mpi", "--corrupt", "3"])
+    assert refused.exit_code == 2
+    assert "no epsilon" in refused.stderr
 
 
 @several

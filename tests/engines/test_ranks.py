@@ -6,6 +6,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -14,6 +15,9 @@ from engine_tasks import METHODS, arrived, make_task, one_way_task
 from veilsum.engines import mpi
 from veilsum.engines.numpy import PlainEngine
 from veilsum.errors import InvalidInputError
+from veilsum.graphs.topology import Topology
+from veilsum.jobs.large import large
+from veilsum.jobs.ranks import large_on_ranks
 
 pytest.importorskip("mpi4py.MPI", exc_type=ImportError)
 
@@ -23,13 +27,8 @@ several = pytest.mark.skipif(
     not MPIEXEC.exists(), reason="no mpiexec beside this Python"
 )
 QUICK = (
-    "main methods",
-    "gradient",
-    "different",
-    "sums",
-    "own rows",
-    "refusals",
-    "seeds",
+    *("main methods", "gradient", "different", "sums"),
+    *("own rows", "refusals", "large", "checkpoints", "seeds"),
 )
 
 
@@ -38,14 +37,19 @@ def played(ranks, *scenes):
     """What the first of so many ranks reports of these scenes."""
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     command = [MPIEXEC, "-n", str(ranks), sys.executable, "-m", "mpi4py"]
-    ended = subprocess.run(
-        [*map(str, command), str(TESTS / "rank_scenes.py"), *scenes],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *paths])},
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    with TemporaryDirectory() as folder:
+        ours = {
+            "PYTHONPATH": os.pathsep.join([str(TESTS), *paths]),
+            "SCENE_FOLDER": folder,
+        }
+        ended = subprocess.run(
+            [*map(str, command), str(TESTS / "rank_scenes.py"), *scenes],
+            env=os.environ | ours,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 
@@ -108,7 +112,7 @@ def check_own_rows(found):
         assert one["away"] <= 1e-12
         assert one["mean"] <= 1e-12
         assert one["apart"] <= 1e-12
-        assert one["looks"] == [20, 40, 40]
+        assert one["looks"] == [4, 40, 40]
 
 
 @several
@@ -125,12 +129,57 @@ def test_so_do_four_ranks():
     check_own_rows(played(4, *QUICK)["own rows"])
 
 
+def check_large(found):
+    assert found["extra"]["given"]
+    for method, one in found.items():
+        assert one["away"] <= 1e-12, method
+        assert one["mean"] <= 1e-12
+        assert abs(one["worst"]) <= 1e-12
+        # Targets are rounded to the grid.
+        assert one["answer"] <= 1e-9
+        text, plain = one["said"]
+        assert "Minimiser over 300 parties" in text
+        assert "masks add up to zero" in text
+        assert plain["sum_of_masks"] == [0, 0]
+
+
+@several
+def test_the_whole_job_is_what_one_process_does_by_hand():
+    found = played(2, *QUICK)["large"]
+    assert len(found) == 3
+    check_large(found)
+    assert found["dgd"]["said"][1]["ranks"] == 2
+    assert 0 < found["dgd"]["said"][1]["halo"] < 0.3
+
+
+def check_checkpoints(found, *, ranks):
+    # One rank alone is never stopped apart from others.
+    begun = [0, 20, 20, 0] if ranks > 1 else [0, 20, 20, 20]
+    assert found["resumed"] == begun
+    assert found["same"] == [True, True]
+    assert "another run" in found["another"]
+    assert found["files"] == 1
+    assert "more than 0" in found["every"]
+
+
+@several
+def test_ranks_go_on_from_what_all_of_them_have_written():
+    check_checkpoints(played(2, *QUICK)["checkpoints"], ranks=2)
+
+
+def test_one_rank_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+    from rank_scenes import checkpoints
+
+    monkeypatch.setenv("SCENE_FOLDER", str(tmp_path))
+    check_checkpoints(checkpoints(), ranks=1)
+
+
 @several
 def test_ranks_refuse_together():
     mixes, weights, away, rows, alike = played(2, *QUICK)["refusals"]
     assert "large mu2 means a large halo" in mixes
     assert "choose from metropolis" in weights
-    assert "numbers ran away before iteration 2" in away
+    assert "numbers ran away before iteration 10" in away
     assert "100 rows of costs and 99 of starts" in rows
     assert alike
 
@@ -180,12 +229,28 @@ def test_one_rank_takes_one_way_links_and_other_costs(blocks):
 
 
 def test_one_rank_makes_its_own_rows(blocks):
-    from rank_scenes import OWN, own_rows, refusals, sums
+    from rank_scenes import OWN, large, own_rows, refusals, sums
 
     check_own_rows({spec: own_rows(spec) for spec in OWN})
+    check_large(large())
     assert sums()["gathered"]
     # With one rank nothing crosses, and so no halo is too large.
     assert refusals()[0] is None
+
+
+@pytest.mark.parametrize("method", ["dgd", "gradient-tracking", "extra"])
+def test_large_runs_are_the_same_on_ranks(method):
+    """Two roads: one machine that has all rows, and ranks that have their own."""
+    spec = "geometric:1600:6"
+    how = {"dim": 3, "method": method, "iterations": 30, "sigma": 0.5, "seed": 2}
+    ours = large_on_ranks(spec, **how)
+    theirs = large(spec, **how, engine="numpy", certify=False, progress=False)
+    np.testing.assert_allclose(ours.own, theirs.estimates, rtol=0, atol=1e-12)
+    assert ours.grid == theirs.grid
+    assert np.array_equal(ours.answer, theirs.answer)
+    assert ours.max_error == pytest.approx(theirs.max_error, rel=1e-12)
+    graph = Topology.family(spec)
+    assert np.array_equal(large_on_ranks(graph, **how).own, ours.own)
 
 
 def test_float32_stays_float32(blocks):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from veilsum.errors import InvalidInputError
-from veilsum.graphs.cutting import PIECE, Parts, _cut_by, cut, even_ends
+from veilsum.graphs.cutting import PIECE, CutParts, _cut_by, cut, even_ends
 from veilsum.graphs.families import build_part
 from veilsum.graphs.topology import Topology
 
@@ -87,9 +87,9 @@ def test_a_graph_that_mixes_fast_is_refused_with_the_number(parts):
 def test_half_the_graph_is_the_most():
     ends = np.array([0, 4, 8])
     at, over = np.array([2, 2]), np.array([2, 3])
-    Parts(order=None, ends=ends, halo=at, by="own order").check()
+    CutParts(order=None, ends=ends, halo=at, by="own order").check()
     with pytest.raises(InvalidInputError, match="62%"):
-        Parts(order=None, ends=ends, halo=over, by="own order").check()
+        CutParts(order=None, ends=ends, halo=over, by="own order").check()
 
 
 @pytest.mark.parametrize("parts", [0, 11])

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from veilsum.cli.output import FILE, json_option, print_json, seed_option
+from veilsum.cli.ranks import Here, carried_out, ranks_option
 
 if TYPE_CHECKING:
     from veilsum.jobs.large import LargeMethod
+    from veilsum.jobs.ranks import RanksRun
 
 # Spelt out: importing them would load numpy for --help.
 METHODS = ("dgd", "gradient-tracking", "extra")
@@ -70,6 +72,7 @@ ENGINES = ("auto", "numpy", "numba", "jax")
     help="Minutes between checkpoints.",
 )
 @seed_option
+@ranks_option
 @json_option
 def command(
     *,
@@ -87,39 +90,58 @@ def command(
     checkpoint: Path | None,
     every: float,
     seed: int,
+    where: str | None,
     as_json: bool,
 ) -> None:
     """Simulate millions of parties that find the mean of their private targets.
 
     The graph is a family such as regular:10000000:6 or geometric:1000000:6, or a file
-    of links (.npy). What does not fit into memory is refused before it is begun.
+    of links (.npy). What does not fit into memory is refused before it is begun. On
+    ranks of MPI each process makes its own parties only, and epsilon is left out.
 
     \b
     Example:
       veilsum large regular:1000000:6 --iterations 100 --checkpoint out/large.npz
+      veilsum large geometric:1000000:6 --on mpi:4
     """
     from veilsum.files.output import prepare_folder
     from veilsum.jobs.large import large, read_targets
 
-    if checkpoint is not None:
-        prepare_folder(checkpoint.parent)
-    found = large(
-        graph,
-        None if targets is None else read_targets(targets),
-        dim=dim,
-        method=method,
-        iterations=iterations,
-        sigma=sigma,
-        grid=grid,
-        corrupted=corrupted,
-        seed=seed,
-        step=step,
-        engine=engine,
-        certify=not no_certificate,
-        checkpoint=checkpoint,
-        every=every,
+    if where is not None and corrupted:
+        raise click.UsageError("ranks work out no epsilon: leave --corrupt out")
+    with carried_out(where) as here:
+        if checkpoint is not None:
+            prepare_folder(checkpoint.parent)
+        how: dict[str, Any] = {
+            "targets": None if targets is None else read_targets(targets),
+            "dim": dim,
+            "method": method,
+            "iterations": iterations,
+            "sigma": sigma,
+            "grid": grid,
+            "seed": seed,
+            "step": step,
+            "checkpoint": checkpoint,
+            "every": every,
+        }
+        if where is None:
+            more = {"engine": engine, "certify": not no_certificate}
+            found: Any = large(graph, **how, **more, corrupted=corrupted)
+        else:
+            found = _on_ranks(here, graph, how)
+        if not here.speaks:
+            return
+        if as_json:
+            print_json(found.to_dict())
+        else:
+            click.echo(str(found))
+
+
+def _on_ranks(here: Here, graph: str, how: dict[str, Any]) -> RanksRun:
+    from veilsum.files.graphs import topology_from
+    from veilsum.jobs.ranks import large_on_ranks
+
+    is_file = Path(graph).is_file()
+    return large_on_ranks(
+        topology_from(graph) if is_file else graph, **how, comm=here.comm
     )
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        click.echo(str(found))

@@ -10,7 +10,7 @@ such as `geometric` and `grid` have neighbours near each other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,23 +21,24 @@ from veilsum.costs.effective import EffectiveCost
 from veilsum.engines.engine import Precision, Task
 from veilsum.engines.mpi import Halo, RankEngine, Ranks, all_ranks, leaves
 from veilsum.errors import InvalidInputError, NumericalError
-from veilsum.graphs.cutting import Parts, even_ends
+from veilsum.graphs.cutting import CutParts, even_ends
 from veilsum.graphs.families import build_part
 from veilsum.graphs.links import touching
 from veilsum.graphs.topology import Topology
 from veilsum.memory import check_room
 from veilsum.methods.base import Method, State
 from veilsum.numbers.arrays import Array, PartyPoints, Sparse, Vector
-from veilsum.numbers.laws import Law
+from veilsum.numbers.fixed_point import Grid
+from veilsum.numbers.laws import LatticeMasks, Law, Masks
 from veilsum.numbers.masking import CounterStreams, exact_totals, masks_in_pieces
-from veilsum.numbers.shapes import Float, Int
+from veilsum.numbers.shapes import Bool, Float, Int
 
 # Mixing weights that follow from the degrees of two ends, or of all.
 BY_DEGREE = ("metropolis", "lazy-metropolis", "max-degree")
 # A number is told to other ranks in pieces of so many bits, enough for any sum.
 LIMB, LIMBS = 32, 6
-# How often, in a run, numbers are looked at.
-LOOKS = 20
+# Iterations between two looks at the numbers.
+AT_ONCE = 10
 # Nobody's estimate is this far away unless steps are too long.
 LOST = 1e30
 
@@ -88,35 +89,38 @@ class OwnGraph:
         return Topology.numbered(self.n_parties, self.links, sorted_already=True)
 
     @cached_property
-    def _both(self) -> tuple[Array[np.int32], Array[np.int32]]:
-        """Who of this rank's parties hears whom, row by row in rising order."""
+    def _heard(self) -> Sparse:
+        """Whom each of this rank's parties hears, in rising order (CSR, own x n)."""
         own, (i, j) = self.ranks.own, self.links.T
         listening, heard = np.concatenate([i, j]), np.concatenate([j, i])
         here = (listening >= own.start) & (listening < own.stop)
-        listening, heard = listening[here], heard[here]
-        order = np.lexsort((heard, listening))
-        return listening[order], heard[order]
+        listening = listening[here] - np.int32(own.start)
+        ones = np.ones(len(listening), np.int8)
+        shape = (own.stop - own.start, self.n_parties)
+        return sparse.csr_array((ones, (listening, heard[here])), shape)
 
     @cached_property
     def degrees(self) -> Int[Array[np.int64], " own"]:
         """How many neighbours each of this rank's parties has."""
-        own = self.ranks.own
-        found = np.bincount(self._both[0] - own.start, minlength=own.stop - own.start)
-        return found.astype(np.int64)
+        return np.diff(self._heard.indptr).astype(np.int64)
+
+    @cached_property
+    def _far(self) -> Bool[Array[np.bool_], " heard"]:
+        """Which of those that are heard are on other ranks."""
+        own, heard = self.ranks.own, self._heard.indices
+        return np.asarray((heard < own.start) | (heard >= own.stop))
 
     @cached_property
     def _outside(self) -> Int[Array[np.int64], " outside"]:
         """The halo."""
-        own, heard = self.ranks.own, self._both[1]
-        far = (heard < own.start) | (heard >= own.stop)
-        return np.unique(heard[far]).astype(np.int64)
+        return np.unique(self._heard.indices[self._far]).astype(np.int64)
 
     @cached_property
-    def parts(self) -> Parts:
+    def parts(self) -> CutParts:
         """How the graph is cut, with the halo of every rank."""
         halo = np.empty(self.ranks.comm.size, np.int64)
         self.ranks.comm.Allgather(np.array([len(self._outside)]), halo)
-        return Parts(order=None, ends=self.ranks.ends, halo=halo, by="own order")
+        return CutParts(order=None, ends=self.ranks.ends, halo=halo, by="own order")
 
     def weights(self, mixing: str) -> Sparse:
         """Return this rank's rows of mixing weights; neighbours' degrees are asked for.
@@ -131,42 +135,54 @@ class OwnGraph:
                 f"ranks know their own rows only, and take weights that follow from "
                 f"degrees: choose from {', '.join(BY_DEGREE)}, not {mixing!r}"
             )
-        own, (listening, heard) = self.ranks.own, self._both
-        count = own.stop - own.start
+        own, heard, degrees = self.ranks.own, self._heard, self.degrees
         if mixing == "max-degree":
-            most = self.ranks.largest(float(self.degrees.max()))
-            link = np.full(len(heard), 1.0 / (1.0 + most))
+            most = self.ranks.largest(float(degrees.max()))
+            link = np.full(heard.nnz, 1.0 / (1.0 + most))
         else:
-            degrees = np.empty((count + len(self._outside), 1))
-            degrees[:count, 0] = self.degrees
-            halo = Halo.around(self.ranks, self._outside)
-            for one in halo.post(degrees, 0):
-                one.Wait()
-            far = (heard < own.start) | (heard >= own.stop)
-            place = np.where(
-                far, count + np.searchsorted(self._outside, heard), heard - own.start
-            )
-            most = np.maximum(degrees[place, 0], degrees[listening - own.start, 0])
-            link = 1.0 / (1.0 + most)
+            link = np.repeat(degrees, degrees).astype(np.float64)
+            np.maximum(link, self._degrees_of_heard(), out=link)
+            link = 1.0 / (1.0 + link)
         if mixing == "lazy-metropolis":
             link *= 0.5
-        start = np.concatenate([[0], np.cumsum(self.degrees)])
-        shape = (count, self.n_parties)
-        apart = sparse.csr_array((link, heard, start), shape)
-        kept = 1.0 - np.bincount(listening - own.start, link, minlength=count)
-        where = (np.arange(count), np.arange(own.start, own.stop))
-        return sparse.csr_array(apart + sparse.csr_array((kept, where), shape))
+        apart = sparse.csr_array((link, heard.indices, heard.indptr), heard.shape)
+        start = np.arange(len(degrees) + 1, dtype=np.int32)
+        itself = np.arange(own.start, own.stop, dtype=np.int32)
+        kept = sparse.csr_array((1.0 - apart.sum(axis=1), itself, start), heard.shape)
+        return sparse.csr_array(apart + kept)
+
+    def _degrees_of_heard(self) -> Float[Array[np.float64], " heard"]:
+        """Return how many neighbours everybody has that is heard, link by link."""
+        own, outside = self.ranks.own, self._outside
+        table = np.empty((len(self.degrees) + len(outside), 1))
+        table[: len(self.degrees), 0] = self.degrees
+        for one in Halo.around(self.ranks, outside).post(table, 0):
+            one.Wait()
+        places = self._heard.indices - np.int32(own.start)
+        far = self._heard.indices[self._far]
+        places[self._far] = len(self.degrees) + np.searchsorted(outside, far)
+        return table[places, 0]
+
+    def law(self, masks: Masks) -> Law:
+        """Return the law of masks that all ranks have: the coarsest grid of any."""
+        own = masks.on(self.topology)
+        if not isinstance(own, LatticeMasks):
+            return own
+        bits = -int(self.ranks.largest(-own.grid.bits))
+        found = replace(own, grid=Grid(bits, masks.unit))
+        wide = self.ranks.largest(float(found.wide)) > 0
+        return replace(found, wide=wide)
 
     def masks(self, law: Law, streams: CounterStreams, size: int) -> Array[Any]:
         """Return this rank's rows of the masks, the same as on one machine."""
         own = self.ranks.own
         return masks_in_pieces(self.topology, law, streams, size=size, rows=own)
 
-    def sum_of_masks(self, masks: Array[np.int64]) -> list[int]:
-        """Return the exact sum of all ranks' masks, column by column: zero."""
+    def exact_sums(self, numbers: Array[np.int64]) -> list[int]:
+        """Return the exact sum of all ranks' rows, column by column; of masks 0."""
         # In limbs, each of which is added up by itself and fits a word.
         modulus, limb = 1 << (LIMB * LIMBS), (1 << LIMB) - 1
-        totals = [total % modulus for total in exact_totals(masks)]
+        totals = [total % modulus for total in exact_totals(numbers)]
         limbs = np.array(
             [[total >> (LIMB * k) & limb for k in range(LIMBS)] for total in totals]
         )
@@ -183,7 +199,7 @@ def own_engine(
     graph: OwnGraph,
     *,
     method: Method[Any],
-    mixing: str,
+    weights: Sparse,
     cost: EffectiveCost,
     start: PartyPoints,
     precision: Precision = "float64",
@@ -193,7 +209,7 @@ def own_engine(
     Args:
         graph: this rank's part.
         method: the same on every rank; its weights are symmetric.
-        mixing: the weights' name.
+        weights: this rank's rows.
         cost: this rank's rows, masks added.
         start: this rank's rows.
         precision: of all numbers.
@@ -208,12 +224,12 @@ def own_engine(
     kept = len([*leaves(method.begin(start[few], cost.rows(few)))])
     arrays = 2 * kept + method.traits.vectors + 2
     check_room(
-        arrays * start.size * np.dtype(precision).itemsize + 40 * len(graph.links),
+        arrays * start.size * np.dtype(precision).itemsize + 100 * len(graph.links),
         f"a rank with {len(start):,} of {graph.n_parties:,} parties",
     )
     task = Task(
         method=method,
-        weights={"symmetric": graph.weights(mixing)},
+        weights={"symmetric": weights},
         cost=cost,
         start=start,
         precision=precision,
@@ -243,7 +259,7 @@ def go_through(
     iterations: int,
     *,
     state: State | None = None,
-    told: Callable[[State], object] = lambda _state: None,
+    told: Callable[[State], object] | None = None,
 ) -> RanksFound:
     """Carry iterations out on all ranks, looking at the numbers now and then.
 
@@ -258,16 +274,18 @@ def go_through(
         NumericalError: numbers ran away, on any rank; all ranks raise it.
     """
     now = engine.begin() if state is None else state
-    stride = max(1, iterations // LOOKS)
     while now.iteration < iterations:
-        now = engine.advance(now, min(stride, iterations - now.iteration))
+        # Always up to the same ones: whoever goes on from one looks as often.
+        count = AT_ONCE - now.iteration % AT_ONCE
+        now = engine.advance(now, min(count, iterations - now.iteration))
         farthest = np.abs(engine.points(now)).max(initial=0.0)
         if not engine.ranks.largest(float(farthest)) < LOST:
             raise NumericalError(
                 f"numbers ran away before iteration {now.iteration:,}: steps are too "
                 "long, give a smaller step"
             )
-        told(now)
+        if told is not None:
+            told(now)
     own = engine.points(now)
     mean = engine.ranks.total(own) / engine.ranks.ends[-1]
     away = np.linalg.norm(own - mean, axis=1).max(initial=0.0)

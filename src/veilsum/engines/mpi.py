@@ -30,7 +30,7 @@ from veilsum.errors import (
     MissingExtraError,
     installing,
 )
-from veilsum.graphs.cutting import PIECE, Ends, Parts, Places, cut
+from veilsum.graphs.cutting import PIECE, CutParts, Ends, Places, cut
 from veilsum.methods.base import State, Weighting
 from veilsum.numbers.arrays import Array, PartyPoints, Sparse, Vector
 from veilsum.numbers.shapes import Float, Int
@@ -93,7 +93,7 @@ class Ranks:
     def largest(self, number: float) -> float:
         """Return the largest of all ranks' numbers; nan if one of them is nan."""
         found = np.empty(self.comm.size)
-        self.comm.Allgather(np.array([number]), found)
+        self.comm.Allgather(np.array([number], np.float64), found)
         return float(found.max())
 
     def total(self, rows: Rows) -> Vector:
@@ -192,14 +192,13 @@ class RankEngine(PlainEngine):
         count = own.stop - own.start
         for name, weights in self.task.weights.items():
             columns = weights.indices
-            inside = (columns >= own.start) & (columns < own.stop)
-            outside = np.unique(columns[~inside]).astype(np.int64)
-            places = np.where(
-                inside, columns - own.start, count + np.searchsorted(outside, columns)
-            )
+            far = (columns < own.start) | (columns >= own.stop)
+            outside = np.unique(columns[far]).astype(np.int64)
+            places = (columns - columns.dtype.type(own.start)).astype(np.int32)
+            places[far] = count + np.searchsorted(outside, columns[far])
             table = (
                 weights.data.astype(self.task.precision, copy=False),
-                places.astype(np.int32),
+                places,
                 weights.indptr.astype(np.int32),
             )
             local = sparse.csr_array(table, (count, count + len(outside)))
@@ -406,7 +405,7 @@ class MpiEngine:
         return all_ranks()
 
     @cached_property
-    def parts(self) -> Parts:
+    def parts(self) -> CutParts:
         """Which rank has which parties."""
         # Gradients of parties' own cannot be put in another order.
         local = self.task.cost.remainder.kind == "local"

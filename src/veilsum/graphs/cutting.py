@@ -32,7 +32,7 @@ SMALL_HALO = 0.01
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Parts:
+class CutParts:
     """Which part has which parties.
 
     Attributes:
@@ -89,7 +89,7 @@ def even_ends(parties: int, parts: int) -> Ends:
     return ends
 
 
-def cut(links: Sparse, parts: int, *, in_order: bool = False) -> Parts:
+def cut(links: Sparse, parts: int, *, in_order: bool = False) -> CutParts:
     """Return the cut with the smallest halo of those that are tried.
 
     Parts are pieces of the parties' own order, or of one in which neighbours are near
@@ -111,7 +111,7 @@ def cut(links: Sparse, parts: int, *, in_order: bool = False) -> Parts:
     return min(found, key=lambda one: one.share)
 
 
-def _cut_by(by: str, csr: Sparse, order: Places | None, ends: Ends) -> Parts:
+def _cut_by(by: str, csr: Sparse, order: Places | None, ends: Ends) -> CutParts:
     part_of = np.repeat(np.arange(len(ends) - 1, dtype=np.int32), np.diff(ends))
     if order is not None:
         by_place, part_of = part_of, np.empty_like(part_of)
@@ -122,10 +122,10 @@ def _cut_by(by: str, csr: Sparse, order: Places | None, ends: Ends) -> Parts:
         listening[outside].astype(np.int64) * csr.shape[0] + csr.indices[outside]
     )
     halo = np.bincount(heard // csr.shape[0], minlength=len(ends) - 1)
-    return Parts(order=order, ends=ends, halo=halo.astype(np.int64), by=by)
+    return CutParts(order=order, ends=ends, halo=halo.astype(np.int64), by=by)
 
 
-def _by_metis(csr: Sparse, near: Places, parts: int) -> Parts:
+def _by_metis(csr: Sparse, near: Places, parts: int) -> CutParts:
     """Return METIS's cut, parties of a part in the order given."""
     import pymetis
 

@@ -65,7 +65,7 @@ AT_ONCE = 10
 # are a tenth apart.
 CERTIFICATE_STEPS = 80
 # Made-up targets have a stream of their own.
-_TARGETS_PURPOSE = 3
+TARGETS_PURPOSE = 3
 
 SIMULATION = (
     "a simulation: one process drew every share, from streams that a seed repeats; "
@@ -451,7 +451,7 @@ def _targets(
             8 * parties * dim, f"{dim} coordinates of {parties:,} parties"
         )
         seed = as_whole(seed, what="a seed", least=0)
-        stream = np.random.default_rng((_TARGETS_PURPOSE, seed))
+        stream = np.random.default_rng((TARGETS_PURPOSE, seed))
         return stream.standard_normal((parties, dim))
     rows = np.asanyarray(targets)
     if rows.dtype.kind not in "fiu":
