@@ -399,7 +399,8 @@ def bytes_wanted(
     # before and after; rooms of panels, or what a method's own source makes.
     arrays = {"dgd": 10 + 3, "gradient-tracking": 11 + 5, "extra": 10 + 6}[method]
     running = 2 * matrix + 8 * links + arrays * rows
-    return 8 * links + max(proving, running) + 200_000_000
+    # The last is Python with numba, before there is anything.
+    return 8 * links + max(proving, running) + 300_000_000
 
 
 def task_of(
