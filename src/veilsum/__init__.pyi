@@ -66,6 +66,9 @@ from .errors import (
     LocalProtocolError as LocalProtocolError,
 )
 from .errors import (
+    MemoryShortError as MemoryShortError,
+)
+from .errors import (
     MissingExtraError as MissingExtraError,
 )
 from .errors import (

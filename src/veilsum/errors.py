@@ -130,6 +130,10 @@ class InvalidScenarioError(InvalidInputError):
     """A scenario holds a key or a value that means nothing here."""
 
 
+class MemoryShortError(InvalidInputError):
+    """What was asked for needs more memory than there is."""
+
+
 class NotReadyError(InvalidInputError):
     """This computer is in the way, and not what is asked: mend it, and try again."""
 

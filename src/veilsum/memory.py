@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from veilsum.errors import InvalidInputError
+from veilsum.errors import MemoryShortError
 
 # Of what is free, how much may be asked for: the rest is for what no estimate counts.
 SHARE = 0.9
@@ -18,10 +18,6 @@ SHARE = 0.9
 SMALL = 1 << 28
 
 MEMINFO, GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
-
-
-class MemoryShortError(InvalidInputError):
-    """What was asked for needs more memory than there is."""
 
 
 def check_room(wanted: float, what: str) -> None:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from surveys import MEMBERS, opened, survey_table
 from veilsum.agreement.consortium import consortium_from
+from veilsum.agreement.survey import closing_of
 from veilsum.audit import auditing, surveys, visits
 from veilsum.audit.auditing import FRAMES, TAPPED
 from veilsum.audit.question import Rehearsal, Skipped
@@ -280,6 +281,7 @@ def test_guests_that_stand_for_all_are_few():
     survey = RehearsedSurvey(consortium_from(table), None)
     assert len(survey.visits.terms.guests) == visits.MOST_GUESTS
     assert survey.visits.terms.n_cells == 2 * visits.MOST_LABELS
+    assert survey.scene.width <= 2 * visits.MOST_LABELS
     told = list(survey.said())
     assert "60 guests and 16 cells that were made up stood for 300 and 80" in told
     assert told[0].startswith("if 1 of 3 members collude, totals are over 200 guests")
@@ -325,9 +327,9 @@ def closed(folder):
     delegates = {name: key.hex() for name, key in made.terms.delegates}
     terms = opened(guest=guests, delegates=delegates)
     lines = [visit(terms, made.codes[name], [[5, 6], [7, 8]]) for name in terms.roster]
-    table = survey_table(
-        guest=guests, delegates=delegates, set=set_of(terms, lines).digest
-    )
+    chosen = set_of(terms, lines)
+    closing = closing_of(terms, chosen.digest, chosen.tally)
+    table = survey_table(guest=guests, delegates=delegates, **closing)
     (folder / "closed.toml").write_text(tomli_w.dumps(table))
     (folder / "submissions.jsonl").write_bytes(write_submissions(lines))
     return lines

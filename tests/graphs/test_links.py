@@ -9,12 +9,11 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from veilsum import memory
-from veilsum.errors import InvalidGraphError, InvalidInputError
+from veilsum.errors import InvalidGraphError, InvalidInputError, MemoryShortError
 from veilsum.graphs import families, links, mixing, spectrum, topology
 from veilsum.graphs.connectivity import components, is_connected
 from veilsum.graphs.families import build
 from veilsum.graphs.topology import Numbered, Topology
-from veilsum.memory import MemoryShortError
 from veilsum.privacy.guarantee import guarantee
 
 

@@ -15,13 +15,12 @@ from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import SquaredNorm
 from veilsum.engines.numba import FusedEngine
 from veilsum.engines.numpy import PlainEngine
-from veilsum.errors import InvalidGraphError, InvalidInputError
+from veilsum.errors import InvalidGraphError, InvalidInputError, MemoryShortError
 from veilsum.files.graphs import topology_from
 from veilsum.graphs.connectivity import algebraic_connectivity
 from veilsum.graphs.topology import Numbered, Topology
 from veilsum.jobs import large as job
 from veilsum.jobs.large import LARGE_METHODS, bytes_wanted, large, read_targets, task_of
-from veilsum.memory import MemoryShortError
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import CounterStreams, draw_shares
 

@@ -11,7 +11,13 @@ from click.testing import CliRunner
 from ledgers import aggregate, reservation, run
 from receipts import Study
 from veilsum.cli.app import app
-from veilsum.errors import BudgetError, InvalidInputError, LedgerError, OutputError
+from veilsum.errors import (
+    BudgetError,
+    InvalidInputError,
+    LedgerError,
+    OutputError,
+    StoreError,
+)
 from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.guests.delegate import DelegateStore
 from veilsum.net.identity import new_identity, read_identity
@@ -195,15 +201,24 @@ def test_from_the_command_line(folder, tmp_path):
     assert "\x1b[2J" not in shown.output
 
 
-def test_that_a_store_of_surveys_is_left_out_is_said(tmp_path):
-    """An old one put back would add up a second set, with a key that was erased."""
+def test_of_a_store_of_surveys_the_history_is_kept_and_that_is_said(tmp_path):
     new_identity("alice", tmp_path)
     words = ["backup", "make", tmp_path / "alice.key", "-o"]
     plain = CliRunner().invoke(app, [*map(str, (*words, tmp_path / "one"))])
     assert "surveys.store" not in plain.output
     DelegateStore.open(tmp_path / "surveys.store").close()
     said = CliRunner().invoke(app, [*map(str, (*words, tmp_path / "two"))])
-    assert "It does not hold surveys.store" in said.output
+    assert "which guests were added up, and no keys" in said.output
     told = CliRunner().invoke(app, [*map(str, (*words, tmp_path / "three")), "--json"])
-    assert json.loads(told.output)["left_out"] == ["surveys.store"]
-    assert "surveys.store" not in restore_backup(tmp_path / "two", tmp_path / "new")
+    assert "surveys.store" in json.loads(told.output)["files"]
+    words = ["backup", "restore", tmp_path / "two", "--folder", tmp_path / "new"]
+    put = CliRunner().invoke(app, [*map(str, words)])
+    assert "surveys.store --closed FOLDER" in put.output
+    store = tmp_path / "new" / "surveys.store"
+    with pytest.raises(StoreError, match="put back from a backup"):
+        DelegateStore.open(store)
+    words = ["backup", "resume", store]
+    assert CliRunner().invoke(app, [*map(str, words)]).exit_code == 0
+    DelegateStore.open(store).close()
+    again = CliRunner().invoke(app, [*map(str, words)])
+    assert "is in use already" in again.output

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 import veilsum as vs
 from parties.test_taking_part import given
 from surveyors import MEMBERS, Surveyors, in_cents
+from veilsum.agreement.survey import closing_of
 from veilsum.cli.app import app
 from veilsum.files.consortiums import write_consortium
 from veilsum.guests.survey_set import set_of, write_submissions
@@ -75,8 +76,9 @@ def test_two_closed_files_of_one_survey_are_a_persons_to_choose_from(house):
     house.allow()
     house.close()
     company = house.company
-    fewer = set_of(company.open_terms, company.submissions[:-1]).digest
-    survey = {**company.table["survey"], "set": fewer}
+    fewer = set_of(company.open_terms, company.submissions[:-1])
+    closing = closing_of(company.open_terms, fewer.digest, fewer.tally)
+    survey = {**company.table["survey"], **closing}
     other = house.place / "other.toml"
     other.write_text(tomli_w.dumps({**company.table, "survey": survey}))
     status = house.look()

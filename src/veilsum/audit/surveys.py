@@ -23,7 +23,7 @@ import numpy as np
 
 from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.sections import SurveySection
-from veilsum.agreement.survey import SurveyTerms, survey_terms
+from veilsum.agreement.survey import SurveyTerms, survey_terms, tally_of
 from veilsum.audit import visits
 from veilsum.audit.attack import Outcome, Scene
 from veilsum.audit.auditing import (
@@ -53,11 +53,10 @@ from veilsum.files.scenarios import read_toml
 from veilsum.guests.delegate import masked_sums
 from veilsum.guests.submission import Submission, longest_line
 from veilsum.guests.survey_set import closed_set, read_submissions
+from veilsum.jobs.job_file import job_of
 from veilsum.jobs.survey import SurveyRecipe, SurveyResult
 from veilsum.numbers.arrays import listed
-from veilsum.parties.agreed import agreed_on
 from veilsum.parties.own_survey import SUBMISSIONS
-from veilsum.parties.survey_words import left
 from veilsum.scale.pieces import seed_of
 from veilsum.showing import counted
 from veilsum.watching import Progress, silent, watched
@@ -127,21 +126,21 @@ class RehearsedSurvey:
 
     def run(self, sent: Mapping[str, Submission], driver: Driver) -> SurveyResult:
         """Add up what guests sent, as delegates do; return what everybody knows."""
-        made, terms = self.visits, replace(self.visits.terms, set=NO_SET)
-        if (why := terms.refusal([*sent])) is not None:
-            raise InvalidInputError(f"guests that stand for all are too few: {why}")
-        recipe, lines = SurveyRecipe(terms), [*sent.values()]
+        made, lines = self.visits, [*sent.values()]
+        tally = tally_of(made.terms, {name: one.filled for name, one in sent.items()})
+        terms = replace(made.terms, set=NO_SET, tally=tally)
+        recipe = SurveyRecipe(terms)
         works = {
             name: recipe.contribution(
                 name,
                 shares=partial(_share_sum, made, lines, name),
                 masked=masked_sums(terms, lines),
-                guests=[*sent],
             )
             for name in terms.names
         }
-        agreed = agreed_on(self.consortium).terms
-        return recipe.run(works, replace(agreed, driver=driver, run="audit"))
+        agreed: Any = job_of(self.consortium, {}).options
+        options: Any = {**agreed, "driver": driver, "run": "audit"}
+        return recipe.run(works, recipe.terms(options))
 
     # The audit
 
@@ -309,7 +308,7 @@ class RehearsedSurvey:
         """Say who is left if members collude, and what stood for what."""
         terms, made = self.terms, self.visits.terms
         for size in range(1, len(terms.names)):
-            few = left(terms, terms.roster, size)
+            few = terms.honest(terms.roster, size)
             beyond = "" if size <= terms.tolerate else ", which nobody checks"
             yield (
                 f"if {size} of {len(terms.names)} members collude, totals are over "

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from veilsum.agreement.survey import SurveyTerms
+from veilsum.agreement.survey import SurveyTerms, Words
 from veilsum.audit.attack import FALSE_ALARMS, Outcome
 from veilsum.audit.auditing import Control
 from veilsum.audit.made_up import LUCK
@@ -34,7 +34,6 @@ from veilsum.guests import submission
 from veilsum.guests.submission import (
     WORD_BYTES,
     Submission,
-    Words,
     X25519PrivateKey,
     guest_key,
     new_code,
@@ -124,6 +123,7 @@ class Visits(Secret):
                 for name, key in keys.items()
             ),
             set=None,
+            tally=None,
         )
         return cls(terms=made, codes=codes, keys=keys)
 

@@ -18,6 +18,7 @@ def command() -> None:
       veilsum backup make keys/hospital-3.key -o hospital-3.backup
       veilsum backup restore hospital-3.backup --folder keys
       veilsum backup resume keys/hospital-3.ledger --statement "nothing was run since"
+      veilsum backup resume keys/surveys.store --closed keys/wages-2026
     """
 
 
@@ -34,10 +35,10 @@ def command() -> None:
 def make(*, key: Path, out: Path, as_json: bool) -> None:
     """Write everything of the party whose key is KEY that must not be lost.
 
-    That is its keys and certificates, its rules, its ledger and relay.token, not runs
-    on their way, nor results and receipts, nor surveys.store, of which an old copy
-    would forget what was added up since. The file is for its owner only: whoever has it
-    has the key, unless that has a passphrase.
+    That is its keys and certificates, its rules, its ledger, relay.token, and of
+    surveys.store which guests were added up, without keys of surveys; not runs on their
+    way, nor results and receipts. The file is for its owner only: whoever has it has
+    the key, unless that has a passphrase.
 
     \b
     Example:
@@ -47,9 +48,8 @@ def make(*, key: Path, out: Path, as_json: bool) -> None:
     from veilsum.parties.own_survey import STORE
 
     found = make_backup(key.parent, key.stem, out)
-    left = [STORE] if (key.parent / STORE).exists() else []
     if as_json:
-        print_json({"backup": str(out), "files": list(found), "left_out": left})
+        print_json({"backup": str(out), "files": list(found)})
     else:
         click.echo(f"{out} holds {', '.join(found)}: keep it as you keep the key.")
         if f"{key.stem}.ledger" not in found:
@@ -57,12 +57,10 @@ def make(*, key: Path, out: Path, as_json: bool) -> None:
                 f"It holds no ledger: there is no {key.stem}.ledger beside the key. If "
                 "it is\nelsewhere (--ledger), what became known would be forgotten."
             )
-        if left:
+        if STORE in found:
             click.echo(
-                f"It does not hold {STORE}: an old copy would forget which guests were "
-                "added up\nsince, and bring back keys that were erased. If it is lost, "
-                "the surveys that are\nopen cannot be added up, and you should be a "
-                "delegate of no survey that asks\nguests of earlier ones."
+                f"Of {STORE} it has which guests were added up, and no keys: if it is "
+                "lost,\nthe surveys that are open cannot be added up."
             )
 
 
@@ -78,14 +76,15 @@ def make(*, key: Path, out: Path, as_json: bool) -> None:
 def restore(*, backup: Path, folder: Path, as_json: bool) -> None:
     """Put back what is in BACKUP, all of it or nothing.
 
-    The ledger allows nothing before veilsum backup resume: what became known since the
-    copy was made is not in it.
+    The ledger allows nothing, and surveys.store adds nothing up, before veilsum backup
+    resume: what became known since the copy was made is not in them.
 
     \b
     Example:
       veilsum backup restore hospital-3.backup --folder keys
     """
     from veilsum.parties.backup import restore_backup
+    from veilsum.parties.own_survey import STORE
 
     found = restore_backup(backup, folder)
     if as_json:
@@ -99,39 +98,71 @@ def restore(*, backup: Path, folder: Path, as_json: bool) -> None:
                 "newer\none in its place if there is one; if not:\n"
                 f'  veilsum backup resume {folder / name} --statement "..."'
             )
+        if name == STORE:
+            click.echo(
+                f"Surveys that were added up since are not in {STORE}, and no keys of "
+                "surveys\nthat are open. For each of the former give its folder, with "
+                "closed.toml and\nsubmissions.jsonl:\n"
+                f"  veilsum backup resume {folder / name} --closed FOLDER"
+            )
 
 
 @command.command("resume")
-@click.argument("ledger", type=click.Path(path_type=Path))
+@click.argument("file", metavar="LEDGER|STORE", type=click.Path(path_type=Path))
 @click.option(
     "--statement",
-    required=True,
-    help="What was run since the copy was made, in a few words; it is kept.",
+    default="",
+    help="Of a ledger: what was run since the copy was made, in a few words; kept.",
+)
+@click.option(
+    "--closed",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="FOLDER",
+    multiple=True,
+    help="Of surveys.store: the closed file and submissions.jsonl of a survey that was "
+    "added up since. May be repeated.",
 )
 @click.option(
     "--uncounted",
     metavar="RUN",
     multiple=True,
-    help="A run that the ledger does not count. May be repeated.",
+    help="A run that the file does not know. May be repeated.",
 )
 @json_option
 def resumed(
-    *, ledger: Path, statement: str, uncounted: tuple[str, ...], as_json: bool
+    *,
+    file: Path,
+    statement: str,
+    closed: tuple[Path, ...],
+    uncounted: tuple[str, ...],
+    as_json: bool,
 ) -> None:
-    """Use LEDGER, which was put back from a backup, from now on.
+    """Use a ledger or surveys.store, which was put back from a backup, from now on.
 
     Whatever became known since the copy was made is not counted, and may be asked once
-    more. Receipts in the ledger's folder tell of runs that are missing from it: each is
-    refused until it is named. What is said here stays in the ledger.
+    more. Receipts in the file's folder tell of runs that are missing from it: each is
+    refused until it is named, or, of a survey, given with --closed. What is said of a
+    ledger stays in it.
 
     \b
     Example:
       veilsum backup resume keys/hospital-3.ledger --statement "nothing was run since"
+      veilsum backup resume keys/surveys.store --closed keys/wages-2026
     """
-    from veilsum.parties.backup import resume
+    from veilsum.errors import InvalidInputError
+    from veilsum.guests.delegate import is_copy
+    from veilsum.parties.backup import resume, resume_surveys
+    from veilsum.parties.own_survey import STORE
 
-    resume(ledger, statement, uncounted)
-    if as_json:
-        print_json({"ledger": str(ledger), "uncounted": list(uncounted)})
+    told: dict[str, object] = {"uncounted": list(uncounted)}
+    if file.name == STORE or is_copy(file):
+        told |= {"store": str(file), "closed": resume_surveys(file, closed, uncounted)}
+    elif closed:
+        raise InvalidInputError(f"--closed is for {STORE}; {file} is no such file")
     else:
-        click.echo(f"{ledger} is in use again.")
+        resume(file, statement, uncounted)
+        told |= {"ledger": str(file)}
+    if as_json:
+        print_json(told)
+    else:
+        click.echo(f"{file} is in use again.")

@@ -538,7 +538,8 @@ def link_lengths(csr: Any, place: Any) -> Any:
         for k in range(start[party], start[party + 1]):
             away = abs(np.int64(place[party]) - np.int64(place[heard[k]]))
             total += away
-            links += away > 0
+            if away > 0:
+                links += 1
     return total / max(1, links)
 
 

@@ -28,7 +28,8 @@ def write_checkpoint(path: Path, digest: str, state: Mapping[str, Any]) -> None:
     staged = path.with_name(f".veilsum-{secrets.token_hex(8)}")
     try:
         with staged.open("xb") as stream:
-            np.savez(stream, **{DIGEST: np.array(digest)}, **state)
+            held: dict[str, Any] = {DIGEST: np.array(digest), **state}
+            np.savez(stream, **held)
             # What is moved there must have arrived there, should the machine stop.
             stream.flush()
             os.fsync(stream.fileno())

@@ -15,7 +15,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from veilsum.errors import InvalidGraphError
+from veilsum.errors import InvalidGraphError, MemoryShortError
 from veilsum.graphs.links import (
     MOST_NUMBERED,
     LinkArray,
@@ -28,7 +28,6 @@ from veilsum.graphs.links import (
     plane,
     touching,
 )
-from veilsum.memory import MemoryShortError
 from veilsum.numbers.arrays import nearest
 
 

@@ -40,7 +40,7 @@ def _soon(typingctx: Any, array: Any, index: Any) -> Any:
     return types.void(array, index), build
 
 
-soon = intrinsic(_soon)
+soon: Any = intrinsic(_soon)
 
 
 def _eight_at_once(

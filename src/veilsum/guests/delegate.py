@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import comb
 from pathlib import Path
@@ -69,6 +69,14 @@ SURVEYS = Kind(
     if_damaged="put its newest sound copy in its place, and answer no survey that was "
     "closed since that was made: nothing there knows which set it was",
     patience=30.0,  # transactions take milliseconds
+)
+# What a backup has of a store: all that was added up by then, and no key. It is another
+# kind of file, so that nobody takes it for a store that knows everything.
+COPIED = replace(
+    SURVEYS,
+    noun="copy of a store of surveys",
+    holds="names of guests",
+    application=0x7665696F,
 )
 # A member's name, and a digest of the key in its certificate.
 Inviter: TypeAlias = tuple[str, str]
@@ -113,6 +121,11 @@ class DelegateStore(OpenFile):
         """
         if not path.exists():
             create(path, SURVEYS, lambda _: None)
+        if is_copy(path):
+            raise StoreError(
+                f"{path} was put back from a backup, and does not know which sets were "
+                "added up since: nothing is added before veilsum backup resume"
+            )
         with inspected(path, SURVEYS):
             pass
         connection = connect(path, SURVEYS)
@@ -246,7 +259,7 @@ class DelegateStore(OpenFile):
             self._check_there()
             # Another process may have come first.
             key = self._check_history(terms, me, found)
-            now = _to_answer(terms, found)
+            now = to_answer(terms, found)
             self._live().execute(
                 "INSERT OR IGNORE INTO closed VALUES (?, ?, ?, ?)",
                 (now.survey, now.set, json.dumps(now.guests), json.dumps(now.persons)),
@@ -348,7 +361,7 @@ class DelegateStore(OpenFile):
         self, terms: SurveyTerms, found: SurveySet, earlier: Sequence[AnsweredSurvey]
     ) -> None:
         """Refuse a set that tells of few guests beside all earlier surveys' sets."""
-        mine = _to_answer(terms, found).invited
+        mine = to_answer(terms, found).invited
         others = [one.invited for one in earlier if one.survey != terms.digest]
         people = _people({who for one in (mine, *others) for who in one.values()})
         sizes = range(min(terms.tolerate, len(people)) + 1)
@@ -427,6 +440,16 @@ class DelegateStore(OpenFile):
             )
 
 
+def is_copy(path: Path) -> bool:
+    """Say whether a file calls itself the copy of a store, by its header."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(72)
+    except OSError:
+        return False  # whoever opens it says why
+    return head[68:] == COPIED.application.to_bytes(4, "big")
+
+
 def _newly_shown(
     new: set[str], earlier: Sequence[set[str]], few: int
 ) -> tuple[str, ...]:
@@ -444,7 +467,7 @@ def _newly_shown(
     return given_away([new], few, known=[one for one in earlier if one]) or ()
 
 
-def _to_answer(terms: SurveyTerms, found: SurveySet) -> AnsweredSurvey:
+def to_answer(terms: SurveyTerms, found: SurveySet) -> AnsweredSurvey:
     """Return what is kept of a survey and its set."""
     guests = {name: terms.roster[name].invited_by for name in found.guests}
     return AnsweredSurvey(terms.digest, found.digest, guests, dict(terms.persons))

@@ -299,8 +299,10 @@ def large(
     with watched(progress) as opening:
         open_stage = opening or silent
         with measured.phase("graph"):
-            given = isinstance(graph, str)
-            topology = topology_from(graph) if given else Topology.of(graph)
+            if isinstance(graph, str):
+                topology = topology_from(graph)
+            else:
+                topology = Topology.of(graph)
         rows = _targets(targets, topology.n_parties, dim, seed)
         size = (topology.n_parties, topology.n_edges, rows.shape[1])
         wanted = bytes_wanted(*size, method=method, certify=certify)
@@ -480,7 +482,8 @@ def _masked(
     all. Masks become masked numbers, and these float64 coefficients, where they stand.
     """
     parties, dim = rows.shape
-    masks = masks_in_pieces(topology, law, CounterStreams(seed), size=dim, told=told)
+    streams = CounterStreams(seed)
+    masks: Any = masks_in_pieces(topology, law, streams, size=dim, told=told)
     sums = exact_totals(masks)
     own = [0] * dim
     for low in range(0, parties, PIECE):

@@ -104,7 +104,7 @@ class CounterStreams(Streams, Secret):
     def key(self) -> Array[np.uint64]:
         """Two words that the root becomes."""
         seed = np.random.SeedSequence((_COUNTER_PURPOSE, self.root))
-        return seed.generate_state(2, np.uint64)
+        return np.asarray(seed.generate_state(2, np.uint64), dtype=np.uint64)
 
     def stream(self, *, epoch: int, sender: int, receiver: int) -> SeededStream:
         """Return the stream of the share that `sender` draws for `receiver`."""
@@ -230,7 +230,7 @@ def masks_in_pieces(
     return masks
 
 
-def exact_totals(numbers: MaskRows) -> list[int]:
+def exact_totals(numbers: Array[Any]) -> list[int]:
     """Return the sum of each column of 64-bit integers, as large as it is.
 
     >>> exact_totals(np.full((3, 1), 2**62))
@@ -275,8 +275,9 @@ class _Drawing(Secret):
     ) -> _Drawing:
         given = (topology, law, streams, size, epoch)
         weight = topology.common_weight
-        plain = isinstance(law, LatticeMasks) and law.sigma.ndim == 0 and not law.wide
-        if not plain or weight is None or topology.directed:
+        if not isinstance(law, LatticeMasks) or law.sigma.ndim or law.wide:
+            return cls(*given, None)
+        if weight is None or topology.directed:
             return cls(*given, None)
         strips = strips_of(law.grid.deviation(float(law.sigma), weight))
         if compiled(drawn_links) is None or not strips.small or size > MOST_AT_ONCE:

@@ -5,8 +5,9 @@ if there is one beside the key. Not in it are runs on their way: neighbours reco
 party that comes back with an older disk, and end the run, which is the safe thing. The
 copy of the ledger knows that it is one: put back, it allows nothing before its owner
 has said what was shown in between. A copy that was made by other means cannot know
-that. Nor is a delegate's store of surveys in it: put back, it would know nothing of
-sets that were added in between, and would bring back keys that were erased.
+that. A delegate's store of surveys is in it without keys, which would come back after
+they were erased; put back, nothing is added up with it before it knows again which sets
+were added in between.
 """
 
 from __future__ import annotations
@@ -14,28 +15,41 @@ from __future__ import annotations
 import io
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from veilsum.agreement.consortium import check_name
-from veilsum.errors import InvalidInputError, OutputError, printable
+from veilsum.agreement.consortium import Consortium, check_name
+from veilsum.agreement.sections import SurveySection
+from veilsum.agreement.survey import survey_terms
+from veilsum.errors import InvalidInputError, OutputError, VeilsumError, printable
+from veilsum.files.consortiums import read_consortium
 from veilsum.files.contents import contents
 from veilsum.files.ledger import copy_ledger, open_ledger, read_ledger
 from veilsum.files.output import write_files
+from veilsum.guests.delegate import AnsweredSurvey, to_answer
+from veilsum.guests.store_copy import copy_store, known_in_copy, put_in_use
+from veilsum.guests.submission import longest_line
+from veilsum.guests.survey_set import closed_set, read_submissions
 from veilsum.net.passes import TOKEN_FILE
-from veilsum.net.receipt import read_receipt
+from veilsum.net.receipt import Receipt, read_receipt
 from veilsum.numbers.arrays import listed
 from veilsum.parties.own_rules import FILE_NAME
+from veilsum.parties.own_survey import STORE, SUBMISSIONS
 
 MOST_BYTES = 1 << 30
-_RECEIPTS = ("*.json", "*/*.json", "*/*/*.json")
+# Where files of runs lie: in a folder, and in folders in it.
+_PLACES = ("", "*/", "*/*/")
+_FILES = (".toml", ".veil")
+# What a receipt says of a survey, and of nothing else.
+OF_GUESTS = "summed over all guests of the set"
 
 
 def _wanted(name: str) -> tuple[str, ...]:
     """Return the files of a party, in the order in which they are copied."""
     pairs = (f"{name}{stem}" for stem in ("", ".former"))
     keys = (f"{stem}{suffix}" for stem in pairs for suffix in (".key", ".crt"))
-    return (*keys, FILE_NAME, TOKEN_FILE, f"{name}.ledger")
+    return (*keys, FILE_NAME, TOKEN_FILE, f"{name}.ledger", STORE)
 
 
 def make_backup(folder: Path, name: str, out: Path) -> tuple[str, ...]:
@@ -46,13 +60,14 @@ def make_backup(folder: Path, name: str, out: Path) -> tuple[str, ...]:
     if out.exists():
         raise OutputError(f"{out} is there already and is left as it is")
     found: dict[str, bytes] = {}
+    copying = {f"{name}.ledger": copy_ledger, STORE: copy_store}
     for file in _wanted(name):
         path = folder / file
         if not path.exists():
             continue
-        if path.suffix == ".ledger":
+        if file in copying:
             with tempfile.TemporaryDirectory(dir=folder, prefix=".veilsum-") as aside:
-                copy_ledger(path, Path(aside) / file)
+                copying[file](path, Path(aside) / file)
                 found[file] = (Path(aside) / file).read_bytes()
         else:
             found[file] = path.read_bytes()
@@ -94,6 +109,8 @@ def restore_backup(backup: Path, folder: Path) -> tuple[str, ...]:
     ledger = f"{name}.ledger"
     if ledger in found:
         found[ledger] = _marked(found[ledger], folder)
+    if STORE in found:
+        found[STORE] = _marked_store(found[STORE], folder)
     write_files(folder, found, private=True)
     return tuple(found)
 
@@ -128,6 +145,77 @@ def _marked(ledger: bytes, folder: Path) -> bytes:
         return (Path(aside) / "copy").read_bytes()
 
 
+def _marked_store(store: bytes, folder: Path) -> bytes:
+    """Return a store without keys that knows that it is a copy, whatever it was."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".veilsum-") as aside:
+        (path,) = write_files(Path(aside), {"store": store}, private=True)
+        copy_store(path, Path(aside) / "copy")
+        return (Path(aside) / "copy").read_bytes()
+
+
+def resume_surveys(
+    store: Path, closed: Sequence[Path] = (), uncounted: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Use a store that was put back, if all surveys that are known of are in it.
+
+    Receipts in its folder, and in folders in it, tell of surveys. Those that the store
+    does not know must be given, or be among the uncounted. Return the titles of those
+    that were written down.
+
+    Args:
+        store: that was put back.
+        closed: folders, each with a closed file and its submissions.
+        uncounted: runs that nobody has these of any more.
+    """
+    given = [_answered(folder) for folder in closed]
+    here = {one.digest.hex(): one for one in _closed_files(store.parent)}
+    known = known_in_copy(store) | {one.survey for _, one in given}
+    missing = []
+    for receipt in _receipts_near(store):
+        if not any(OF_GUESTS in line for line in receipt.released):
+            continue
+        file = here.get(receipt.consortium)
+        survey = None if file is None else survey_terms(file).digest
+        shown = receipt.consortium in {one.digest.hex() for one, _ in given}
+        if not shown and survey not in known and receipt.run not in uncounted:
+            missing.append(receipt.run)
+    if missing:
+        raise InvalidInputError(
+            f"{store} knows nothing of {listed(sorted({*missing}))}, of which there "
+            "are receipts beside it: give the folder with each one's closed file and "
+            "submissions.jsonl (--closed); if nobody has them any more, name it with "
+            "--uncounted, and be a delegate of no survey that asks guests of it"
+        )
+    put_in_use(store, [one for _, one in given])
+    return tuple(survey_terms(file).title for file, _ in given)
+
+
+def _answered(folder: Path) -> tuple[Consortium, AnsweredSurvey]:
+    """Return a survey as a store keeps it, from what its host has handed out."""
+    found = list(_closed_files(folder, places=1))
+    if len(found) != 1:
+        raise InvalidInputError(
+            f"{folder} must hold one closed file of a survey and its {SUBMISSIONS}, "
+            f"found {len(found)} such files"
+        )
+    terms = survey_terms(found[0])
+    most = (longest_line(terms) + 1) * len(terms.guests)
+    content = contents(folder / SUBMISSIONS, most, InvalidInputError)
+    chosen = closed_set(terms, read_submissions(content, terms))
+    return found[0], to_answer(terms, chosen)
+
+
+def _closed_files(folder: Path, *, places: int = len(_PLACES)) -> Iterator[Consortium]:
+    """Yield the closed files of surveys in a folder, and in folders in it."""
+    patterns = [f"{place}*{end}" for place in _PLACES[:places] for end in _FILES]
+    for path in sorted({one for each in patterns for one in folder.glob(each)}):
+        with suppress(VeilsumError):  # another kind of file
+            found = read_consortium(path)
+            asked = found.questions[0]
+            if isinstance(asked, SurveySection) and asked.set is not None:
+                yield found
+
+
 def resume(ledger: Path, statement: str, uncounted: Sequence[str] = ()) -> None:
     """Use a ledger that was put back, if all that is known of since then was said.
 
@@ -155,13 +243,11 @@ def resume(ledger: Path, statement: str, uncounted: Sequence[str] = ()) -> None:
 
 def _runs_of(ledger: Path) -> set[str]:
     """Return the runs of this party that receipts near its ledger tell of."""
-    runs = set()
-    for pattern in _RECEIPTS:
-        for path in ledger.parent.glob(pattern):
-            try:
-                found = read_receipt(path)
-            except InvalidInputError:
-                continue
-            if found.party == ledger.stem:
-                runs.add(found.run)
-    return runs
+    return {one.run for one in _receipts_near(ledger) if one.party == ledger.stem}
+
+
+def _receipts_near(path: Path) -> Iterator[Receipt]:
+    for place in _PLACES:
+        for one in path.parent.glob(f"{place}*.json"):
+            with suppress(InvalidInputError):  # another kind of file
+                yield read_receipt(one)

@@ -34,7 +34,6 @@ from veilsum.parties.agreed import Asked, agreed_on
 from veilsum.parties.consent import GENERATORS, NOT_ASKED, consent_to, explained
 from veilsum.parties.own_rules import Value, in_force, relaxed
 from veilsum.parties.study_page import composed
-from veilsum.parties.survey_words import left
 
 Kind: TypeAlias = Literal["plan", "consortium", "study", "run"]
 # Chances for which it is said how far apart two inputs have to be.
@@ -134,23 +133,14 @@ class SurveyFacts:
 
     Attributes:
         terms: as its file has them.
-        left: by how many members collude, from 1 to all but one, how many guests are
-            honest at worst if all come who are invited.
     """
 
     terms: SurveyTerms
-    left: tuple[int, ...]
-
-    @classmethod
-    def of(cls, terms: SurveyTerms) -> SurveyFacts:
-        """Return the facts of a survey."""
-        sizes = range(1, len(terms.names))
-        return cls(terms=terms, left=tuple(left(terms, terms.roster, k) for k in sizes))
 
     @property
     def closed(self) -> bool:
         """Whether it is settled which submissions are added."""
-        return self.terms.set is not None
+        return self.terms.tally is not None
 
     @property
     def invited(self) -> Mapping[str, int]:
@@ -158,9 +148,20 @@ class SurveyFacts:
         found = Counter(guest.invited_by for guest in self.terms.guests)
         return {name: found[name] for name in self.terms.names}
 
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """The same, of a closed survey those in the set alone."""
+        tally = self.terms.tally
+        return (*self.invited.values(),) if tally is None else tally.invited
+
+    @property
+    def most_totals(self) -> int:
+        """How many totals become known; of an open survey, at most."""
+        return len(self.terms.released) if self.closed else self.terms.n_cells
+
     def at_worst(self, colluding: int) -> int:
         """Return how many guests are honest if so many members collude."""
-        return self.left[colluding - 1] if colluding else len(self.terms.guests)
+        return self.terms.left(self.counted, colluding)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -486,7 +487,7 @@ def _facts(
     )
     survey = None
     if isinstance(first.questions[0], SurveySection):
-        survey = SurveyFacts.of(survey_terms(first))
+        survey = SurveyFacts(terms=survey_terms(first))
     rules = in_force(first)
     unused = set.intersection(
         *(set(NOT_ASKED.get(one.questions[0].heading, ())) for one in runs)

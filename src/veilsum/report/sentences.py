@@ -157,6 +157,13 @@ GUESSERS: tuple[Mapping[Language, str], Mapping[Language, str]] = (
 )
 
 
+# Of whom so many guests are left: while a survey is open, and when it is closed.
+LEFT_OF: tuple[Mapping[Language, str], Mapping[Language, str]] = (
+    {"en": "if all {} come", "de": "wenn alle {} kommen"},
+    {"en": "of the {} in the set", "de": "von den {} der Auswahl"},
+)
+
+
 # What all but one who pool know of the last: where all rules hold, and where not.
 LAST_GAVE: tuple[Mapping[Language, str], Mapping[Language, str]] = (
     {"en": "what the last one gave", "de": "was das letzte beitrug"},
@@ -446,7 +453,9 @@ def _of_guests(
         "invited": len(terms.guests),
         "invited_by": _names(invited, language),
         "left_tolerated": survey.at_worst(facts.tolerate),
-        "left_most": survey.left[-1],
+        "left_most": survey.at_worst(len(terms.names) - 1),
+        "left_of": LEFT_OF[survey.closed][language].format(sum(survey.counted)),
+        "most_totals": survey.most_totals,
     }
 
 

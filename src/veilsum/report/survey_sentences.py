@@ -177,12 +177,13 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
         "seals each share to one member, and sends all of it to the host. Each member "
         "adds up its shares of all guests; these sums are added up under masks, and "
         "what becomes known are totals of cells that enough guests filled "
-        "({survey_cells} at most).",
+        "({most_totals} at most). Which cells a guest filled travels open, signed.",
         "Die Seite eines Gastes zerlegt jede Zahl in {n} zufällige Anteile und einen "
         "maskierten Rest, versiegelt jeden Anteil für ein Mitglied und sendet alles an "
         "den Gastgeber. Jedes Mitglied zählt seine Anteile aller Gäste zusammen; diese "
         "Summen werden unter Masken zusammengezählt, und bekannt werden Summen der "
-        "Zellen, die genügend Gäste ausfüllten (höchstens {survey_cells}).",
+        "Zellen, die genügend Gäste ausfüllten (höchstens {most_totals}). Welche "
+        "Zellen ein Gast ausfüllte, geht offen und signiert mit.",
         (
             SEES + "test_every_share_is_all_that_was_drawn_for_it",
             PAGE + "test_nothing_readable_leaves_the_browser",
@@ -246,8 +247,8 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "guest-.others",
         _survey(),
-        "what another guest gave, and whether it came",
-        "was ein anderer Gast gab, und ob er kam",
+        "what another guest gave, which cells it filled, and whether it came",
+        "was ein anderer Gast gab, welche Zellen er ausfüllte, und ob er kam",
         (
             "tests/attacks/test_who_has_come.py::"
             "test_a_stranger_learns_neither_whose_a_digest_is_nor_who_has_come",
@@ -275,11 +276,16 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "member+.totals",
         _survey(),
-        "the totals, exactly, how many guests filled each cell, and what follows from "
-        "that; who took part",
-        "die Summen, genau, wie viele Gäste jede Zelle ausfüllten, und was daraus "
-        "folgt; wer teilnahm",
+        "the totals, exactly, and what follows from them; who took part",
+        "die Summen, genau, und was daraus folgt; wer teilnahm",
         (RUNS + "test_totals_are_exact_proved_and_leave_no_key",),
+    ),
+    Sentence(
+        "member+.filled",
+        _survey(),
+        "which cells each guest filled, and which it left empty",
+        "welche Zellen jeder Gast ausfüllte und welche er leer ließ",
+        (SEES + "test_which_cells_are_filled_is_seen",),
     ),
     Sentence(
         "member-.guest",
@@ -293,11 +299,11 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
         _curious,
         "with the host, the guests that they invited, and further guests (as many as "
         "tolerate_guests says: {tolerate_guests}): the same totals over all other "
-        "guests ({left_tolerated} at worst, if all come). Every cell whose total is "
+        "guests ({left_tolerated} at worst, {left_of}). Every cell whose total is "
         "asked for was filled by {needed} of these at least",
         "mit dem Gastgeber, den Gästen, die sie einluden, und weiteren Gästen (so "
         "vielen, wie tolerate_guests sagt: {tolerate_guests}): dieselben Summen über "
-        "alle anderen Gäste (schlimmstenfalls {left_tolerated}, wenn alle kommen). "
+        "alle anderen Gäste (schlimmstenfalls {left_tolerated}, {left_of}). "
         "Jede Zelle, deren Summe gefragt wird, füllten mindestens {needed} davon aus",
         (
             GUESTS + "test_guests_count_as_those_of_the_member_that_invited_them",
@@ -324,11 +330,11 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
         "beyond+.fewer",
         _some_more,
         "if they are not all: the same totals, over the guests that none of them "
-        "invited. {others} of {n} leave {left_most} at worst, if all come; how few "
-        "come nobody checks, and of one alone they know every released number",
+        "invited. {others} of {n} leave {left_most} at worst, {left_of}; that these "
+        "are enough nobody checks, and of one alone they know every released number",
         "wenn es nicht alle sind: dieselben Summen, über die Gäste, die keines von "
         "ihnen einlud. {others} von {n} lassen schlimmstenfalls {left_most} übrig, "
-        "wenn alle kommen; wie wenige kommen, prüft niemand, und von einem einzigen "
+        "{left_of}; dass das genügend sind, prüft niemand, und von einem einzigen "
         "wissen sie jede gezeigte Zahl",
         (
             GUESTS + "test_among_invented_guests_one_is_alone",
@@ -473,12 +479,18 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
         "check.survey_cells",
         _survey(),
         "A cell's total is asked for only if {minimum_guests} guests filled it "
-        "(minimum_guests; usual: {usual_minimum_guests}), and so many that {needed} "
-        "are left there in the same way.",
+        "(minimum_guests; usual: {usual_minimum_guests}), and if {needed} of these are "
+        "left in the same way. A guest counts once in a cell, by what it signed; every "
+        "member counts again.",
         "Nach der Summe einer Zelle wird nur gefragt, wenn {minimum_guests} Gäste sie "
-        "ausfüllten (minimum_guests; üblich: {usual_minimum_guests}), und so viele, "
-        "dass dort auf dieselbe Weise {needed} bleiben.",
-        (JOB + "test_guests_of_a_coalition_do_not_uncover_the_one_other_in_a_cell",),
+        "ausfüllten (minimum_guests; üblich: {usual_minimum_guests}) und von diesen "
+        "auf dieselbe Weise {needed} bleiben. Ein Gast zählt in einer Zelle einmal, "
+        "nach dem, was er signierte; jedes Mitglied zählt nach.",
+        (
+            JOB + "test_guests_of_a_coalition_do_not_uncover_the_one_other_in_a_cell",
+            GUESTS + "test_a_guest_counts_once_whatever_it_sends",
+            GUESTS + "test_counts_are_made_again_from_what_guests_signed",
+        ),
     ),
     Sentence(
         "check.survey_earlier",
@@ -539,6 +551,20 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
         ),
     ),
     Sentence(
+        "open.filled",
+        _survey(),
+        "Which cells a guest leaves empty: all members see it, and who the guest is. "
+        "The page says so before anything is sent; a guest that will not show it types "
+        "0, and then counts.",
+        "Welche Zellen ein Gast leer lässt: alle Mitglieder sehen es, und wer der Gast "
+        "ist. Die Seite sagt das, bevor etwas gesendet wird; ein Gast, der es nicht "
+        "zeigen will, trägt 0 ein und zählt dann mit.",
+        (
+            SEES + "test_which_cells_are_filled_is_seen",
+            PAGE + "test_the_page_promises_what_is_proved_and_no_more",
+        ),
+    ),
+    Sentence(
         "open.guests",
         _survey(),
         "Guests have no ledger: nobody counts what they gave to surveys of others. "
@@ -557,7 +583,7 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
         "Was aus einer Zelle über eine andere folgt: ist die eine ein Teil der anderen "
         "und füllten wenige Gäste nur eine davon aus, sagt die Differenz etwas über "
         "diese wenigen. Darauf wird hingewiesen, verhindert wird es nicht.",
-        (JOB + "test_released_cells_that_nearly_as_many_filled_are_pointed_out",),
+        (JOB + "test_released_cells_that_nearly_the_same_filled_are_pointed_out",),
     ),
     Sentence(
         "open.survey_liars",
@@ -640,20 +666,21 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "sums.totals",
         _survey(),
-        "In one run, over all guests of the set: the total of each of the "
-        "{survey_cells} cells that enough guests filled.",
-        "In einem Lauf, über alle Gäste der Auswahl: die Summe jeder der "
-        "{survey_cells} Zellen, die genügend Gäste ausfüllten.",
+        "In one round, over all guests of the set: the total of each of the "
+        "{survey_cells} cells that enough guests filled ({most_totals} at most).",
+        "In einer Runde, über alle Gäste der Auswahl: die Summe jeder der "
+        "{survey_cells} Zellen, die genügend Gäste ausfüllten (höchstens "
+        "{most_totals}).",
         (JOB + "test_totals_are_those_of_all_guests_to_the_last_unit",),
     ),
     Sentence(
         "sums.filled",
         _survey(),
-        "How many guests of the set filled each cell, and how many of them each member "
-        "invited.",
-        "Wie viele Gäste der Auswahl jede Zelle ausfüllten, und wie viele davon jedes "
-        "Mitglied einlud.",
-        (JOB + "test_totals_are_those_of_all_guests_to_the_last_unit",),
+        "No sum, but in the closed file and the result: how many guests of the set "
+        "filled each cell.",
+        "Keine Summe, aber in der geschlossenen Datei und im Ergebnis: wie viele Gäste "
+        "der Auswahl jede Zelle ausfüllten.",
+        (GUESTS + "test_counts_are_made_again_from_what_guests_signed",),
     ),
 )
 

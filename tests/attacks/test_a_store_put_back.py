@@ -1,0 +1,204 @@
+"""An old store of surveys, put back: it must not forget a set, nor bring back a key.
+
+Twelve guests are added up. A later survey asks all of them but one: the difference of
+both totals is that guest's number. A delegate's store refuses the second set, as long
+as it remembers the first.
+"""
+
+import io
+import shutil
+import sqlite3
+import tarfile
+from contextlib import closing
+
+import pytest
+
+from surveyors import Surveyors
+from surveys import MEMBERS, World
+from veilsum.errors import BudgetError, InvalidInputError, StoreError
+from veilsum.files.consortiums import write_consortium
+from veilsum.guests.delegate import DelegateStore, is_copy, to_answer
+from veilsum.guests.store_copy import copy_store, known_in_copy, put_in_use
+from veilsum.guests.survey_set import set_of
+from veilsum.parties.backup import make_backup, restore_backup, resume_surveys
+from veilsum.parties.own_survey import STORE
+
+VALUES = {f"Firm {k + 1}": 100 + k for k in range(12)}
+
+
+def place(world, name):
+    return world.folder / f"{name}.surveys"
+
+
+def put_back(world, kept, suffix):
+    """Everybody's disk is an old one again."""
+    world.close()
+    for name in MEMBERS:
+        place(world, name).unlink()
+        shutil.copy(kept / f"{name}{suffix}", place(world, name))
+
+
+def first_survey(world, kept, copying, suffix):
+    """Copies are made, then all twelve are added up; return their total and the set."""
+    kept.mkdir()
+    for name in MEMBERS:
+        copying(place(world, name), kept / f"{name}{suffix}")
+    sent = world.all_visit(VALUES)
+    terms = world.closed(sent)
+    total = world.total(terms, sent)
+    for store in world.stores.values():
+        store.finish(terms)
+    return total, to_answer(terms, set_of(terms, sent))
+
+
+def all_but_firm_1(world):
+    """A year later the first one is not asked."""
+    world.stores = {name: DelegateStore.open(place(world, name)) for name in MEMBERS}
+    world.open_survey(title="Wages, a year later")
+    sent = world.all_visit({k: v for k, v in VALUES.items() if k != "Firm 1"})
+    return world.total(world.closed(sent), sent)
+
+
+def plainly(path, to):
+    """A copy by other means, which does not know that it is one."""
+    with closing(sqlite3.connect(path)) as file, closing(sqlite3.connect(to)) as other:
+        file.backup(other)
+    to.chmod(0o600)
+
+
+def test_an_old_store_forgets_a_set_and_shows_a_guest(tmp_path):
+    """The twin: what a plain copy costs."""
+    world = World(tmp_path)
+    total, _ = first_survey(world, tmp_path / "kept", plainly, ".old")
+    put_back(world, tmp_path / "kept", ".old")
+    assert total[-1] - all_but_firm_1(world)[-1] == 100 * VALUES["Firm 1"]
+    world.close()
+
+
+def test_a_store_from_a_backup_adds_nothing_before_it_knows_the_set_again(tmp_path):
+    world = World(tmp_path)
+    _, forgotten = first_survey(world, tmp_path / "kept", copy_store, ".copy")
+    put_back(world, tmp_path / "kept", ".copy")
+    with pytest.raises(StoreError, match="before veilsum backup resume"):
+        DelegateStore.open(place(world, "ann"))
+    for name in MEMBERS:
+        put_in_use(place(world, name), [forgotten])
+    with pytest.raises(BudgetError, match="would tell of Firm 1 alone"):
+        all_but_firm_1(world)
+    with pytest.raises(StoreError, match="is in use already"):
+        put_in_use(place(world, "ann"), [])
+    world.close()
+
+
+def private_keys(path):
+    with closing(sqlite3.connect(path)) as file:
+        return [row[0] for row in file.execute("SELECT private FROM key")]
+
+
+def test_a_copy_has_no_key_and_the_twin_has(tmp_path):
+    world = World(tmp_path)
+    (secret,) = private_keys(place(world, "ann"))
+    for copying, name in ((copy_store, "copy"), (plainly, "plain")):
+        copying(place(world, "ann"), tmp_path / name)
+        assert (secret in (tmp_path / name).read_bytes()) == (name == "plain")
+    assert private_keys(tmp_path / "copy") == [None]
+    assert (tmp_path / "copy").stat().st_mode & 0o077 == 0
+    # What it knows of invitations comes along.
+    world.close()
+    put_in_use(tmp_path / "copy", [])
+    with (
+        closing(DelegateStore.open(tmp_path / "copy")) as again,
+        pytest.raises(InvalidInputError, match="its key was erased"),
+    ):
+        again.check_file(world.terms, "ann")
+
+
+def test_another_set_of_a_known_survey_is_not_written_down(tmp_path):
+    world = World(tmp_path)
+    _, known = first_survey(world, tmp_path / "kept", copy_store, ".copy")
+    copy_store(place(world, "ann"), tmp_path / "newer")
+    assert known_in_copy(tmp_path / "newer") == {known.survey}
+    other = type(known)(known.survey, "0" * 64, known.guests, known.persons)
+    with pytest.raises(StoreError, match="knows another set"):
+        put_in_use(tmp_path / "newer", [other])
+    assert is_copy(tmp_path / "newer")
+    put_in_use(tmp_path / "newer", [known])
+    with closing(DelegateStore.open(tmp_path / "newer")) as again:
+        assert again.answered() == (known,)
+    world.close()
+
+
+# A member's folder
+
+
+@pytest.fixture(scope="module")
+def surveyed(tmp_path_factory):
+    """A member's folder, of which a backup was made before a survey was added up."""
+    folder = tmp_path_factory.mktemp("surveyed")
+    company = Surveyors(folder)
+    home = company.folder("ann")
+    make_backup(home, "ann", folder / "before")
+    found = company.run()
+    return company, folder, home, found
+
+
+def restored(surveyed, tmp_path, *, file):
+    """Put it back, with the receipt of what came after, and perhaps the closed file."""
+    company, folder, _, found = surveyed
+    new = tmp_path / "new"
+    restore_backup(folder / "before", new)
+    out = new / "wages"
+    out.mkdir()
+    (receipt,) = (one for one in company.receipts(found) if one.party == "ann")
+    (out / "receipt.json").write_text(receipt.to_json())
+    if file:
+        write_consortium(out / "closed.toml", company.consortium)
+        shutil.copy(company.folder("ann") / "submissions.jsonl", out)
+    return new / STORE, out
+
+
+def test_a_receipt_tells_of_a_survey_that_the_store_has_forgotten(surveyed, tmp_path):
+    store, out = restored(surveyed, tmp_path, file=True)
+    company, *_ = surveyed
+    with pytest.raises(InvalidInputError, match=company.consortium.run):
+        resume_surveys(store)
+    assert is_copy(store)
+    assert resume_surveys(store, [out]) == ("Wages",)
+    with closing(DelegateStore.open(store)) as again:
+        (known,) = again.answered()
+    assert known.set == company.consortium.questions[0].set
+    assert len(known.guests) == len(company.guests)
+
+
+def test_what_nobody_has_any_more_is_named(surveyed, tmp_path):
+    store, _ = restored(surveyed, tmp_path, file=False)
+    run = surveyed[0].consortium.run
+    with pytest.raises(InvalidInputError, match="be a delegate of no survey"):
+        resume_surveys(store)
+    assert resume_surveys(store, (), [run]) == ()
+
+
+def test_submissions_that_are_not_the_sets_are_not_believed(surveyed, tmp_path):
+    store, out = restored(surveyed, tmp_path, file=True)
+    path = out / "submissions.jsonl"
+    path.write_bytes(b"\n".join(path.read_bytes().splitlines()[:-1]) + b"\n")
+    with pytest.raises(InvalidInputError, match="not those that the closed file names"):
+        resume_surveys(store, [out])
+    assert is_copy(store)
+
+
+def test_a_store_that_somebody_made_of_the_copy_is_a_copy_again(surveyed, tmp_path):
+    """Whoever changes the backup cannot make it forget that it is one."""
+    _, folder, home, _ = surveyed
+    packed = tmp_path / "changed"
+    with tarfile.open(folder / "before") as old, tarfile.open(packed, "w") as new:
+        for entry in old.getmembers():
+            content = old.extractfile(entry).read()
+            if entry.name == STORE:
+                plainly(home / STORE, tmp_path / "plain")
+                content = (tmp_path / "plain").read_bytes()
+            entry.size = len(content)
+            new.addfile(entry, io.BytesIO(content))
+    restore_backup(packed, tmp_path / "new")
+    assert is_copy(tmp_path / "new" / STORE)
+    assert private_keys(tmp_path / "new" / STORE) == [None]
