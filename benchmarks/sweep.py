@@ -51,7 +51,7 @@ def by_hand(seeds: int, steps: vs.Settings) -> list[dict[str, Any]]:
     return lines
 
 
-def swept(seeds: int, steps: vs.Settings, workers: int = 1) -> vs.Sweep:
+def swept(seeds: int, steps: vs.Settings, on: str | None = None) -> vs.Sweep:
     """Return the same as a sweep, with a file."""
     with tempfile.TemporaryDirectory() as folder:
         return vs.sweep(
@@ -62,7 +62,7 @@ def swept(seeds: int, steps: vs.Settings, workers: int = 1) -> vs.Sweep:
             seeds=seeds,
             settings=steps,
             out=Path(folder) / "sweep.csv",
-            workers=workers,
+            on=on,
             **HERE,
         )
 
@@ -87,7 +87,7 @@ def main() -> None:
     }
     if chosen.workers > 1:
         sides["shared"] = lambda: clocked(
-            lambda: swept(chosen.seeds, steps, chosen.workers)
+            lambda: swept(chosen.seeds, steps, f"processes:{chosen.workers}")
         )
     laps = in_turn(sides, repeats=chosen.repeats)
     found = {

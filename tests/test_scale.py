@@ -68,26 +68,6 @@ def always_die(key, seed):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.slow
-def test_a_cluster_started_here_comes_to_the_same(tmp_path):
-    pytest.importorskip("ray")
-    all_from("ray:2", tmp_path)
-
-
-@pytest.mark.slow
-def test_a_cluster_that_is_gone_is_said():
-    pytest.importorskip("ray")
-    with workers_on("ray:1") as on:
-        assert on.count == 1
-        assert on.submit(draw, "a", 1).result() == draw("a", 1)
-        of_the_cluster("raylet", below=on._driver.pid).kill()
-        with pytest.raises(BrokenExecutor, match=r"ray:1 is gone: .*raylet"):
-            on.submit(draw, "b", 1).result()
-        on._driver.kill()
-        with pytest.raises(BrokenExecutor, match="ray:1 is gone"):
-            on.submit(draw, "c", 1).result()
-
-
 def test_a_cluster_that_is_not_there_is_said():
     pytest.importorskip("ray")
     with pytest.raises(InvalidInputError, match="cannot be reached"):
@@ -134,11 +114,3 @@ def test_who_stops_leaves_nothing_running():
         results.close()
         go.set()
     assert list(map_pieces(lambda key, _: key, [], seed=0)) == []
-
-
-def of_the_cluster(name, *, below):
-    """Return the process of a local cluster that has this name."""
-    import psutil
-
-    found = psutil.Process(below).children(recursive=True)
-    return next(one for one in found if name in one.name())

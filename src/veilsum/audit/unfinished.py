@@ -23,7 +23,6 @@ from msgspec import Meta
 from veilsum.agreement.consortium import canonical
 from veilsum.audit.attack import Outcome
 from veilsum.audit.question import Skipped
-from veilsum.audit.record import made_with
 from veilsum.errors import InvalidInputError
 from veilsum.files.contents import contents
 from veilsum.files.output import write_files
@@ -112,13 +111,12 @@ class Unfinished:
 
         Args:
             folder: where the audit's result will be.
-            agreed: what its numbers depend on, beside what it is made with.
+            agreed: what its numbers depend on.
 
         Raises:
             InvalidInputError: another audit was left unfinished here.
         """
-        text = canonical({"agreed": dict(agreed), "made_with": made_with()})
-        name = blake2b(text, digest_size=16).hexdigest()
+        name = blake2b(canonical(dict(agreed)), digest_size=16).hexdigest()
         path = folder / NAME
         if not path.exists():
             return cls(path, name)

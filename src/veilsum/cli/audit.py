@@ -216,7 +216,7 @@ def _audited(
         scene_of_run,
         work_of,
     )
-    from veilsum.audit.record import AuditRecord
+    from veilsum.audit.record import AuditRecord, made_with
     from veilsum.audit.run_folder import RunFolder
     from veilsum.audit.surveys import RehearsedSurvey, rehearsed
     from veilsum.audit.unfinished import Unfinished
@@ -266,7 +266,8 @@ def _audited(
     kept = None
     if place is not None:
         file_digest = hashlib.sha256(source).hexdigest()
-        kept = Unfinished.begun(place, {"asked": asked, "file": file_digest})
+        agreed = {"asked": asked, "file": file_digest, "made_with": made_with()}
+        kept = Unfinished.begun(place, agreed)
     with workers_on(on or "threads:2") as pool:
         found = play(
             scene,

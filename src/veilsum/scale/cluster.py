@@ -14,7 +14,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateErr
 from contextlib import suppress
 from importlib.util import find_spec
 from itertools import count as numbered
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from signal import SIG_IGN, SIGINT, signal
 from socket import create_connection
 from threading import Lock, Thread
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 # A busy computer starts a cluster slowly, and what comes back from it is small.
 STARTS, STORE_BYTES = 3, 256 << 20
 SETTINGS = {
@@ -42,8 +43,10 @@ SETTINGS = {
     "RAY_agent_register_timeout_ms": "240000",
     "RAY_worker_register_timeout_seconds": "240",
 }
-# Seconds until a driver that was told to go is ended.
-GRACE = 30.0
+# What a cluster on a loopback address is joined with, too.
+ON_LOOPBACK = {key: SETTINGS[key] for key in ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER",)}
+# Seconds until a driver that was told to go is ended, and that it may take to join.
+GRACE, PATIENCE = 30.0, 300.0
 
 
 class RayWorkers(Executor):
@@ -51,6 +54,7 @@ class RayWorkers(Executor):
 
     Attributes:
         count: how many pieces are done at once.
+        address: where others of this computer may join the cluster: `ray:HOST:PORT`.
     """
 
     def __init__(self, address: str, count: int = 0) -> None:
@@ -64,7 +68,8 @@ class RayWorkers(Executor):
         self._driver = context.Process(
             target=_drive, args=(other, address, count), daemon=True
         )
-        with set_for_children(SETTINGS if count else {}):
+        here = ON_LOOPBACK if _host(address) in LOOPBACK else {}
+        with set_for_children(SETTINGS if count else here):
             self._driver.start()
         other.close()
         self._lock, self._numbers = Lock(), numbered()
@@ -72,18 +77,21 @@ class RayWorkers(Executor):
         self._known: Any = None
         self._ended: BrokenExecutor | None = None
         try:
-            ready, found = self._line.recv()
+            if self._line.poll(STARTS * PATIENCE if count else PATIENCE):
+                ready, found = self._line.recv()
+            else:
+                ready, found = False, "it does not answer as a cluster does"
         except (EOFError, OSError):
             ready, found = False, "its driver ended as it started"
         except BaseException:
             self.shutdown(wait=False)
             raise
         if not ready:
-            self.shutdown()
+            self.shutdown(wait=False)
             raise InvalidInputError(
                 f"the Ray cluster at {self._address} cannot be reached: {found}"
             )
-        self.count = int(found)
+        self.count, self.address = found
         self._hearing = Thread(target=self._hear, daemon=True)
         self._hearing.start()
 
@@ -158,11 +166,15 @@ class RayWorkers(Executor):
         self._driver.join()
 
 
+def _host(address: str) -> str:
+    return address.removeprefix("ray://").rpartition(":")[0].strip("[]")
+
+
 def _check_answers(address: str) -> None:
     """Refuse the address of a cluster that nobody answers at."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    port = address.rpartition(":")[2]
     try:
-        create_connection((host.strip("[]"), int(port)), timeout=10).close()
+        create_connection((_host(address), int(port)), timeout=10).close()
     except (OSError, ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"the Ray cluster at {address} cannot be reached: {error}"
@@ -172,9 +184,16 @@ def _check_answers(address: str) -> None:
 # In a process of its own
 
 
+def _end_with(parent: Any) -> None:
+    """End at once when whoever asked is gone, whatever Ray is about."""
+    parent.join()
+    os._exit(1)
+
+
 def _drive(line: Connection, address: str, count: int) -> None:
     """Be Ray's driver for whoever is at the other end of a line, until it is closed."""
     signal(SIGINT, SIG_IGN)
+    Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
     if hasattr(os, "setsid"):
         os.setsid()  # so that Ctrl-C in a terminal is for nobody here
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -184,10 +203,11 @@ def _drive(line: Connection, address: str, count: int) -> None:
         import ray
 
         workers = _joined(ray, address, count)
+        head = f"ray:{ray.get_runtime_context().gcs_address}"
     except Exception as error:
         line.send((False, _first_line(error)))
         return
-    line.send((True, workers))
+    line.send((True, (workers, head)))
     from veilsum import __version__
 
     begin = ray.remote(max_retries=RETRIES)(_carry_out).remote
