@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateError
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from itertools import count as numbered
 from multiprocessing import get_context, parent_process
@@ -211,7 +212,8 @@ def _drive(line: Connection, address: str, count: int) -> None:
     from veilsum import __version__
 
     begin = ray.remote(max_retries=RETRIES)(_carry_out).remote
-    lock, begun = Lock(), {}
+    lock = Lock()
+    begun: dict[int, Any] = {}
 
     def answer(number: int, one: Future[Any]) -> None:
         error = one.exception()
@@ -247,9 +249,7 @@ def _drive(line: Connection, address: str, count: int) -> None:
                 with lock:
                     line.send((number, "lost", _first_line(error)))
                 continue
-            one.future().add_done_callback(
-                lambda done, number=number: answer(number, done)
-            )
+            one.future().add_done_callback(partial(answer, number))
     ray.shutdown()
 
 
