@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from functools import partial
@@ -68,8 +70,20 @@ def always_die(key, seed):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_cluster_that_is_not_there_is_said():
-    pytest.importorskip("ray")
+def test_without_ray_a_sentence_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("veilsum.scale.cluster.find_spec", lambda _: None)
+    with pytest.raises(InvalidInputError, match=r"pip install '\.\[ray\]'"):
+        workers_on("ray:2")
+
+
+def test_ray_is_not_imported_before_somebody_asks_for_it():
+    code = "import sys, veilsum.scale.workers; print({'ray', 'numpy'} & {*sys.modules})"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.stdout == "set()\n", ran.stderr
+
+
+def test_a_cluster_that_is_not_there_is_said(monkeypatch):
+    monkeypatch.setattr("veilsum.scale.cluster.find_spec", lambda _: "there")
     with pytest.raises(InvalidInputError, match="cannot be reached"):
         workers_on("ray:127.0.0.1:1")
 

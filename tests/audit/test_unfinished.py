@@ -36,7 +36,7 @@ def small(monkeypatch):
 
 def quick(kept=None, **options):
     how = {"executions": 200, "depth": "quick", "seed": 4, "progress": False}
-    return auditing.audit(SCENE, GROUPS, kept=kept, **how, **options)
+    return auditing.audit(SCENE, GROUPS, kept=kept, **{**how, **options})
 
 
 def ending_after(pieces, error):
@@ -226,3 +226,12 @@ def test_the_command_goes_on_and_takes_its_file_away(monkeypatch, tmp_path):
         (one / "audit.json").read_bytes() for one in (out, tmp_path / "whole")
     )
     assert found == wanted
+
+
+def test_who_is_gone_when_roots_are_looked_up_is_said_too(monkeypatch, tmp_path):
+    def gone(*_args, **_options):
+        raise BrokenExecutor("the cluster is gone")
+
+    monkeypatch.setattr("veilsum.audit.weak_randomness.map_pieces", gone)
+    with pytest.raises(vs.InvalidInputError, match="all executions are in"):
+        quick(Unfinished.begun(tmp_path, AGREED), depth="standard")

@@ -277,7 +277,8 @@ def play(
         if done == 0:
             raise
     except BrokenExecutor as error:
-        reached = f"{min(done, executions):,} of {executions:,} executions"
+        whose = "" if what == "play" else f" of {what} attacks"
+        reached = f"{min(done, executions):,} of {executions:,} executions{whose}"
         raise _lost(error, kept, reached) from None
     finally:
         if kept is not None and done:
@@ -774,9 +775,12 @@ def audit(
     if depth != "quick" and done >= executions:
         further = _aimed(whole, groups)
         count = min(FEW, max(FEWEST_TRIALS, 10 * batch_of(whole)))
-        some, _ = play(whole, further, count, what="further", **common)
+        some, _ = play(whole, further, count, what="further", kept=kept, **common)
         outcomes += _outcomes(further, some)
-        outcomes += _played(scene, groups[0], seed, on=on)
+        try:
+            outcomes += _played(scene, groups[0], seed, on=on)
+        except BrokenExecutor as error:
+            raise _lost(error, kept, "all executions") from None
     controls = [
         *_sham_controls(scene, hidden, distance, seed),
         *_planted_controls(scene, hidden, distance, seed),

@@ -103,7 +103,7 @@ def simulate(
     stripped = np.empty((len(honest), rows.shape[1], executions))
     normals = topology.n_edges * topology.shares_per_edge * rows.shape[1] * executions
     slices, streams = _parts(executions, normals, stream)
-    work = Parts(topology, rows, sigma, tuple(colluders), tuple(slices), tuple(streams))
+    work = Parts(topology, rows, sigma, colluders, tuple(slices), tuple(streams))
     places = range(len(slices))
     # One part is drawn from the caller's own stream, which goes on from there.
     shared = shared_by(on if len(slices) > 1 else None)
@@ -144,7 +144,7 @@ class Parts:
     topology: Topology
     rows: Float[FloatArray, "n p"]
     sigma: float
-    colluders: tuple[int, ...]
+    colluders: frozenset[int]
     slices: tuple[slice, ...]
     streams: tuple[np.random.Generator, ...]
 

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateError
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from itertools import count as numbered
 from multiprocessing import get_context, parent_process
@@ -30,16 +31,14 @@ Found = TypeVar("Found")
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 # A busy computer starts a cluster slowly, and what comes back from it is small.
-STARTS, STORE_BYTES = 3, 256 << 20
+STARTS, STORE_BYTES = 4, 256 << 20
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # On a loopback address, whatever the system is.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     # Seconds, but for one in thousandths, that parts of it wait for each other.
     "RAY_gcs_server_port_wait_time_s": "120",
-    "RAY_gcs_server_request_timeout_seconds": "120",
     "RAY_py_gcs_connect_timeout_s": "120",
-    "RAY_raylet_start_wait_time_s": "120",
     "RAY_agent_register_timeout_ms": "240000",
     "RAY_worker_register_timeout_seconds": "240",
 }
@@ -211,7 +210,8 @@ def _drive(line: Connection, address: str, count: int) -> None:
     from veilsum import __version__
 
     begin = ray.remote(max_retries=RETRIES)(_carry_out).remote
-    lock, begun = Lock(), {}
+    lock = Lock()
+    begun: dict[int, Any] = {}
 
     def answer(number: int, one: Future[Any]) -> None:
         error = one.exception()
@@ -247,9 +247,7 @@ def _drive(line: Connection, address: str, count: int) -> None:
                 with lock:
                     line.send((number, "lost", _first_line(error)))
                 continue
-            one.future().add_done_callback(
-                lambda done, number=number: answer(number, done)
-            )
+            one.future().add_done_callback(partial(answer, number))
     ray.shutdown()
 
 

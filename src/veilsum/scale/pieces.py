@@ -59,7 +59,8 @@ def map_pieces(
     left, bundle = iter(keys), Bundle(work, seed)
     begun: deque[tuple[int, Future[tuple[list[Found], float]]]] = deque()
     together, under_way = 1, 0
-    workers = getattr(on, "count", None) or getattr(on, "_max_workers", 1)
+    # One of ours says how many there are; so does the library's, in its own way.
+    workers: int = getattr(on, "count", getattr(on, "_max_workers", 1))
     try:
         while True:
             while len(begun) < EACH * workers:

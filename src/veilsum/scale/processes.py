@@ -70,7 +70,8 @@ class Processes(Executor):
                     hand = hand or self._hired()
                     ended, found = hand.ask(fn, args, kwargs)
                 except (EOFError, OSError):
-                    hand = self._dismissed(hand)
+                    self._dismissed(hand)
+                    hand = None
                     if self._killed:
                         break
                 except Exception as error:
