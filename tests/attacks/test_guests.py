@@ -28,6 +28,7 @@ from veilsum.agreement.survey import (
 from veilsum.errors import BudgetError, InvalidInputError, StoreError
 from veilsum.guests import submission, survey_set
 from veilsum.guests.delegate import DelegateStore, masked_sums, share_sums
+from veilsum.guests.store_copy import copy_store, put_in_use
 from veilsum.guests.submission import (
     SUITE,
     Submission,
@@ -192,7 +193,8 @@ def lenient_set(terms, submissions):
         if name in by_guest
     )
     tally = tally_of(terms, {name: one.filled for name, one in by_guest.items()})
-    return SurveySet(terms.digest, tuple(entries), tally)
+    bits = tuple(by_guest[name].filled for name in terms.roster if name in by_guest)
+    return SurveySet(terms.digest, tuple(entries), tally, bits)
 
 
 def without_search_for_doubles(monkeypatch):
@@ -549,6 +551,136 @@ def test_six_surveys_that_differ_by_four_each_show_one_guest(make_world):
 def test_what_an_early_rule_let_through_is_no_way_round_todays(make_world):
     with pytest.raises(BudgetError, match="beside earlier surveys this one would tell"):
         over_six_surveys(make_world(n_guests=24))
+
+
+# Who chooses the set sees who filled a cell
+
+RARELY = {"rows": ["common", "rare"], "columns": ["c"], "n_guests": 18}
+LEFT_IT_EMPTY = ("Firm 1", "Firm 4", "Firm 6", "Firm 8", "Firm 9")
+
+
+class ComparesSets(DelegateStore):
+    """Holds sets of guests beside earlier ones, and no cells."""
+
+    def _check_cells(self, mine, others, coalitions, few):
+        pass
+
+
+def asked_for_one_cell(world, *, again=()):
+    """All come; then all but the victim and five who had left a cell empty.
+
+    Whom the host asks again is its choice, and it sees who filled what. `again` is what
+    the second survey's file has otherwise.
+    """
+    numbers = values(18)
+
+    def ask(names, **survey):
+        world.open_survey(**survey)
+        sent = [
+            visit(
+                world.terms,
+                world.codes[name],
+                [[numbers[name]], [None if name in LEFT_IT_EMPTY else numbers[name]]],
+            )
+            for name in names
+        ]
+        terms = world.closed(sent)
+        assert terms.released == (0, 1)
+        return world.total(terms, sent)[1]
+
+    whole = ask(numbers)
+    gone = {VICTIM, *LEFT_IT_EMPTY}
+    return whole - ask([name for name in numbers if name not in gone], **dict(again))
+
+
+def test_sets_that_differ_by_six_show_the_one_that_filled_a_cell(make_world):
+    assert asked_for_one_cell(make_world(ComparesSets, **RARELY)) == values(18)[VICTIM]
+
+
+def test_who_filled_a_cell_is_held_beside_who_filled_it_before(make_world):
+    told = "the total of rare x c would tell of Firm 5 alone"
+    with pytest.raises(BudgetError, match=told) as no:
+        asked_for_one_cell(make_world(**RARELY))
+    assert "common" not in str(no.value)
+    assert "ask again without these cells" in str(no.value)
+
+
+def test_another_name_for_the_same_cell_is_not_recognised(make_world):
+    """A limit that the guide says: members read the file before they agree."""
+    world = make_world(**RARELY)
+    other = {"rows": ["common", "seldom"]}
+    assert asked_for_one_cell(world, again=other) == values(18)[VICTIM]
+
+
+def test_a_copy_of_a_store_knows_who_filled_a_cell(make_world):
+    world = make_world(**RARELY)
+
+    def put_back():
+        for name, store in world.stores.items():
+            store.close()
+            kept = store.path.with_suffix(".kept")
+            copy_store(store.path, kept)
+            put_in_use(kept, ())
+            kept.replace(store.path)
+            world.stores[name] = DelegateStore.open(store.path)
+
+    numbers = values(18)
+    sent = world.all_visit(numbers)
+    world.total(world.closed(sent), sent)
+    kept = [store.answered() for store in world.stores.values()]
+    put_back()
+    assert [store.answered() for store in world.stores.values()] == kept
+    assert {*kept[0][0].cells} == {("common", "c"), ("rare", "c")}
+    assert kept[0][0].filled(("rare", "c")) == kept[0][0].invited
+    assert kept[0][0].filled(("rare", "d")) == {}
+
+
+def in_the_first_format(store):
+    """What an earlier version has left of a store."""
+    store.close()
+    with closing(sqlite3.connect(store.path)) as file:
+        file.execute("DROP TABLE cell")
+        file.execute("PRAGMA user_version = 1")
+        file.commit()
+
+
+def test_a_store_of_the_first_format_takes_all_for_having_filled_all(make_world):
+    """Who did is not known any more: a cell that nearly all fill now is refused."""
+    many = (*LEFT_IT_EMPTY, "Firm 2")  # four at least are left by every coalition
+    for empty, shown in ((), False), ((VICTIM,), True), (many, False):
+        world = make_world(**RARELY)
+        sent = world.all_visit(values(18))
+        world.total(world.closed(sent), sent)
+        for name, store in world.stores.items():
+            in_the_first_format(store)
+            world.stores[name] = DelegateStore.open(store.path)
+            (kept,) = world.stores[name].answered()
+            assert (len(kept.guests), kept.cells) == (18, None)
+        world.open_survey()
+        again = [
+            visit(world.terms, code, [[1], [None if name in empty else 1]])
+            for name, code in world.codes.items()
+        ]
+        terms = world.closed(again)
+        if shown:
+            with pytest.raises(BudgetError, match="before it was kept who filled what"):
+                world.total(terms, again)
+        else:
+            assert world.total(terms, again) == [18, 18 - len(empty)]
+            assert world.stores[BOB].answered()[1].cells is not None
+
+
+def test_a_damaged_store_of_the_first_format_is_left_as_it_is(make_world):
+    world = make_world()
+    store = world.stores[BOB]
+    in_the_first_format(store)
+    with closing(sqlite3.connect(store.path)) as file:
+        file.execute("DROP TABLE invited")
+        file.commit()
+    before = store.path.read_bytes()
+    with pytest.raises(StoreError, match="of format 1, this veilsum reads format 2"):
+        DelegateStore.open(store.path)
+    assert store.path.read_bytes() == before
 
 
 class KnowsNamesOnly(DelegateStore):

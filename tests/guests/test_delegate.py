@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from surveys import MEMBERS, World, opened
 from veilsum.agreement.survey import Guest, SurveyTally
 from veilsum.errors import BudgetError, InvalidInputError, SecretError, StoreError
-from veilsum.guests.delegate import AnsweredSurvey, DelegateStore, _people, share_sums
+from veilsum.guests.delegate import (
+    AnsweredSurvey,
+    DelegateStore,
+    _people,
+    _shown,
+    share_sums,
+)
 from veilsum.guests.submission import SUITE, guest_key, seal_info
 from veilsum.guests.survey_set import SurveySet
 
@@ -230,7 +236,7 @@ class Bare(DelegateStore):
 
 
 def span_refusal(terms, now, before):
-    found = SurveySet(terms.digest, tuple((name, 1, "") for name in now), NOBODY)
+    found = SurveySet(terms.digest, tuple((name, 1, "") for name in now), NOBODY, ())
     earlier = [AnsweredSurvey("1" * 64, "2" * 64, before)]
     try:
         Bare()._check_span(terms, found, earlier)
@@ -292,7 +298,7 @@ def test_too_many_coalitions_are_refused_and_not_tried():
     inviters = [f"member {k}" for k in range(100)]
     terms = terms_with(inviters, 5, 0)
     entries = tuple((name, 1, "") for name in terms.roster)
-    found = SurveySet(terms.digest, entries, NOBODY)
+    found = SurveySet(terms.digest, entries, NOBODY, ())
     with pytest.raises(BudgetError, match="more coalitions than can be looked at"):
         Bare()._check_span(terms, found, [])
 
@@ -307,3 +313,20 @@ def test_what_is_known_already_does_not_end_all_surveys():
     assert not span_refusal(terms, names[4:], small)
     assert span_refusal(terms, names[1:8], small)  # differs by five
     assert span_refusal(terms, names[:5], small)
+
+
+def test_too_many_ways_to_add_and_subtract_are_refused_in_words_of_guests():
+    """Six that may be shown are looked for among more groups than can be gone through.
+
+    In 31 different ways guests were in five sums; a survey of all is the sixth.
+    """
+    guests = {f"Firm {k}": "ann" for k in range(62)}
+    earlier = [
+        {name: guests[name] for k, name in enumerate(guests) if (k % 31 + 1) >> bit & 1}
+        for bit in range(5)
+    ]
+    now = dict.fromkeys(guests, ("ann", ""))
+    before = [dict.fromkeys(one, ("ann", "")) for one in earlier]
+    with pytest.raises(BudgetError, match="smaller tolerate_guests or minimum_honest"):
+        _shown(now, before, [frozenset()], 6)
+    assert _shown(now, before, [frozenset()], 4) == ()

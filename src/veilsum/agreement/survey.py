@@ -437,6 +437,32 @@ def tally_of(survey: SurveyTerms, filled: Mapping[str, bytes]) -> SurveyTally:
     return replace(found, near=_near(replace(survey, tally=found), filled))
 
 
+def who_filled(
+    survey: SurveyTerms, cells: Sequence[int], filled: Sequence[bytes]
+) -> dict[int, bytes]:
+    """Return who filled each of some cells: a bit for each guest, in their order.
+
+    Args:
+        survey: whose table it is.
+        cells: that are asked about.
+        filled: of each guest, which cells it filled, checked.
+    """
+    if not cells or not filled:
+        return dict.fromkeys(cells, b"")
+    chosen = list(cells)
+    blocks = [
+        np.packbits(
+            [_cells_in(bits, survey.n_cells)[chosen] for bits in filled[k : k + 8]],
+            axis=0,
+        )
+        for k in range(0, len(filled), 8)
+    ]
+    columns = np.vstack(blocks).T
+    return {
+        cell: column.tobytes() for cell, column in zip(chosen, columns, strict=True)
+    }
+
+
 def _near(
     survey: SurveyTerms, filled: Mapping[str, bytes]
 ) -> tuple[tuple[int, int], ...]:
@@ -447,22 +473,8 @@ def _near(
     them. They are few if some coalition knows all others. Cells that the same guests
     filled are one here, the first of them in its row or column.
     """
-    cells, guests = [*survey.released], [*filled.values()]
-    if not cells:
-        return ()
-    # Who filled a cell, as one whole number: a bit for each guest.
-    blocks = [
-        np.packbits(
-            [_cells_in(bits, survey.n_cells)[cells] for bits in guests[k : k + 8]],
-            axis=0,
-        )
-        for k in range(0, len(guests), 8)
-    ]
-    columns = np.vstack(blocks).T
-    who = {
-        cell: int.from_bytes(column.tobytes(), "big")
-        for cell, column in zip(cells, columns, strict=True)
-    }
+    by_cell = who_filled(survey, survey.released, [*filled.values()])
+    who = {cell: int.from_bytes(bits, "big") for cell, bits in by_cell.items()}
     inviters = [survey.roster[name].invited_by for name in filled]
     invited = [
         int.from_bytes(np.packbits([one == name for one in inviters]).tobytes(), "big")

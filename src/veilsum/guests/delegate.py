@@ -19,7 +19,7 @@ surveys). Each of them stands here as a check of its own, made before any number
 6. *No invented guests.* Guests count as those of the member that invited them, and a
    delegate knows whom it invited. Under every coalition of `tolerate` members enough
    guests must be left, in this survey and in what follows from this and all earlier
-   ones together.
+   ones together, of the sets and of every cell that is asked for again.
 
 The store is one SQLite file of one member, for all surveys that it ever answers: a new
 one for each would know of no earlier survey. It is readable by its owner only.
@@ -28,18 +28,33 @@ one for each would know of no earlier survey. It is readable by its owner only.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from functools import cached_property
+from itertools import combinations, compress
 from math import comb
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from veilsum.agreement.survey import KEY_BYTES, SurveyTerms, Words, check_guest_name
+from veilsum.agreement.survey import (
+    KEY_BYTES,
+    SurveyTerms,
+    Words,
+    check_guest_name,
+    who_filled,
+)
 from veilsum.errors import BudgetError, InvalidInputError, StoreError
-from veilsum.files.sqlite import Kind, OpenFile, connect, create, inspected
+from veilsum.files.sqlite import (
+    Kind,
+    OpenFile,
+    connect,
+    create,
+    inspected,
+    transaction,
+)
 from veilsum.guests.submission import (
     Submission,
     X25519PrivateKey,
@@ -52,7 +67,8 @@ from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.spans import given_away
 
-SURVEYS = Kind(
+# The first format: which guests were in a set, and not who of them filled a cell.
+FIRST = Kind(
     noun="store of surveys",
     holds="keys",
     application=0x7665696E,  # a run's store and one
@@ -70,6 +86,12 @@ SURVEYS = Kind(
     "closed since that was made: nothing there knows which set it was",
     patience=30.0,  # transactions take milliseconds
 )
+_CELLS = (
+    "CREATE TABLE cell (survey TEXT NOT NULL REFERENCES closed, "
+    "in_row TEXT NOT NULL, in_column TEXT NOT NULL, filled BLOB NOT NULL, "
+    "PRIMARY KEY (survey, in_row, in_column))"
+)
+SURVEYS = replace(FIRST, version=2, schema=(*FIRST.schema, _CELLS))
 # What a backup has of a store: all that was added up by then, and no key. It is another
 # kind of file, so that nobody takes it for a store that knows everything.
 COPIED = replace(
@@ -80,8 +102,16 @@ COPIED = replace(
 )
 # A member's name, and a digest of the key in its certificate.
 Inviter: TypeAlias = tuple[str, str]
+# What its row and its column are called.
+Cell: TypeAlias = tuple[str, str]
 # Coalitions that are tried, at most; more members than that do not run a survey.
 MOST_COALITIONS = 2_000
+# Cells that are named when they are refused.
+MOST_NAMED = 20
+UNKNOWN = (
+    " (of a survey that was added up before it was kept who filled what, every guest "
+    "counts as having filled every cell)"
+)
 
 
 @dataclass(frozen=True)
@@ -93,14 +123,18 @@ class AnsweredSurvey:
         set: digest of the one set that was added.
         guests: whose submissions those were, with who invited each.
         persons: by member, a digest of the key in its certificate of then.
+        cells: those whose totals were asked for, and who filled each: a bit for each of
+            `guests`, in their order. None if that was not written down: then each of
+            these guests counts as having filled every cell there is.
     """
 
     survey: str
     set: str
     guests: dict[str, str]
     persons: dict[str, str] = field(default_factory=dict)
+    cells: dict[Cell, bytes] | None = None
 
-    @property
+    @cached_property
     def invited(self) -> dict[str, Inviter]:
         """Guests, with name and key of who invited each."""
         return {
@@ -108,13 +142,33 @@ class AnsweredSurvey:
             for guest, member in self.guests.items()
         }
 
+    @property
+    def cell_rows(self) -> list[tuple[str, str, str, bytes]]:
+        """What a store writes down of its cells."""
+        return [(self.survey, *cell, who) for cell, who in (self.cells or {}).items()]
+
+    def filled(self, cell: Cell) -> dict[str, Inviter]:
+        """Those of them who are in the total of a cell; nobody, if none was asked."""
+        if self.cells is None:
+            return self.invited
+        if (kept := self.cells.get(cell)) is None:
+            return {}
+        bits = np.unpackbits(np.frombuffer(kept, dtype=np.uint8))
+        return dict(compress(self.invited.items(), bits.tolist()))
+
 
 class DelegateStore(OpenFile):
     """One member's keys, invitations and answered surveys; see the module."""
 
+    # What was found to tell of nobody, last.
+    _looked_at: tuple[Any, ...] | None = None
+
     @classmethod
     def open(cls, path: Path) -> Self:
         """Return the store in a file, which is made if it is not there yet.
+
+        One of the first format is made one of today's. Who filled which cell of the
+        surveys in it, nobody knows any more; see `AnsweredSurvey.cells`.
 
         Raises:
             StoreError: it is another kind of file, damaged, or open to other users.
@@ -126,8 +180,8 @@ class DelegateStore(OpenFile):
                 f"{path} was put back from a backup, and does not know which sets were "
                 "added up since: nothing is added before veilsum backup resume"
             )
-        with inspected(path, SURVEYS):
-            pass
+        if format_of(path, SURVEYS).version < SURVEYS.version:
+            _renew(path)
         connection = connect(path, SURVEYS)
         # What is erased is written over, in the file and in what precedes it.
         connection.execute("PRAGMA secure_delete = ON")
@@ -264,6 +318,9 @@ class DelegateStore(OpenFile):
                 "INSERT OR IGNORE INTO closed VALUES (?, ?, ?, ?)",
                 (now.survey, now.set, json.dumps(now.guests), json.dumps(now.persons)),
             )
+            self._live().executemany(
+                "INSERT OR IGNORE INTO cell VALUES (?, ?, ?, ?)", now.cell_rows
+            )
             self._live().execute(
                 "UPDATE key SET survey = ? WHERE public = ?",
                 (terms.digest, dict(terms.delegates)[me]),
@@ -319,7 +376,11 @@ class DelegateStore(OpenFile):
         key = self._key(terms, me)
         self._check_invited(terms, me)
         self._check_count(terms, found)
-        self._check_span(terms, found, earlier)
+        others = tuple(one for one in earlier if one.survey != terms.digest)
+        # It takes a while, and is asked for several times in one run.
+        if (asked := (terms, found, others)) != self._looked_at:
+            self._check_span(terms, found, others)
+            self._looked_at = asked
         return key
 
     def _check_delegate(self, terms: SurveyTerms, me: str) -> None:
@@ -360,30 +421,54 @@ class DelegateStore(OpenFile):
     def _check_span(
         self, terms: SurveyTerms, found: SurveySet, earlier: Sequence[AnsweredSurvey]
     ) -> None:
-        """Refuse a set that tells of few guests beside all earlier surveys' sets."""
-        mine = to_answer(terms, found).invited
-        others = [one.invited for one in earlier if one.survey != terms.digest]
-        people = _people({who for one in (mine, *others) for who in one.values()})
-        sizes = range(min(terms.tolerate, len(people)) + 1)
-        if sum(comb(len(people), size) for size in sizes) > MOST_COALITIONS:
-            raise BudgetError(
-                f"{len(people)} members of whom any {terms.tolerate} may collude are "
-                "more coalitions than can be looked at"
-            )
+        """Refuse a set that tells of few guests beside all earlier surveys."""
+        mine = to_answer(terms, found)
+        others = [one for one in earlier if one.survey != terms.digest]
+        coalitions = _coalitions(terms, [one.invited for one in (mine, *others)])
         few = terms.minimum_honest + terms.tolerate_guests
-        for size in sizes:
-            for chosen in combinations(people, size):
-                coalition = frozenset[Inviter]().union(*chosen)
-                new, *old = (
-                    {name for name, who in one.items() if who not in coalition}
-                    for one in (mine, *others)
-                )
-                if shown := _newly_shown(new, old, few):
-                    raise BudgetError(
-                        "beside earlier surveys this one would tell of "
-                        f"{listed(shown)} alone: sets of guests must differ by none, "
-                        f"or by more than {few} that colluding members did not invite"
-                    )
+        invited = [one.invited for one in others]
+        if shown := _shown(mine.invited, invited, coalitions, few):
+            raise BudgetError(
+                f"beside earlier surveys this one would tell of {listed(shown)} alone: "
+                f"sets of guests must differ by none, or by more than {few} that "
+                "colluding members did not invite"
+            )
+        self._check_cells(mine, others, coalitions, few)
+
+    def _check_cells(
+        self,
+        mine: AnsweredSurvey,
+        others: Sequence[AnsweredSurvey],
+        coalitions: Sequence[frozenset[Inviter]],
+        few: int,
+    ) -> None:
+        """Refuse a cell whose total tells of few beside earlier ones of its name.
+
+        Sets may differ by many, of whom one alone had filled the cell: whoever chooses
+        the set sees who that is.
+        """
+        told: dict[tuple[bytes | None, ...], tuple[str, ...]] = {}
+        odd: dict[str, tuple[str, ...]] = {}
+        for cell, who in (mine.cells or {}).items():
+            # Cells that the same guests filled, then and now, are looked at once.
+            same = who, *(one.cells and one.cells.get(cell) for one in others)
+            if same not in told:
+                before = [one.filled(cell) for one in others]
+                with _about(cell):
+                    told[same] = _shown(mine.filled(cell), before, coalitions, few)
+            if told[same]:
+                odd[" x ".join(cell)] = told[same]
+        if odd:
+            first, shown = next(iter(odd.items()))
+            unknown = any(one.cells is None for one in others)
+            raise BudgetError(
+                f"beside earlier surveys the total of {first} would tell of "
+                f"{listed(shown)} alone: who filled a cell that was asked for before "
+                f"must differ by none, or by more than {few} that colluding members "
+                f"did not invite. So it is in {listed([*odd], most=MOST_NAMED)}: ask "
+                "again without these cells, or by coarser rows and columns"
+                + (UNKNOWN if unknown else "")
+            )
 
     def _key(self, terms: SurveyTerms, me: str) -> X25519PrivateKey:
         """Return this delegate's key of this survey, and of no other."""
@@ -410,6 +495,9 @@ class DelegateStore(OpenFile):
     # What is kept
 
     def _answered(self) -> tuple[AnsweredSurvey, ...]:
+        cells: dict[bytes, dict[Cell, bytes]] = {}
+        for survey, row, column, who in self._live().execute("SELECT * FROM cell"):
+            cells.setdefault(survey, {})[row.decode(), column.decode()] = who
         rows = self._live().execute("SELECT * FROM closed")
         return tuple(
             AnsweredSurvey(
@@ -417,6 +505,7 @@ class DelegateStore(OpenFile):
                 digest.decode(),
                 json.loads(guests),
                 json.loads(persons),
+                cells.get(survey),
             )
             for survey, digest, guests, persons in rows.fetchall()
         )
@@ -440,6 +529,36 @@ class DelegateStore(OpenFile):
             )
 
 
+def format_of(path: Path, newest: Kind) -> Kind:
+    """Return what a sound store, or copy, is: the newest format, or the first.
+
+    Raises:
+        StoreError: it is neither, damaged, or open to other users.
+    """
+    first = replace(newest, version=FIRST.version, schema=FIRST.schema)
+    try:
+        with inspected(path, newest):
+            return newest
+    except StoreError:
+        with suppress(StoreError), inspected(path, first):
+            return first
+        raise
+
+
+def _renew(path: Path) -> None:
+    """Make a store of the first format one of today's, in its place."""
+    with (
+        SURVEYS.sentences(path),
+        closing(connect(path, SURVEYS)) as connection,
+        transaction(connection, "BEGIN IMMEDIATE"),
+    ):
+        # Another process may have come first.
+        (found,) = connection.execute("PRAGMA user_version").fetchone()
+        if found == FIRST.version:
+            connection.execute(_CELLS)
+            connection.execute(f"PRAGMA user_version = {SURVEYS.version}")
+
+
 def is_copy(path: Path) -> bool:
     """Say whether a file calls itself the copy of a store, by its header."""
     try:
@@ -448,6 +567,50 @@ def is_copy(path: Path) -> bool:
     except OSError:
         return False  # whoever opens it says why
     return head[68:] == COPIED.application.to_bytes(4, "big")
+
+
+@contextmanager
+def _about(cell: Cell) -> Iterator[None]:
+    """Say of which cell it is that something cannot be found out."""
+    try:
+        yield
+    except BudgetError as error:
+        raise BudgetError(f"the total of {' x '.join(cell)}: {error}") from None
+
+
+def _coalitions(
+    terms: SurveyTerms, invited: Sequence[Mapping[str, Inviter]]
+) -> list[frozenset[Inviter]]:
+    """Return who may collude, of all that have ever invited one of these guests."""
+    people = _people({who for one in invited for who in one.values()})
+    sizes = range(min(terms.tolerate, len(people)) + 1)
+    if sum(comb(len(people), size) for size in sizes) > MOST_COALITIONS:
+        raise BudgetError(
+            f"{len(people)} members of whom any {terms.tolerate} may collude are "
+            "more coalitions than can be looked at"
+        )
+    return [
+        frozenset[Inviter]().union(*chosen)
+        for size in sizes
+        for chosen in combinations(people, size)
+    ]
+
+
+def _shown(
+    mine: Mapping[str, Inviter],
+    others: Sequence[Mapping[str, Inviter]],
+    coalitions: Sequence[frozenset[Inviter]],
+    few: int,
+) -> tuple[str, ...]:
+    """Return a few guests of whom a coalition would learn; none if of nobody."""
+    for coalition in coalitions:
+        new, *old = (
+            {name for name, who in one.items() if who not in coalition}
+            for one in (mine, *others)
+        )
+        if shown := _newly_shown(new, old, few):
+            return shown
+    return ()
 
 
 def _newly_shown(
@@ -464,13 +627,32 @@ def _newly_shown(
     for one in (new, *(new ^ old for old in earlier)):
         if 1 <= len(one) <= few:
             return tuple(sorted(one))
-    return given_away([new], few, known=[one for one in earlier if one]) or ()
+    known = {frozenset(one) for one in earlier if one}
+    # Of two sets nothing follows but what was looked at; nor of one that is known.
+    if len(known) < 2 or new in known:
+        return ()
+    try:
+        return given_away([new], few, known=sorted(known, key=sorted)) or ()
+    except BudgetError:
+        raise BudgetError(
+            f"who was in the sums of {len(known)} earlier surveys differs in too many "
+            f"ways to make sure that no {few} guests or fewer are shown by adding and "
+            "subtracting them: ask with a smaller tolerate_guests or minimum_honest, "
+            "or other guests"
+        ) from None
 
 
 def to_answer(terms: SurveyTerms, found: SurveySet) -> AnsweredSurvey:
     """Return what is kept of a survey and its set."""
     guests = {name: terms.roster[name].invited_by for name in found.guests}
-    return AnsweredSurvey(terms.digest, found.digest, guests, dict(terms.persons))
+    shown = replace(terms, tally=found.tally).released
+    width = len(terms.columns)
+    cells = {
+        (terms.rows[cell // width], terms.columns[cell % width]): who
+        for cell, who in who_filled(terms, shown, found.filled).items()
+    }
+    persons = dict(terms.persons)
+    return AnsweredSurvey(terms.digest, found.digest, guests, persons, cells or None)
 
 
 def _people(inviters: Collection[Inviter]) -> list[frozenset[Inviter]]:

@@ -17,17 +17,25 @@ from typing import Any
 
 from veilsum.errors import StoreError
 from veilsum.files.sqlite import create, inspected, sync
-from veilsum.guests.delegate import COPIED, SURVEYS, AnsweredSurvey, is_copy
+from veilsum.guests.delegate import (
+    COPIED,
+    SURVEYS,
+    AnsweredSurvey,
+    format_of,
+    is_copy,
+)
 
 _TABLES = {
     "key": "SELECT public, NULL, survey FROM key",
     "closed": "SELECT survey, digest, guests, persons FROM closed",
     "invited": "SELECT survey, key, name FROM invited",
+    "cell": "SELECT survey, in_row, in_column, filled FROM cell",
 }
 _PUT = {
     "key": "INSERT INTO key VALUES (?, ?, ?)",
     "closed": "INSERT INTO closed VALUES (?, ?, ?, ?)",
     "invited": "INSERT INTO invited VALUES (?, ?, ?)",
+    "cell": "INSERT INTO cell VALUES (?, ?, ?, ?)",
 }
 
 
@@ -72,6 +80,7 @@ def put_in_use(path: Path, forgotten: Iterable[AnsweredSurvey]) -> None:
         if one.survey not in {row[0] for row in rows["closed"]}:
             told = json.dumps(one.guests), json.dumps(one.persons)
             rows["closed"].append((one.survey, one.set, *told))
+            rows["cell"] += one.cell_rows
     aside = path.with_name(f".{path.name}.resumed")
     aside.unlink(missing_ok=True)  # of a time that was broken off
     create(aside, SURVEYS, _filling(rows))
@@ -80,19 +89,23 @@ def put_in_use(path: Path, forgotten: Iterable[AnsweredSurvey]) -> None:
 
 
 def _rows(path: Path) -> dict[str, list[tuple[Any, ...]]]:
-    kind = COPIED if is_copy(path) else SURVEYS
+    kind = format_of(path, COPIED if is_copy(path) else SURVEYS)
+    asked = {name: _TABLES[name] for name in _TABLES if name != "cell"}
+    if kind.version == SURVEYS.version:
+        asked = _TABLES  # the first format had no cells
     with ExitStack() as stack:
         source = stack.enter_context(inspected(path, kind))
         source.execute("BEGIN")  # all tables as they are at one moment
         found = {
-            name: [tuple(row) for row in source.execute(asked).fetchall()]
-            for name, asked in _TABLES.items()
+            name: [tuple(row) for row in source.execute(words).fetchall()]
+            for name, words in asked.items()
         }
         source.execute("COMMIT")
     # Text comes as bytes; keys are bytes.
     found["key"] = [(public, None, _text(survey)) for public, _, survey in found["key"]]
     found["closed"] = [tuple(map(_text, row)) for row in found["closed"]]
     found["invited"] = [(key, own, _text(name)) for key, own, name in found["invited"]]
+    found["cell"] = [(*map(_text, cell), who) for *cell, who in found.get("cell", [])]
     return found
 
 

@@ -31,11 +31,13 @@ class SurveySet:
         survey: its digest.
         entries: guest, number and digest of each, in the roster's order.
         tally: how many of these guests filled what.
+        filled: for each of them, in this order, which cells it filled.
     """
 
     survey: str
     entries: tuple[tuple[str, int, str], ...]
     tally: SurveyTally
+    filled: tuple[bytes, ...]
 
     @cached_property
     def digest(self) -> str:
@@ -118,7 +120,8 @@ def set_of(survey: SurveyTerms, submissions: Sequence[Submission]) -> SurveySet:
     added = [by_guest[name] for name in survey.roster if name in by_guest]
     entries = ((one.guest, one.number, one.digest(survey.names)) for one in added)
     tally = tally_of(survey, {one.guest: one.filled for one in added})
-    return SurveySet(survey.digest, tuple(entries), tally)
+    bits = tuple(one.filled for one in added)
+    return SurveySet(survey.digest, tuple(entries), tally, bits)
 
 
 def closed_set(survey: SurveyTerms, submissions: Sequence[Submission]) -> SurveySet:
