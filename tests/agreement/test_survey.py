@@ -36,7 +36,7 @@ def test_a_survey_is_read_into_values():
 
 
 FILLED = {"ann": [4, 4, 3, 0, 4], "bob": [3, 3, 3, 1, 0], "cem": [4, 4, 2, 4, 4]}
-CLOSED = {"set": "ab" * 32, "filled": FILLED, "near": [[0, 1]]}
+CLOSED = {"set": "ab" * 32, "filled": FILLED, "near": [[0, 1]], "more_near": False}
 
 
 def test_the_open_file_names_the_survey_and_the_closed_one_says_so_too():
@@ -93,6 +93,7 @@ REFUSED = {
     "no digest": ({**CLOSED, "set": "AB" * 32}, "64 hexadecimal"),
     "counts of an open one": ({"filled": FILLED}, "counted when the survey is closed"),
     "pairs of an open one": ({"near": []}, "counted when the survey is closed"),
+    "more of an open one": ({"more_near": True}, "counted when the survey is closed"),
     "no counts": ({"set": "ab" * 32}, "filled. must have for each member"),
     "counts of two": (
         {**CLOSED, "filled": {"ann": FILLED["ann"], "bob": FILLED["bob"]}},
@@ -209,15 +210,16 @@ def test_released_and_near_cells_are_those_of_every_coalition_tried(seed):
     assert tally.given == tuple(map(len, sets))
     assert tally.guests == len(guests)
     assert {*closed.released} == shown
-    # Cells that the same guests filled are one, in their row or column.
-    found = {frozenset(pair) for pair in tally.near}
-    assert found <= near
-    for one, other in map(sorted, near):
-        alike = [(a, b) for a in range(9) for b in range(9)]
-        assert any(
-            sets[a] == sets[one] and sets[b] == sets[other] and {a, b} in found
-            for a, b in alike
-        )
+    assert {frozenset(pair) for pair in tally.near} == near
+    assert len(tally.near) == len(near)
+    assert not tally.more_near
+    assert {*closed.may_follow} == {
+        cell
+        for cell, guests in enumerate(sets)
+        if guests and cell not in shown
+        if len(shown & {*range(cell // 3 * 3, cell // 3 * 3 + 3)}) > 1
+        or len(shown & {cell % 3, cell % 3 + 3, cell % 3 + 6}) > 1
+    }
 
 
 def test_pairs_are_counted_and_not_without_end():
@@ -229,7 +231,15 @@ def test_pairs_are_counted_and_not_without_end():
         name: bytes(255 - (1 << (7 - k % 8)) * (k // 8 == byte) for byte in range(5))
         for k, name in enumerate(terms.roster)
     }
-    assert len(tally_of(terms, bits).near) == 78  # of 13 different ones, all pairs
+    # Of 13 different groups all 78 pairs, and then cells of the largest.
+    found = tally_of(terms, bits)
+    assert (len(found.near), found.more_near) == (100, True)
+    assert {pair[0] for pair in found.near[:78]} == {*range(12)}
+    assert sum(12 in pair for pair in found.near[:78]) == 12
+    assert {pair[1] for pair in found.near[78:]} == {*range(13, 35)}
+    few = dataclasses.replace(terms, rows=terms.rows[:13])
+    found = tally_of(few, {name: one[:2] for name, one in bits.items()})
+    assert (len(found.near), found.more_near) == (78, False)
     terms = dataclasses.replace(
         terms, guests=tuple(Guest(str(k), b"", "ann") for k in range(40)), tolerate=0
     )
@@ -237,4 +247,17 @@ def test_pairs_are_counted_and_not_without_end():
         name: bytes(255 - (1 << (7 - k % 8)) * (k // 8 == byte) for byte in range(5))
         for k, name in enumerate(terms.roster)
     }
-    assert len(tally_of(terms, bits).near) == 100
+    found = tally_of(terms, bits)
+    assert (len(found.near), found.more_near) == (100, True)
+
+
+def test_that_not_all_were_compared_is_said(monkeypatch):
+    """The last pairs of a long row are those of its fullest cells."""
+    terms = dataclasses.replace(opened(), rows=("x", "y", "z"), columns=("a",))
+    empty = {"Firm 1": 0b011, "Firm 2": 0b001}
+    bits = {name: bytes([~empty.get(name, 0) << 5 & 0xE0]) for name in terms.roster}
+    found = tally_of(terms, bits)
+    assert (found.near, found.more_near) == (((2, 1), (2, 0), (1, 0)), False)
+    monkeypatch.setattr("veilsum.agreement.survey.MOST_COMPARED", 2)
+    found = tally_of(terms, bits)
+    assert (found.near, found.more_near) == (((2, 1), (2, 0)), True)

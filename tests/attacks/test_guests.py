@@ -1061,3 +1061,47 @@ def test_a_total_and_a_part_show_who_filled_but_one_and_that_is_said_before(make
     world = make_world(columns=["total", "part"])
     sent = world.all_visit(values())
     assert world.closed(sent).tally.near == ()
+
+
+def test_of_cells_with_the_same_guests_each_is_named(make_world):
+    """Heads and the part have the same guests: the part goes with the total."""
+    world = make_world(columns=["heads", "total", "part"])
+    sent = [
+        visit(world.terms, code, [[*([None] if name == VICTIM else [1]), one, last]])
+        for (name, code), one in zip(
+            world.codes.items(), values().values(), strict=True
+        )
+        for last in [None if name == VICTIM else one]
+    ]
+    terms = world.closed(sent)
+    assert terms.tally.near == ((0, 1), (2, 1))
+    told = " ".join(released(terms))
+    assert "wage x heads and wage x total, wage x part and wage x total were" in told
+    assert terms.tally.more_near is False
+
+
+def sparse(make_world, total):
+    """One guest alone fills a part; all give the other part, and `total` or not."""
+    world = make_world(columns=["women", "divers", "all"], range=[0, 2000])
+    sent = []
+    for (name, code), one in zip(world.codes.items(), values().values(), strict=True):
+        rare = 777 if name == VICTIM else None
+        whole = one + (rare or 0) if total else None
+        sent.append(visit(world.terms, code, [[one, rare, whole]]))
+    return world, world.closed(sent), sent
+
+
+def test_what_too_few_filled_follows_from_a_total_and_that_is_said_before(make_world):
+    """A limit that is pointed out: the same guests filled both, so nothing is near."""
+    world, terms, sent = sparse(make_world, total=True)
+    assert (terms.released, terms.tally.near) == ((0, 2), ())
+    found = answered(world, terms, sent)
+    assert found.counts[2] - found.counts[0] == 777
+    told = " ".join(released(terms))
+    assert "LOOK OUT: wage x divers got no total, for too few filled them" in told
+    assert found.may_follow == ("wage x divers",)
+    assert "Look out: wage x divers got no total" in " ".join(found.summary().split())
+    # The twin: beside one released cell nothing can be subtracted.
+    _, terms, _ = sparse(make_world, total=False)
+    assert (terms.released, terms.may_follow) == ((0,), ())
+    assert "LOOK OUT" not in " ".join(released(terms))

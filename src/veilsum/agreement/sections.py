@@ -664,6 +664,7 @@ class SurveySection(JobSection, frozen=True, kw_only=True):
         ]
         | None
     ) = None
+    more_near: bool | None = None
 
 
 JOBS: tuple[type[JobSection], ...] = (

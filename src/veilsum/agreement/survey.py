@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, product
 from math import inf
 from typing import TypeAlias
 
@@ -65,7 +65,7 @@ _COUNTS: dict[str, tuple[int, int, int]] = {
     "tolerate_guests": (0, 0, MOST_GUESTS),
 }
 # What the closed file has beside the open one.
-_CLOSING = ("set", "filled", "near")
+_CLOSING = ("set", "filled", "near", "more_near")
 _HEX = re.compile(r"[0-9a-f]{64}")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 
@@ -106,11 +106,13 @@ class SurveyTally:
         invited: how many guests of the set each delegate has invited.
         filled: for each delegate, how many of these filled each cell.
         near: pairs of released cells, of one row or column, whose guests differ by few.
+        more_near: whether there may be more such pairs: not all were compared or named.
     """
 
     invited: tuple[int, ...]
     filled: tuple[tuple[int, ...], ...]
     near: tuple[tuple[int, int], ...] = ()
+    more_near: bool = False
 
     @property
     def guests(self) -> int:
@@ -229,6 +231,22 @@ class SurveyTerms:
         assert self.tally is not None
         by_cell = zip(*self.tally.filled, strict=True)
         return tuple(k for k, one in enumerate(by_cell) if self.is_released(one))
+
+    @cached_property
+    def may_follow(self) -> tuple[int, ...]:
+        """Cells that were filled and have no total, but that may follow from others.
+
+        Two cells or more of their row, or of their column, are released: if one of
+        these is the total of the line, the others leave what too few have given.
+        """
+        assert self.tally is not None
+        shape = len(self.rows), len(self.columns)
+        shown = np.zeros(self.n_cells, dtype=bool)
+        shown[list(self.released)] = True
+        table = shown.reshape(shape)
+        two = (table.sum(1, keepdims=True) > 1) | (table.sum(0, keepdims=True) > 1)
+        filled = np.array(self.tally.given).reshape(shape) > 0
+        return tuple(np.flatnonzero(two & filled & ~table).tolist())
 
     def label(self, cell: int) -> str:
         """Return what a cell is called."""
@@ -434,7 +452,8 @@ def tally_of(survey: SurveyTerms, filled: Mapping[str, bytes]) -> SurveyTally:
     found = SurveyTally(
         tuple(counts[:, 0].tolist()), tuple(map(tuple, counts[:, 1:].tolist()))
     )
-    return replace(found, near=_near(replace(survey, tally=found), filled))
+    near, more = _near(replace(survey, tally=found), filled)
+    return replace(found, near=near, more_near=more)
 
 
 def who_filled(
@@ -465,13 +484,14 @@ def who_filled(
 
 def _near(
     survey: SurveyTerms, filled: Mapping[str, bytes]
-) -> tuple[tuple[int, int], ...]:
+) -> tuple[tuple[tuple[int, int], ...], bool]:
     """Return released cells of one row or column that nearly the same guests filled.
 
     If a guest's number in the one follows from that in the other, as of a total and a
     part of it, the difference of both totals speaks of those who filled but one of
     them. They are few if some coalition knows all others. Cells that the same guests
-    filled are one here, the first of them in its row or column.
+    filled are compared as one, and are all named: first one pair of each two such
+    groups, then the others. And say whether there may be more pairs than are named.
     """
     by_cell = who_filled(survey, survey.released, [*filled.values()])
     who = {cell: int.from_bytes(bits, "big") for cell, bits in by_cell.items()}
@@ -481,22 +501,28 @@ def _near(
         for name in survey.names
     ]
     places = np.arange(survey.n_cells).reshape(len(survey.rows), -1)
-    found: dict[tuple[int, int], None] = {}
-    compared = 0
+    found: list[tuple[list[int], list[int]]] = []
+    compared, more = 0, False
     for line in (*places.tolist(), *places.T.tolist()):
-        alike: dict[int, int] = {}
-        for cell in line:
-            if cell in who:
-                alike.setdefault(who[cell], cell)
+        alike: dict[int, list[int]] = {}
+        for cell in filter(who.__contains__, line):
+            alike.setdefault(who[cell], []).append(cell)
         ordered = sorted(alike.items(), key=lambda one: (one[0].bit_count(), one[1]))
-        for (some, less), (others, more) in combinations(ordered, 2):
+        for (some, less), (others, fuller) in combinations(ordered, 2):
             compared += 1
-            if compared > MOST_COMPARED or len(found) == MOST_NEAR:
-                return tuple(found)
+            if more := compared > MOST_COMPARED or len(found) > MOST_NEAR:
+                break
             apart = [((some ^ others) & mine).bit_count() for mine in invited]
             if _is_few(survey, apart):
-                found[less, more] = None
-    return tuple(found)
+                found.append((less, fuller))
+        if more:
+            break
+    named = dict.fromkeys((less[0], fuller[0]) for less, fuller in found)
+    for pair in (one for both in found for one in product(*both)):
+        if len(named) > MOST_NEAR:
+            break
+        named[pair] = None
+    return tuple(named)[:MOST_NEAR], more or len(named) > MOST_NEAR
 
 
 def _is_few(survey: SurveyTerms, apart: Iterable[int]) -> bool:
@@ -516,16 +542,17 @@ def closing_of(
         "set": digest,
         "filled": {name: [n, *cells] for name, n, cells in counted},
         "near": [list(pair) for pair in tally.near],
+        "more_near": tally.more_near,
     }
 
 
 def _closed(terms: SurveyTerms, said: SurveySection) -> SurveyTerms:
     """Return terms with what a closed file has; refuse counts that cannot be."""
     if said.set is None:
-        if said.filled is not None or said.near is not None:
+        if any(one is not None for one in (said.filled, said.near, said.more_near)):
             raise InvalidScenarioError(
-                "[survey] filled and near are counted when the survey is closed, and "
-                "stand beside its set: take them out"
+                "[survey] filled, near and more_near are counted when the survey is "
+                "closed, and stand beside its set: take them out"
             )
         return terms
     digest, rows = _checked_hex(said.set, "[survey] set"), said.filled or {}
@@ -554,7 +581,8 @@ def _closed(terms: SurveyTerms, said: SurveySection) -> SurveyTerms:
             f"[survey] near must be {MOST_NEAR} pairs of released cells at most: fetch "
             "the file again"
         )
-    return replace(found, tally=replace(tally, near=near))
+    more = bool(said.more_near)
+    return replace(found, tally=replace(tally, near=near, more_near=more))
 
 
 def check_guest_name(name: str) -> str:

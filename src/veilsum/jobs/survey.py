@@ -73,8 +73,8 @@ NOT_CHECKED = (
     "their keys after the run",
     "guests have no ledger: what they gave to other surveys is not counted here, but "
     "that delegates refuse a later survey whose guests differ by few from this one's",
-    "which guests took part is known to all members, when they did, and which cells "
-    "each of them left empty; a guest that will not show that types 0",
+    "which guests took part is known to all members, and which cells each of them left "
+    "empty; a guest that will not show that types 0, where the range has it",
 )
 EXACT = (
     "the totals are released exactly; what follows from them, together with what "
@@ -88,6 +88,15 @@ NEAR = (
     "were filled by nearly the same guests: if a guest's number in the one follows "
     "from its number in the other, the difference of the totals speaks of the few by "
     "whom they differ"
+)
+MORE_NEAR = (
+    "not all cells of a row or column were compared, or not all pairs are named: more "
+    "of them may have been filled by nearly the same guests"
+)
+MAY_FOLLOW = (
+    "got no total, for too few filled them, but two cells or more of their row or "
+    "column did: if one of these is the total of the others, what is missing follows "
+    "by subtraction"
 )
 BEYOND = (
     "lies beyond what the range allows for so many guests: at least one of them gave "
@@ -415,6 +424,19 @@ class SurveyResult(JobResult):
         return tuple((label(less), label(more)) for less, more in self.tally.near)
 
     @property
+    def more_near(self) -> bool:
+        """Whether there may be more such pairs: not all were compared or named."""
+        return self.tally.more_near
+
+    @property
+    def may_follow(self) -> tuple[str, ...]:
+        """Cells that too few filled, beside two released ones in a row or column.
+
+        If one of these is the total of the others, the missing one is the difference.
+        """
+        return tuple(map(self.survey.label, self.survey.may_follow))
+
+    @property
     def beyond(self) -> tuple[str, ...]:
         """Cells whose total cannot be, if every guest's number is in the range."""
         survey, given = self.survey, self.tally.given
@@ -459,6 +481,11 @@ class SurveyResult(JobResult):
         if self.near:
             pairs = [f"{less} and {more}" for less, more in self.near]
             shown = shown.also(f"Look out: {listed(pairs, most=MOST_PAIRS)} {NEAR}.")
+        if self.more_near:
+            shown = shown.also(f"Look out: {MORE_NEAR}.")
+        if self.may_follow:
+            names = listed(self.may_follow, most=MOST_PAIRS)
+            shown = shown.also(f"Look out: {names} {MAY_FOLLOW}.")
         if self.beyond:
             shown = shown.also(f"The total of {listed(self.beyond)} {BEYOND}.")
         return shown
@@ -483,6 +510,8 @@ class SurveyResult(JobResult):
             "invited": self.invited,
             "given": self.given.tolist(),
             "near": [list(pair) for pair in self.near],
+            "more_near": self.more_near,
+            "may_follow": list(self.may_follow),
             "totals": totals,
             "beyond": list(self.beyond),
             "promise": self.guarantee.sentence,

@@ -11,7 +11,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from veilsum.agreement.survey import SurveyTerms
-from veilsum.jobs.survey import MOST_PAIRS, NEAR, promise_to_guests
+from veilsum.jobs.survey import (
+    MAY_FOLLOW,
+    MORE_NEAR,
+    MOST_PAIRS,
+    NEAR,
+    promise_to_guests,
+)
 from veilsum.numbers.arrays import listed
 
 # So many names are read; of more the number says as much.
@@ -93,6 +99,11 @@ def released(survey: SurveyTerms) -> Iterator[str]:
     )
     if survey.tally.near:
         yield f"LOOK OUT: {pairs_of(survey, survey.tally.near)} {NEAR}"
+    if survey.tally.more_near:
+        yield f"LOOK OUT: {MORE_NEAR}"
+    if survey.may_follow:
+        names = listed([*map(survey.label, survey.may_follow)], most=MOST_PAIRS)
+        yield f"LOOK OUT: {names} {MAY_FOLLOW}"
 
 
 def pairs_of(survey: SurveyTerms, pairs: Sequence[tuple[int, int]]) -> str:
@@ -126,7 +137,8 @@ def checks(survey: SurveyTerms) -> Iterator[str]:
     )
     yield (
         "a set whose guests differ by few from those of an earlier survey is refused "
-        "by every member that was there"
+        "by every member that was there, and so is one in which those differ by few "
+        "who filled a cell that had a total then, by the same names"
     )
     yield "after the run a member erases the survey's key, and with it its shares"
 

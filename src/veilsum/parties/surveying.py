@@ -413,6 +413,8 @@ def published(
         "invited": found.invited,
         "given": found.given.tolist(),
         "near": [list(pair) for pair in found.near],
+        "more_near": found.more_near,
+        "may_follow": list(found.may_follow),
         "totals": [totals[k : k + width] for k in range(0, len(totals), width)],
         "beyond": list(found.beyond),
         "promise": found.guarantee.sentence,
