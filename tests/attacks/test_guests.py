@@ -6,6 +6,7 @@ every duty but one, and the attackers read one guest's number off what they have
 the duty kept, the run does not come about.
 """
 
+import csv
 import dataclasses
 import random
 import secrets
@@ -25,7 +26,7 @@ from veilsum.agreement.survey import (
     tally_of,
     words_of,
 )
-from veilsum.errors import BudgetError, InvalidInputError, StoreError
+from veilsum.errors import BudgetError, InvalidInputError, RangeError, StoreError
 from veilsum.guests import submission, survey_set
 from veilsum.guests.delegate import DelegateStore, masked_sums, share_sums
 from veilsum.guests.store_copy import copy_store, put_in_use
@@ -37,11 +38,14 @@ from veilsum.guests.submission import (
     make_submission,
     masked_bytes,
     open_share,
+    sha256_hex,
 )
 from veilsum.guests.survey_set import SurveySet
 from veilsum.guests.visiting import visit
 from veilsum.jobs.survey import SurveyRecipe
 from veilsum.parties.survey_words import released
+from veilsum.parties.surveying import letters
+from veilsum.web.guest_page import page_survey, single_file
 
 VICTIM = "Firm 5"  # invited by bob, who is honest; ann is with the host
 ANN, BOB, CEM = MEMBERS
@@ -754,6 +758,13 @@ def test_a_member_is_known_by_name_and_by_key(tmp_path, again):
         under_another_name(tmp_path, DelegateStore, again)
 
 
+def test_a_member_with_another_name_and_another_key_is_somebody_else(tmp_path):
+    """A limit that the guide says: whoever lets a member in knows who it is."""
+    other = (b"of ann", b"renewed", "anna")
+    found, own = under_another_name(tmp_path, DelegateStore, other)
+    assert found == own
+
+
 # 3. Nothing carried over
 
 
@@ -1105,3 +1116,87 @@ def test_what_too_few_filled_follows_from_a_total_and_that_is_said_before(make_w
     _, terms, _ = sparse(make_world, total=False)
     assert (terms.released, terms.may_follow) == ((0,), ())
     assert "LOOK OUT" not in " ".join(released(terms))
+
+
+# Who invites
+
+
+def letters_of(world, member, page_hash, language="en"):
+    codes = {name: world.codes[name] for name, by in world.inviter.items()}
+    mine = {name: codes[name] for name in codes if world.inviter[name] == member}
+    page = "https://survey.example.org"
+    made = letters(
+        world.terms, member, mine, page=page, page_hash=page_hash, language=language
+    )
+    return next(csv.DictReader(made.decode().splitlines(True)))["letter"]
+
+
+def test_a_page_of_the_inviters_reads_its_guest_and_has_another_hash(make_world):
+    """Bob's letter has the hash of bob's page: all that a guest compares is right.
+
+    The page seals to keys of his, and what he reads goes on under the guest's name.
+    What shows it is the hash that every other member has: it is one for all guests.
+    """
+    world = make_world()
+    own = {name: X25519PrivateKey.generate() for name in MEMBERS}
+    public = {name: key.public_key().public_bytes_raw() for name, key in own.items()}
+    told = dataclasses.replace(world.terms, delegates=tuple(public.items()))
+    typed = visit(told, world.codes[VICTIM], [[123]])
+    read = typed.words
+    for name, key in own.items():
+        read = read + open_share(told, typed, name, key)
+    assert read.tolist() == [123]
+    others = {name: one for name, one in values().items() if name != VICTIM}
+    sent = [*world.all_visit(others), world.visit(VICTIM, int(read[0]))]
+    assert world.total(world.closed(sent), sent) == [sum(others.values()) + 123]
+
+    def page_hash(terms):
+        address = "https://survey.example.org/submissions"
+        return sha256_hex(single_file(page_survey(terms), address).encode())
+
+    assert page_hash(told) != page_hash(world.terms)
+    letter = " ".join(letters_of(world, BOB, page_hash(told)).split())
+    assert f"SHA-256 {page_hash(told)}" in letter
+    assert "so ask another member (ann, cem) for it. It is the same for all" in letter
+    assert "can answer in your name: you, and bob, who made it" in letter
+
+
+@pytest.mark.parametrize(
+    ("language", "one", "other"),
+    [
+        ("en", "type 0, which counts as a number", "cannot be disguised"),
+        ("de", "geben Sie 0 ein; das zählt als Zahl", "also nicht verdecken"),
+    ],
+)
+def test_a_letter_advises_0_where_it_can_be_typed(make_world, language, one, other):
+    world = make_world()
+    assert world.visit(VICTIM, 0).number == 1
+    letter = " ".join(letters_of(world, BOB, "ab" * 32, language).split())
+    assert one in letter
+    assert other not in letter
+    for ends in [1, 1000], [-1000, -1]:
+        world = make_world(range=ends)
+        with pytest.raises(RangeError, match="must be from"):
+            world.visit(VICTIM, 0)
+        letter = " ".join(letters_of(world, BOB, "ab" * 32, language).split())
+        assert one not in letter
+        assert other in letter
+
+
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [
+        ("en", "Up to 1 of the members who work together, the host among them or not,"),
+        ("de", "zusammenarbeiten, der Anbieter der Seite darunter oder nicht, mit den"),
+    ],
+)
+def test_the_host_is_one_of_those_who_may_collude(make_world, language, said):
+    """Six, four and one are invited: a second member beside the host leaves one."""
+    world = make_world()
+    by = [*[ANN] * 6, *[BOB] * 4, CEM]
+    rows = zip(world.guest[: len(by)], by, strict=True)
+    guests = [dict(one, invited_by=who) for one, who in rows]
+    terms = opened(**{**world.said, "guest": guests})
+    assert terms.honest(terms.roster) == 5
+    assert terms.honest(terms.roster, 2) == 1
+    assert said in " ".join(letters_of(world, BOB, "ab" * 32, language).split())

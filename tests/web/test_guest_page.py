@@ -160,6 +160,8 @@ def test_the_page_promises_what_is_proved_and_no_more(browser, host, language):
             "and 0 others, learn no more of your numbers",
             "only of a cell that at least 4 honest guests have filled",
             "If more than 1 delegates work together",
+            "ask a second delegate for the hash, which is the same for all guests",
+            "Who invited you made your code and can answer in your name",
         ),
         "de-DE": (
             "wie viele Gäste jedes Feld ausgefüllt haben",
@@ -168,6 +170,8 @@ def test_the_page_promises_what_is_proved_and_no_more(browser, host, language):
             "geben Sie 0 ein: Das zählt als Zahl",
             "Bis zu 1 der Delegierten, die sich zusammentun",
             "das mindestens 4 ehrliche Gäste ausgefüllt haben",
+            "Fragen Sie einen zweiten Delegierten nach der Prüfsumme",
+            "hat Ihren Code gemacht und kann in Ihrem Namen antworten",
         ),
     }[language]
     assert [one for one in said if one not in told] == []
@@ -192,6 +196,30 @@ def test_what_is_left_empty_is_said_again_before_anything_is_sealed(seen, host):
     assert page.is_hidden("#confirm-empty")
     send(page)
     assert units_of(host.terms, host.kept["Firm 1"][0]) == [UNITS[0], 0, *UNITS[2:]]
+
+
+@pytest.mark.parametrize("ends", [[1, 2000], [-50, -0.01]])
+def test_where_0_cannot_be_typed_nobody_is_advised_to(browser, ends):
+    with hosting(asked(range=ends)) as host:
+        seen = visited(browser, host.address)
+        page = seen.page
+        enter(page)
+        told = page.inner_text("#what-empty")
+        assert "so an empty cell cannot be disguised" in told
+        assert "0 is a number" not in page.inner_text("#numbers-hint")
+        page.fill("#cell-0", str(ends[0]))
+        check(page)
+        told = page.inner_text("#confirm-empty")
+        assert "so this cannot be disguised" in told
+        page.click("#languages [lang=de]")
+        assert "nicht verdecken" in page.inner_text("#confirm-empty")
+        assert "nicht verdecken" in page.inner_text("#what-empty")
+        # The twin: what was advised before is refused.
+        page.click("#back")
+        page.fill("#cell-1", "0")
+        page.click("#check")
+        page.wait_for_selector("#problems:not([hidden])")
+        page.context.close()
 
 
 def test_by_keyboard_alone(seen, host):

@@ -80,17 +80,18 @@ part. {who} learn no more of your numbers than these totals say, in each of whic
 the numbers of at least {least} honest guests.
 
 Which cells you leave empty is not hidden: all members ({members}) see it, and that it
-was you. Other guests do not. If you would rather not show it, type 0, which counts as a
-number.
+was you. Other guests do not. {empty}
 
 Whoever serves a page can change it. If you would rather not rely on that, save
 {page}/page.html, compare the SHA-256 of the file with the one below, and open the file
-instead of the page.
+instead of the page. {member}, who sends you this, could have made a page of its own and
+written its SHA-256 below: so ask another member ({others}) for it. It is the same for
+all guests of this survey.
 
 SHA-256 {hash}
 Survey  {digest}
 
-The code is yours alone: whoever has it can answer in your name.
+Whoever has the code can answer in your name: you, and {member}, who made it.
 """,
     "de": """\
 Guten Tag {guest},
@@ -106,17 +107,19 @@ alle, die teilnehmen. {who} erfahren nicht mehr über Ihre Zahlen, als diese Sum
 sagen; in jeder sind die Zahlen von mindestens {least} ehrlichen Gästen.
 
 Welche Felder Sie leer lassen, bleibt nicht verborgen: Alle Mitglieder ({members}) sehen
-es, und dass Sie es waren. Andere Gäste sehen es nicht. Wenn Sie es nicht zeigen
-möchten, geben Sie 0 ein; das zählt als Zahl.
+es, und dass Sie es waren. Andere Gäste sehen es nicht. {empty}
 
 Wer eine Seite anbietet, kann sie ändern. Wenn Sie sich darauf nicht verlassen möchten,
 speichern Sie {page}/page.html, vergleichen Sie die SHA-256 der Datei mit der hier
-genannten und öffnen Sie die Datei statt der Seite.
+genannten und öffnen Sie die Datei statt der Seite. {member} schickt Ihnen diesen Brief
+und könnte eine eigene Seite gemacht und deren SHA-256 hineingeschrieben haben: Fragen
+Sie deshalb ein anderes Mitglied ({others}) danach. Sie ist für alle Gäste dieser
+Umfrage dieselbe.
 
 SHA-256 {hash}
 Umfrage {digest}
 
-Der Code ist nur für Sie: Wer ihn hat, kann in Ihrem Namen antworten.
+Wer den Code hat, kann in Ihrem Namen antworten: Sie und {member}, von wo er kommt.
 """,
 }
 # Against whom a guest is promised something: if no member may collude, or some.
@@ -129,9 +132,22 @@ WHO = {
     ),
     "de": (
         "Alle, die keines der Mitglieder sind,",
-        "Bis zu {tolerate} der Mitglieder, die zusammenarbeiten, auch mit dem Anbieter "
-        "der Seite, mit den von ihnen eingeladenen Gästen",
+        "Bis zu {tolerate} der Mitglieder, die zusammenarbeiten, der Anbieter der "
+        "Seite darunter oder nicht, mit den von ihnen eingeladenen Gästen",
         " und {guests} weiteren Gästen,",
+    ),
+}
+# Of an empty cell: if 0 may be typed there, and if not.
+EMPTY = {
+    "en": (
+        "If you would rather not show it,\ntype 0, which counts as a number.",
+        "0 is not in the range that is\nasked for, so an empty cell cannot be "
+        "disguised.",
+    ),
+    "de": (
+        "Wenn Sie es nicht zeigen\nmöchten, geben Sie 0 ein; das zählt als Zahl.",
+        "0 liegt nicht im Bereich,\nnach dem gefragt ist; ein leeres Feld lässt sich "
+        "also nicht verdecken.",
     ),
 }
 CLOSES = {"en": "Until   {day}\n", "de": "Bis     {day}\n"}
@@ -348,7 +364,10 @@ def letters(
         "closes": closes,
         "who": _against(terms, language),
         "least": terms.minimum_honest + 1,
+        "empty": EMPTY[language][not terms.least <= 0 <= terms.most],
+        "member": member,
         "members": ", ".join(terms.names),
+        "others": ", ".join(name for name in terms.names if name != member),
         "hash": page_hash,
         "digest": terms.digest,
     }

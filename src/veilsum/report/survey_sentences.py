@@ -297,13 +297,14 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "coalition+.fewer",
         _curious,
-        "with the host, the guests that they invited, and further guests (as many as "
-        "tolerate_guests says: {tolerate_guests}): the same totals over all other "
-        "guests ({left_tolerated} at worst, {left_of}). Every cell whose total is "
-        "asked for was filled by {needed} of these at least",
-        "mit dem Gastgeber, den Gästen, die sie einluden, und weiteren Gästen (so "
-        "vielen, wie tolerate_guests sagt: {tolerate_guests}): dieselben Summen über "
-        "alle anderen Gäste (schlimmstenfalls {left_tolerated}, {left_of}). "
+        "the host among them or not, with the guests that they invited, and further "
+        "guests (as many as tolerate_guests says: {tolerate_guests}): the same totals "
+        "over all other guests ({left_tolerated} at worst, {left_of}). Every cell "
+        "whose total is asked for was filled by {needed} of these at least",
+        "der Gastgeber darunter oder nicht, mit den Gästen, die sie einluden, und "
+        "weiteren Gästen (so vielen, wie tolerate_guests sagt: {tolerate_guests}): "
+        "dieselben Summen über alle anderen Gäste (schlimmstenfalls {left_tolerated}, "
+        "{left_of}). "
         "Jede Zelle, deren Summe gefragt wird, füllten mindestens {needed} davon aus",
         (
             GUESTS + "test_guests_count_as_those_of_the_member_that_invited_them",
@@ -409,16 +410,16 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "number.survey",
         _curious,
-        "Somebody ({guessers}, with the host and the guests they invited) is told two "
-        "ways in which numbers could be divided among the other guests, with the same "
-        "totals and the same cells filled, and guesses from everything seen which one "
-        "is true. The guess is right in at most 50 % of cases: as often as by tossing "
-        "a coin.",
-        "Jemand ({guessers}, mit dem Gastgeber und den Gästen, die sie einluden) "
-        "bekommt zwei Möglichkeiten genannt, wie Zahlen auf die anderen Gäste verteilt "
-        "sein könnten, mit denselben Summen und denselben ausgefüllten Zellen, und rät "
-        "aus allem, was zu sehen war, welche stimmt. Das gelingt in höchstens 50 % der "
-        "Fälle: so oft wie beim Münzwurf.",
+        "Somebody ({guessers}, the host among them or not, with the guests they "
+        "invited) is told two ways in which numbers could be divided among the other "
+        "guests, with the same totals and the same cells filled, and guesses from "
+        "everything seen which one is true. The guess is right in at most 50 % of "
+        "cases: as often as by tossing a coin.",
+        "Jemand ({guessers}, der Gastgeber darunter oder nicht, mit den Gästen, die "
+        "sie einluden) bekommt zwei Möglichkeiten genannt, wie Zahlen auf die anderen "
+        "Gäste verteilt sein könnten, mit denselben Summen und denselben ausgefüllten "
+        "Zellen, und rät aus allem, was zu sehen war, welche stimmt. Das gelingt in "
+        "höchstens 50 % der Fälle: so oft wie beim Münzwurf.",
         (
             AUDITED + "test_a_sound_program_gives_nothing_away",
             AUDITED + "test_frames_of_two_worlds_are_the_same",
@@ -538,12 +539,19 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
         _survey(),
         "Whoever serves the page to a guest can change it, and a changed page can send "
         "what is typed anywhere. The page can be had as one file: a guest that "
-        "compares its digest with the one in the invitation finds that out.",
+        "compares its digest with the one in the invitation finds that out. Who "
+        "invited a guest could have made both: so the guest asks a second member for "
+        "the digest, which is the same for all. Who invited it also made its code, and "
+        "can answer in its name.",
         "Wer einem Gast die Seite liefert, kann sie ändern, und eine geänderte Seite "
         "kann überallhin senden, was man eintippt. Die Seite gibt es auch als eine "
         "Datei: ein Gast, der ihre Prüfsumme mit der in der Einladung vergleicht, "
-        "bemerkt das.",
+        "bemerkt das. Wer einen Gast einlud, könnte beides selbst gemacht haben: darum "
+        "fragt der Gast ein zweites Mitglied nach der Prüfsumme, die für alle dieselbe "
+        "ist. Wer ihn einlud, hat auch seinen Code gemacht und kann in seinem Namen "
+        "antworten.",
         (
+            GUESTS + "test_a_page_of_the_inviters_reads_its_guest_and_has_another_hash",
             PAGE + "test_one_file_that_was_saved",
             PAGE + "test_a_changed_script_does_not_run",
             HOST
@@ -555,10 +563,10 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
         _survey(),
         "Which cells a guest leaves empty: all members see it, and who the guest is. "
         "The page says so before anything is sent; a guest that will not show it types "
-        "0, and then counts.",
+        "0, if that is in the range, and then counts.",
         "Welche Zellen ein Gast leer lässt: alle Mitglieder sehen es, und wer der Gast "
         "ist. Die Seite sagt das, bevor etwas gesendet wird; ein Gast, der es nicht "
-        "zeigen will, trägt 0 ein und zählt dann mit.",
+        "zeigen will, trägt 0 ein, wenn das im Bereich liegt, und zählt dann mit.",
         (
             SEES + "test_which_cells_are_filled_is_seen",
             PAGE + "test_the_page_promises_what_is_proved_and_no_more",
@@ -579,11 +587,18 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
         _survey(),
         "What follows from one cell about another: where one is a part of the other, "
         "and few guests filled only one of them, the difference speaks of these few. "
-        "It is pointed out, not prevented.",
+        "And a cell that too few filled follows from released ones, if one of these is "
+        "a total. Both are pointed out, not prevented.",
         "Was aus einer Zelle über eine andere folgt: ist die eine ein Teil der anderen "
         "und füllten wenige Gäste nur eine davon aus, sagt die Differenz etwas über "
-        "diese wenigen. Darauf wird hingewiesen, verhindert wird es nicht.",
-        (JOB + "test_released_cells_that_nearly_the_same_filled_are_pointed_out",),
+        "diese wenigen. Und eine Zelle, die zu wenige ausfüllten, folgt aus gezeigten, "
+        "wenn eine davon eine Gesamtsumme ist. Auf beides wird hingewiesen, verhindert "
+        "wird es nicht.",
+        (
+            JOB + "test_released_cells_that_nearly_the_same_filled_are_pointed_out",
+            GUESTS
+            + "test_what_too_few_filled_follows_from_a_total_and_that_is_said_before",
+        ),
     ),
     Sentence(
         "open.survey_liars",
@@ -770,11 +785,12 @@ SURVEY_RISKS: tuple[PlanRisk, ...] = (
             _survey(),
             "The host, its administrators, or whoever takes its computer serves a "
             "changed page, and reads what guests type into it. Guests notice only if "
-            "they use the saved file and compare its digest.",
+            "they use the saved file and compare its digest with the one that a second "
+            "member tells them.",
             "Der Gastgeber, seine Administratoren oder wer dessen Rechner an sich "
             "bringt, liefert eine geänderte Seite und liest, was Gäste dort eintippen. "
             "Gäste bemerken es nur, wenn sie die gespeicherte Datei benutzen und ihre "
-            "Prüfsumme vergleichen.",
+            "Prüfsumme mit der vergleichen, die ein zweites Mitglied ihnen nennt.",
             (PAGE + "test_one_file_that_was_saved",),
         ),
         {"en": "The page is changed", "de": "Die Seite wird geändert"},

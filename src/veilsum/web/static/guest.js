@@ -97,6 +97,7 @@ function render() {
   put("closes", said("closes", { date: dateText(survey.closes) }), Boolean(survey.closes));
   put("what-sealed", said("what_sealed", { count: survey.delegates.length, names: delegates }));
   put("what-totals", said("what_totals", { minimum: survey.minimum_guests }));
+  put("what-empty", said(hasZero() ? "what_empty" : "what_empty_seen"));
   // Who sees no more than sums over how many, as the proof has it: minimum_honest others.
   put("what-hidden", said(survey.tolerate > 0 ? "what_hidden" : "what_hidden_outside", {
     tolerate: survey.tolerate, guests: survey.tolerate_guests, honest: survey.minimum_honest + 1,
@@ -105,9 +106,10 @@ function render() {
   put("what-trust", said(saved ? "what_file" : "what_trust"));
   $("what-link").hidden = saved;
   put("digest", survey.digest);
-  put("numbers-hint", said("numbers_hint", {
+  const hint = said("numbers_hint", {
     unit: decimalOf(survey.unit), low: decimalOf(survey.low), high: decimalOf(survey.high),
-  }));
+  });
+  put("numbers-hint", hasZero() ? `${hint} ${said("numbers_zero")}` : hint);
   for (const id of ["code-problem", "file-problem", "confirm-problem"]) {
     const refusal = state.refusals[id];
     put(id, refusal ? refusalText(refusal) : "", Boolean(refusal));
@@ -118,6 +120,10 @@ function render() {
   renderConfirm();
   renderSent();
 }
+
+// Whether somebody who has no number for a cell can type 0 instead.
+const hasZero = () =>
+  decimalOf(state.survey.low).whole <= 0n && decimalOf(state.survey.high).whole >= 0n;
 
 function dateText(closes) {
   if (!/^\d{4}-\d{2}-\d{2}$/.test(closes ?? "")) return closes ?? "";
@@ -174,7 +180,8 @@ function renderConfirm() {
     : said("confirm_none"));
   // Before anything is sealed: this is the one thing of the table that is not.
   const some = filled < cells.length;
-  put("confirm-empty", some ? said("confirm_empty") : "", some);
+  const empty = said(hasZero() ? "confirm_empty" : "confirm_empty_seen");
+  put("confirm-empty", some ? empty : "", some);
   const size = Math.ceil(submissionBytes(cells.length, survey.delegates.length) / 1000);
   const number = nextNumber();
   put("confirm-send", `${said("confirm_send", { size })} ${said("confirm_number", { number })}`);

@@ -18,11 +18,13 @@ const CATALOGUE = {
       "What becomes known is who takes part, how many guests filled each cell, and the totals of cells that enough guests have filled: at least {minimum}.",
     what_empty:
       "Which cells you leave empty is not hidden: the host and all delegates see it, and that it was you; other guests do not. If you would rather not show it, type 0: that counts as a number.",
+    what_empty_seen:
+      "Which cells you leave empty is not hidden: the host and all delegates see it, and that it was you; other guests do not. 0 is not in the range that is asked for, so an empty cell cannot be disguised.",
     what_trust:
-      "Whoever serves this page could change it: use the saved file, and compare its hash with the one in your invitation.",
+      "Whoever serves this page could change it: use the saved file, and compare its hash with the one in your invitation. Whoever sent you code and hash could have made both: ask a second delegate for the hash, which is the same for all guests.",
     what_link: "Save the file",
     what_file:
-      "You have opened the saved file: its SHA-256 hash should be the one in your invitation.",
+      "You have opened the saved file: its SHA-256 hash should be the one in your invitation, and the one that a second delegate tells you. Whoever sent you code and hash could have made both.",
     more_title: "What is not hidden, and the digest of the survey",
     what_hidden:
       "Up to {tolerate} of the delegates who work together, with all guests whom they invited and {guests} others, learn no more of your numbers than the totals over all honest guests say, unless they break the encryption. A total comes out only of a cell that at least {honest} honest guests have filled.",
@@ -31,7 +33,7 @@ const CATALOGUE = {
     what_more:
       "If more than {tolerate} delegates work together, totals over fewer guests may become known to them, even your numbers alone. All delegates together can open the numbers of everybody.",
     what_not:
-      "That you take part is not hidden, nor which cells you leave empty. Nobody keeps account for you of what other surveys ask.",
+      "That you take part is not hidden, nor which cells you leave empty. Who invited you made your code and can answer in your name. All this is promised against delegates who keep to what was agreed; one that sent you to a page of its own could read what you type there. Nobody keeps account for you of what other surveys ask.",
     digest: "Digest of the survey",
     code_title: "1. Your invitation code",
     code_label: "Invitation code (28 characters)",
@@ -49,7 +51,8 @@ const CATALOGUE = {
     numbers_title: "2. Your numbers",
     answering: "You answer as {name}.",
     numbers_hint:
-      "Every cell is a whole multiple of {unit}, from {low} to {high}. Leave a cell empty if you have no number for it; 0 is a number.",
+      "Every cell is a whole multiple of {unit}, from {low} to {high}. Leave a cell empty if you have no number for it.",
+    numbers_zero: "0 is a number.",
     numbers_keys: "Enter goes to the cell below. You can paste cells of a spreadsheet.",
     correction:
       "Number {number} has already been sent with this code. What you send now replaces it, as number {next}.",
@@ -76,7 +79,7 @@ const CATALOGUE = {
     number_brackets:
       "Brackets can mean a negative number or a remark: write a minus sign, or no brackets.",
     number_dash:
-      "A dash alone can mean nothing or zero: leave the cell empty or write 0.",
+      "A dash alone can mean nothing or zero: leave the cell empty or write a number.",
     number_exponent: "Write the number out, without exponent.",
     number_not:
       "“{text}” is no number: write digits, a minus sign and a decimal sign only.",
@@ -111,6 +114,8 @@ const CATALOGUE = {
       "Every cell is empty: you would take part without a number in any total.",
     confirm_empty:
       "Which cells are empty below, the host and all delegates see, under your name. Go back and type 0 where you would rather not show that.",
+    confirm_empty_seen:
+      "Which cells are empty below, the host and all delegates see, under your name. 0 is not in the range that is asked for, so this cannot be disguised.",
     confirm_send:
       "When you send, the numbers are split and sealed here; only masked and sealed pieces leave the browser, and which cells are filled ({size} kB).",
     confirm_number: "This will be your number {number}.",
@@ -177,11 +182,13 @@ const CATALOGUE = {
       "Bekannt wird, wer teilnimmt, wie viele Gäste jedes Feld ausgefüllt haben, und die Summen der Felder, die genügend Gäste ausgefüllt haben: mindestens {minimum}.",
     what_empty:
       "Welche Felder Sie leer lassen, bleibt nicht verborgen: Der Gastgeber und alle Delegierten sehen es, und dass Sie es waren; andere Gäste nicht. Wenn Sie es nicht zeigen möchten, geben Sie 0 ein: Das zählt als Zahl.",
+    what_empty_seen:
+      "Welche Felder Sie leer lassen, bleibt nicht verborgen: Der Gastgeber und alle Delegierten sehen es, und dass Sie es waren; andere Gäste nicht. 0 liegt nicht im Bereich, nach dem gefragt ist; ein leeres Feld lässt sich also nicht verdecken.",
     what_trust:
-      "Wer diese Seite ausliefert, könnte sie ändern: Nehmen Sie die gespeicherte Datei und vergleichen Sie deren Prüfsumme mit der in Ihrer Einladung.",
+      "Wer diese Seite ausliefert, könnte sie ändern: Nehmen Sie die gespeicherte Datei und vergleichen Sie deren Prüfsumme mit der in Ihrer Einladung. Wer Ihnen Code und Prüfsumme schickte, könnte beides selbst gemacht haben: Fragen Sie einen zweiten Delegierten nach der Prüfsumme; sie ist für alle Gäste dieselbe.",
     what_link: "Datei speichern",
     what_file:
-      "Sie haben die gespeicherte Datei geöffnet: Ihre SHA-256-Prüfsumme sollte die aus Ihrer Einladung sein.",
+      "Sie haben die gespeicherte Datei geöffnet: Ihre SHA-256-Prüfsumme sollte die aus Ihrer Einladung sein und die, die ein zweiter Delegierter Ihnen nennt. Wer Ihnen Code und Prüfsumme schickte, könnte beides selbst gemacht haben.",
     more_title: "Was nicht verborgen bleibt, und die Prüfsumme der Umfrage",
     what_hidden:
       "Bis zu {tolerate} der Delegierten, die sich zusammentun, mit allen Gästen, die sie eingeladen haben, und {guests} weiteren, erfahren nicht mehr über Ihre Zahlen, als die Summen über alle ehrlichen Gäste sagen, solange die Verschlüsselung hält. Eine Summe kommt nur von einem Feld heraus, das mindestens {honest} ehrliche Gäste ausgefüllt haben.",
@@ -190,7 +197,7 @@ const CATALOGUE = {
     what_more:
       "Tun sich mehr als {tolerate} Delegierte zusammen, können ihnen Summen über weniger Gäste bekannt werden, sogar Ihre Zahlen allein. Alle Delegierten zusammen können die Zahlen aller öffnen.",
     what_not:
-      "Dass Sie teilnehmen, bleibt nicht verborgen, auch nicht, welche Felder Sie leer lassen. Niemand führt für Sie Buch darüber, was andere Umfragen fragen.",
+      "Dass Sie teilnehmen, bleibt nicht verborgen, auch nicht, welche Felder Sie leer lassen. Wer Sie eingeladen hat, hat Ihren Code gemacht und kann in Ihrem Namen antworten. All das gilt gegenüber Delegierten, die sich an das Vereinbarte halten; wer Sie auf eine eigene Seite schickt, könnte lesen, was Sie dort eintippen. Niemand führt für Sie Buch darüber, was andere Umfragen fragen.",
     digest: "Prüfsumme der Umfrage",
     code_title: "1. Ihr Einladungscode",
     code_label: "Einladungscode (28 Zeichen)",
@@ -208,7 +215,8 @@ const CATALOGUE = {
     numbers_title: "2. Ihre Zahlen",
     answering: "Sie antworten als {name}.",
     numbers_hint:
-      "Jedes Feld ist ein ganzes Vielfaches von {unit}, von {low} bis {high}. Haben Sie zu einem Feld keine Zahl, lassen Sie es leer; 0 ist eine Zahl.",
+      "Jedes Feld ist ein ganzes Vielfaches von {unit}, von {low} bis {high}. Haben Sie zu einem Feld keine Zahl, lassen Sie es leer.",
+    numbers_zero: "0 ist eine Zahl.",
     numbers_keys:
       "Die Eingabetaste führt ins Feld darunter. Sie können Zellen einer Tabelle einfügen.",
     correction:
@@ -237,7 +245,7 @@ const CATALOGUE = {
     number_brackets:
       "Klammern können eine negative Zahl oder eine Bemerkung bedeuten: Schreiben Sie ein Minuszeichen, oder keine Klammern.",
     number_dash:
-      "Ein Strich allein kann nichts oder null bedeuten: Lassen Sie das Feld leer oder schreiben Sie 0.",
+      "Ein Strich allein kann nichts oder null bedeuten: Lassen Sie das Feld leer oder schreiben Sie eine Zahl.",
     number_exponent: "Schreiben Sie die Zahl aus, ohne Exponenten.",
     number_not:
       "„{text}“ ist keine Zahl: Schreiben Sie nur Ziffern, Minuszeichen und Dezimalzeichen.",
@@ -275,6 +283,8 @@ const CATALOGUE = {
       "Alle Felder sind leer: Sie nähmen teil, ohne dass eine Zahl von Ihnen in eine Summe eingeht.",
     confirm_empty:
       "Welche Felder unten leer sind, sehen der Gastgeber und alle Delegierten, mit Ihrem Namen. Gehen Sie zurück und geben Sie 0 ein, wo Sie das nicht zeigen möchten.",
+    confirm_empty_seen:
+      "Welche Felder unten leer sind, sehen der Gastgeber und alle Delegierten, mit Ihrem Namen. 0 liegt nicht im Bereich, nach dem gefragt ist; das lässt sich also nicht verdecken.",
     confirm_send:
       "Wenn Sie senden, werden die Zahlen hier zerlegt und versiegelt; nur verdeckte und versiegelte Teile verlassen den Browser, und welche Felder ausgefüllt sind ({size} kB).",
     confirm_number: "Es wird Ihre Nummer {number}.",
