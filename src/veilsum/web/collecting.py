@@ -83,11 +83,11 @@ WORDS = {
         "beyond": "Beyond what the range allows for so many guests: {}. At least one "
         "of them gave numbers that the page refuses.",
         "signed": "Signed by {}; result.json has their receipts.",
-        "find": "This list is what the host says was added. If you would rather not "
-        "rely on that, ask a member other than the host whether its list has the "
+        "find": "The list below is what the host says was added. If you would rather "
+        "not rely on that, ask a member other than the host whether its list has the "
         "digest of your receipt: veilsum collect set prints it. If that member is "
-        "honest, your numbers are then in these totals.",
-        "same": "SHA-256 of this list, a digest a line, as that command prints it: ",
+        "honest and says yes, your numbers were added.",
+        "same": "SHA-256 of the list, a digest a line, as that command prints it: ",
         "digests": "Digests of all submissions that were added",
     },
     "de": {
@@ -102,12 +102,12 @@ WORDS = {
         "beyond": "Außerhalb dessen, was der Bereich für so viele Gäste erlaubt: {}. "
         "Mindestens einer gab Zahlen an, die die Seite ablehnt.",
         "signed": "Unterschrieben von {}; result.json enthält ihre Quittungen.",
-        "find": "Diese Liste nennt, was nach Angabe des Gastgebers addiert wurde. Wenn "
-        "Sie sich darauf nicht verlassen möchten, fragen Sie ein anderes Mitglied als "
-        "den Gastgeber, ob in seiner Liste die Prüfsumme Ihrer Quittung steht: veilsum "
-        "collect set zeigt sie. Ist dieses Mitglied ehrlich, sind Ihre Zahlen dann in "
-        "diesen Summen.",
-        "same": "SHA-256 dieser Liste, eine Prüfsumme je Zeile, wie der Befehl sie "
+        "find": "Die Liste unten nennt, was nach Angabe des Gastgebers addiert wurde. "
+        "Wenn Sie sich darauf nicht verlassen möchten, fragen Sie ein anderes Mitglied "
+        "als den Gastgeber, ob in seiner Liste die Prüfsumme Ihrer Quittung steht: "
+        "veilsum collect set zeigt sie. Ist dieses Mitglied ehrlich und sagt es ja, "
+        "wurden Ihre Zahlen addiert.",
+        "same": "SHA-256 der Liste, eine Prüfsumme je Zeile, wie der Befehl sie "
         "zeigt: ",
         "digests": "Prüfsummen aller Einsendungen, die addiert wurden",
     },
