@@ -125,7 +125,7 @@ def command(
             "every": every,
         }
         if where is None:
-            more = {"engine": engine, "certify": not no_certificate}
+            more: dict[str, Any] = {"engine": engine, "certify": not no_certificate}
             found: Any = large(graph, **how, **more, corrupted=corrupted)
         else:
             found = _on_ranks(here, graph, how)
