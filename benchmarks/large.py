@@ -1,6 +1,6 @@
 """Measure one graph of millions of parties: iterations beside scipy's loop, or a run.
 
-    python benchmarks/large.py                              # 1e7 x 4, minutes, 6 GB
+    python benchmarks/large.py                              # 1e7 x 4, minutes, 7.5 GB
     python benchmarks/large.py --graph regular:1000000:6    # a tenth of it
     python benchmarks/large.py --graph geometric:10000000:6
     python benchmarks/large.py --whole                      # built, masked, certified

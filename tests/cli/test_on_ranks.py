@@ -115,8 +115,11 @@ def rank_of_mark(mark, rank):
     return 0
 
 
-def killed(words, tmp_path, *, once=lambda: True):
-    """How a job ended whose second rank was killed; `once` says when it is time."""
+def killed(words, tmp_path, *, once=lambda: True, whole=False):
+    """How a job ended whose second rank was killed; `once` says when it is time.
+
+    Or the `whole` of it, by a word to the command that started it.
+    """
     mark = f"{os.getpid()}-{tmp_path.name}"
     job = subprocess.Popen(
         [*words, "--on", "mpi:2"],
@@ -130,13 +133,17 @@ def killed(words, tmp_path, *, once=lambda: True):
             assert job.poll() is None, job.communicate()
             time.sleep(0.05)
         other = rank_of_mark(mark, 0)
-        os.kill(rank, signal.SIGKILL)
+        if whole:
+            job.terminate()
+        else:
+            os.kill(rank, signal.SIGKILL)
         output, said = job.communicate(timeout=60)
     finally:
         job.kill()
     assert job.returncode == 1
     assert output == ""
-    assert not other or not (PROCESSES / str(other)).exists()
+    for one in filter(None, (rank, other)):
+        assert not (PROCESSES / str(one)).exists()
     (line,) = [one for one in said.splitlines() if one.startswith("Error: ")]
     return line
 
@@ -152,6 +159,14 @@ def test_a_rank_that_is_killed_ends_the_job_with_a_sentence(tmp_path):
     line = killed(command(scenario(tmp_path, iterations=10**8)), tmp_path)
     assert "one of 2 ranks ended before the others" in line
     assert "signal 9" in line
+
+
+@several
+@looked_into
+@pytest.mark.slow
+def test_ranks_end_with_the_command_that_started_them(tmp_path):
+    words = command(scenario(tmp_path, iterations=10**8))
+    assert "without a result" in killed(words, tmp_path, whole=True)
 
 
 @several

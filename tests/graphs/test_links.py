@@ -1,5 +1,7 @@
 """Graphs made as arrays of links, against networkx and against small graphs."""
 
+import json
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -149,7 +151,8 @@ def test_compiled_matrices_are_those_of_sparse_products(monkeypatch):
     stream = np.random.default_rng(0)
     small, _ = numbered()
     uneven = Topology.from_edges(
-        small.edges.tolist(), weights=stream.random(small.n_edges) + 0.5
+        [tuple(edge) for edge in small.edges.tolist()],
+        weights=(stream.random(small.n_edges) + 0.5).tolist(),
     )
     for graph in (small, uneven, Topology.family("geometric:200:5")):
         plain = Topology(graph.parties, graph.edges, graph.weights)
@@ -182,6 +185,7 @@ def test_the_guarantee_of_a_numbered_graph_is_the_same():
         assert many.epsilon == few.epsilon
         assert many.released == few.released
         assert tuple(many.honest) == few.honest
+        assert json.dumps(many.to_dict()) == json.dumps(few.to_dict())
 
 
 def test_a_filter_by_machine_code_certifies_the_same(monkeypatch):

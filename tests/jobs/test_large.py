@@ -25,6 +25,7 @@ from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import CounterStreams, draw_shares
 
 GRAPH = "cycles:1200:6"
+slow = pytest.mark.slow
 QUICK = {"progress": False, "certify": False}
 
 
@@ -50,6 +51,18 @@ def test_estimates_are_those_of_the_ordinary_road(method, targets):
     np.testing.assert_allclose(found.answer, targets.mean(axis=0), atol=1e-9)
     assert found.sum_of_masks == (0, 0, 0, 0)
     assert found.engine == "numba"
+
+
+@pytest.mark.parametrize("engine", ["numpy", pytest.param("jax", marks=slow)])
+def test_other_engines_are_given_the_same_task(engine, targets):
+    asked = {"iterations": 20, "method": "gradient-tracking", **QUICK}
+    if engine == "jax":
+        pytest.importorskip("jax")
+    one, other = (
+        large(GRAPH, targets, engine=name, **asked) for name in ("numba", engine)
+    )
+    assert other.engine == engine
+    np.testing.assert_allclose(one.estimates, other.estimates, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("method", ["gradient-tracking", "extra"])

@@ -1,5 +1,7 @@
 """Masks of very many parties, drawn in pieces, against the ordinary road."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -100,3 +102,16 @@ def test_exact_totals_do_not_wrap():
 def test_a_batch_is_as_large_as_the_sampler_s():
     assert strips_of(1 << 20).small
     assert masking.proposals(4) == 12
+
+
+def test_counters_are_for_simulations_only():
+    """Whoever has the root has every share: no real party's module names them."""
+    source = Path(masking.__file__).parents[1]
+    homes = {
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        if "CounterStreams" in path.read_text()
+    }
+    assert {"numbers/masking.py", "jobs/large.py"} <= homes
+    real = {"protocol", "parties", "net", "guests"}
+    assert not {one.split("/")[0] for one in homes} & real

@@ -125,8 +125,10 @@ def command(
             "every": every,
         }
         if where is None:
-            more = {"engine": engine, "certify": not no_certificate}
-            found: Any = large(graph, **how, **more, corrupted=corrupted)
+            certify = not no_certificate
+            found: Any = large(
+                graph, **how, engine=engine, certify=certify, corrupted=corrupted
+            )
         else:
             found = _on_ranks(here, graph, how)
         if not here.speaks:

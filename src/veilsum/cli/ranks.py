@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -143,9 +144,14 @@ def _started(where: str, count: int) -> int:
             env=dict.fromkeys(THREADS, "1") | os.environ,
         ) as job:
             assert job.stderr is not None
-            for line in job.stderr:
-                said |= line.startswith("Error: ")
-                click.echo(line, nl=False, err=True)
+            # Whoever ends this process means its ranks: they would go on.
+            before = signal.signal(signal.SIGTERM, lambda *_: job.terminate())
+            try:
+                for line in job.stderr:
+                    said |= line.startswith("Error: ")
+                    click.echo(line, nl=False, err=True)
+            finally:
+                signal.signal(signal.SIGTERM, before)
         printed.seek(0)
         output = printed.read()
     if job.returncode == 0:

@@ -42,7 +42,7 @@ OwnPoints: TypeAlias = Float[Array[np.float64], "own m"]
 Some: TypeAlias = Int[Array[np.int64], " some"]
 
 # Bytes of one array's block: a handful of these stay in a core's own cache.
-BLOCK_BYTES, FEWEST_ROWS = 1 << 18, 256
+BLOCK_BYTES, FEWEST_ROWS = 1 << 19, 256
 
 
 def all_ranks() -> Any:
@@ -194,12 +194,14 @@ class RankEngine(PlainEngine):
             columns = weights.indices
             far = (columns < own.start) | (columns >= own.stop)
             outside = np.unique(columns[far]).astype(np.int64)
-            places = (columns - columns.dtype.type(own.start)).astype(np.int32)
+            most = max(weights.nnz, count + len(outside))
+            index = np.int32 if most <= np.iinfo(np.int32).max else np.int64
+            places = (columns - columns.dtype.type(own.start)).astype(index)
             places[far] = count + np.searchsorted(outside, columns[far])
             table = (
                 weights.data.astype(self.task.precision, copy=False),
                 places,
-                weights.indptr.astype(np.int32),
+                weights.indptr.astype(index),
             )
             local = sparse.csr_array(table, (count, count + len(outside)))
             found[name] = (local, Halo.around(self.ranks, outside))

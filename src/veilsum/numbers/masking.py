@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -100,7 +101,7 @@ class CounterStreams(Streams, Secret):
 
     root: int
 
-    @property
+    @cached_property
     def key(self) -> Array[np.uint64]:
         """Two words that the root becomes."""
         seed = np.random.SeedSequence((_COUNTER_PURPOSE, self.root))

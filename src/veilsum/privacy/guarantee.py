@@ -309,6 +309,10 @@ class Guarantee(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; no bound is None, never infinity."""
         plain = asdict(self)
+        # Names of very many are made here, not before.
+        plain["honest"] = tuple(plain["honest"])
+        for part in plain["components"]:
+            part["parties"] = tuple(part["parties"])
         worst = plain.pop("worst")
         return plain | (worst or {})
 
