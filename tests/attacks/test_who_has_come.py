@@ -11,15 +11,18 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from survey_members import identity_of, signing_survey
-from surveys import RUN, seed_of
+from surveys import MEMBERS, RUN, seed_of
 from veilsum.agreement.consortium import canonical
 from veilsum.agreement.survey import survey_terms
+from veilsum.errors import InvalidInputError
+from veilsum.files.consortiums import read_consortium
 from veilsum.guests.collection import GuestCollection
-from veilsum.net.identity import new_identity
+from veilsum.guests.survey_set import list_digest
+from veilsum.net.identity import is_signature, new_identity
 from veilsum.web.collecting import SurveyHost
-from veilsum.web.fetching import CLOSED, SENT
+from veilsum.web.fetching import CLOSED, SENT, fetch_closed, read_closed
 from veilsum.web.membership import CONTEXT, LIFE, MemberDoor, proof
-from web.test_collecting import HOST, asking, close, served, submission
+from web.test_collecting import HOST, SHOWN, asking, close, served, submission
 
 CAME = ("Firm 2", "Firm 5")
 FILES = ("/closed.toml", "/submissions.jsonl")
@@ -170,6 +173,50 @@ def test_strangers_are_not_told_whether_a_survey_is_closed(ended, store):
     gone = [ended.ask(path=path) for path in FILES]
     for (before, said), (after, also) in zip(there, gone, strict=True):
         assert (before.status, said) == (after.status, also)
+
+
+def test_whoever_signed_every_key_is_tried(tmp_path, monkeypatch):
+    """How long a host takes says nothing of which member asks."""
+    door, tried = MemberDoor(signing_survey()), []
+
+    def counted(key, *given):
+        tried.append(key)
+        return is_signature(key, *given)
+
+    monkeypatch.setattr("veilsum.web.membership.is_signature", counted)
+    for name in MEMBERS:
+        tried.clear()
+        assert admitted(door, identity_of(name, tmp_path), door.challenge())
+        assert len(tried) == len(MEMBERS)
+
+
+def test_a_host_can_list_whom_it_left_out_and_another_member_tells(store, tmp_path):
+    """The host's list is its word; a member's files are what was added."""
+    agreed, folder, mine = signing_survey(), store.path.parent, tmp_path / "ann"
+    sent = {
+        name: submission(survey_terms(agreed), name)
+        for name in (f"Firm {k + 1}" for k in range(9))
+    }
+    for one in sent.values():
+        store.take(one.to_json().encode())
+    close(agreed, store, folder, ["Firm 9"])
+    digests = {name: one.digest(MEMBERS) for name, one in sent.items()}
+    listed = sorted({*digests.values()} - {digests["Firm 2"]})  # as many as were added
+    (folder / "result.json").write_text(json.dumps({**SHOWN, "submissions": listed}))
+    ann = identity_of("ann", mine)
+    with served(agreed, store) as caller:
+        page = caller.ask(path="/result")[1]
+        fetch_closed(agreed, f"http://{HOST}:{caller.port}", mine, identity=ann)
+    assert digests["Firm 9"] in page, "and nothing on the page shows that it is a lie"
+    closed = survey_terms(read_consortium(mine / CLOSED))
+    added = read_closed(closed, mine)
+    assert digests["Firm 9"] not in added.submissions
+    assert list_digest(added.submissions) not in page
+    # The host cannot hand out files of which another set would be true.
+    lines = [one.to_json() for name, one in sent.items() if name != "Firm 2"]
+    (mine / SENT).write_text("\n".join(lines))
+    with pytest.raises(InvalidInputError, match="are not those"):
+        read_closed(closed, mine)
 
 
 class Hours:
