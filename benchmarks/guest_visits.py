@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from hashlib import sha256
 from http.client import HTTPConnection
 from pathlib import Path
@@ -25,9 +26,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from veilsum.agreement.consortium import Address, Consortium, consortium_from
-from veilsum.agreement.pem import pem_of
 from veilsum.agreement.survey import survey_terms, words_of
 from veilsum.guests.submission import make_submission
+from veilsum.net.identity import make_certificate
 
 HOST = "127.0.0.1"
 
@@ -35,6 +36,12 @@ HOST = "127.0.0.1"
 def key_of(guest: str) -> Ed25519PrivateKey:
     """A guest's key: everybody's here."""
     return Ed25519PrivateKey.from_private_bytes(sha256(guest.encode()).digest())
+
+
+def certificate(member: str) -> str:
+    """A member's certificate."""
+    years = [datetime(year, 1, 1, tzinfo=UTC) for year in (2026, 2126)]
+    return make_certificate(key_of(member), member, start=years[0], end=years[1])
 
 
 def survey(cells: int, delegates: int, guests: int) -> Consortium:
@@ -57,7 +64,7 @@ def survey(cells: int, delegates: int, guests: int) -> Consortium:
             "format": 1,
             "run": "a-benchmark-" + "0" * 32,
             "members": [
-                {"name": name, "certificate": pem_of(name.encode())} for name in members
+                {"name": name, "certificate": certificate(name)} for name in members
             ],
             "graph": {
                 "edges": [

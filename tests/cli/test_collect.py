@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -17,6 +18,7 @@ from net.village import HOST, free_port
 from veilsum.agreement.survey import survey_terms
 from veilsum.cli.app import app
 from veilsum.files.consortiums import read_consortium
+from veilsum.guests.collection import GuestCollection
 from veilsum.guests.visiting import visit
 from veilsum.net.identity import new_identity
 
@@ -207,6 +209,49 @@ def post(page, line):
     asked = Request(f"{page}/submissions", line.encode(), headers)
     with urlopen(asked, timeout=20) as answer:
         return answer.status, json.load(answer)
+
+
+def test_what_was_added_is_printed_by_a_member_and_closed_once(scene, tmp_path):
+    """A host leaves a guest out, and lists its digest in the result all the same."""
+    names, place = [*scene.codes()], tmp_path / "host"
+    place.mkdir()
+    sent = {
+        name: visit(scene.terms, code, [[k, 1], [2, None]])
+        for k, (name, code) in enumerate(scene.codes().items())
+    }
+    store = GuestCollection.open(place / "collection.sqlite", scene.terms)
+    for one in sent.values():
+        store.take(one.to_json().encode())
+    store.close()
+    words = ["close", scene.survey, "--folder", place]
+    closed = told(*words, "--without", names[-1])
+    for name in ("closed.toml", "submissions.jsonl"):
+        assert stat.S_IMODE((place / name).stat().st_mode) == 0o600
+    digests = {name: one.digest(MEMBERS) for name, one in sent.items()}
+    added = sorted(digests[name] for name in names[:-1])
+    # What a member says from its own files, whatever the host's page lists.
+    file = closed["closed_file"]
+    found = told("set", file)
+    assert found["submissions"] == added
+    assert found["set"] == closed["set"]
+    assert found["submissions_sha256"] == closed["submissions_sha256"]
+    ended = CliRunner().invoke(app, ["collect", "set", file])
+    assert sha256(ended.stdout.encode()).hexdigest() == found["submissions_sha256"]
+    assert not [name for name in names if name in ended.output]
+    line = f"{names[0]}\t1\t{digests[names[0]]}"  # as the page's receipt has it
+    assert call("set", file, "--guest", names[0]) == f"{line}\n"
+    assert told("set", file, "--guest", names[0])["line"] == line
+    assert "is not in the set" in call("set", file, "--guest", names[-1])
+    assert told("set", file, "--guest", names[-1])["line"] is None
+    assert "nobody called" in call("set", file, "--guest", "Firm", code=2)
+    # Until there is a result the host may close again; then only with the same.
+    assert told(*words, "--without", names[-1]) == closed
+    assert told(*words)["set"] != closed["set"]
+    before = (place / "closed.toml").read_bytes()
+    (place / "result.json").write_text("{}")
+    assert "another set" in call(*words, "--without", names[0], code=2)
+    assert (place / "closed.toml").read_bytes() == before
+    assert told(*words)["guests"] == len(names)
 
 
 @pytest.mark.slow

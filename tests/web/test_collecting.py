@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import sqlite3
+import stat
 import subprocess
 import sys
 import threading
@@ -29,7 +30,8 @@ from cryptography.x509.oid import NameOID
 
 from browser import SCHEMES, WIDTHS
 from guest_scene import chromium, code_of, visited
-from surveys import MEMBERS, RUN, guest_row, opened, seed_of, survey_table
+from survey_members import identity_of, signing_survey
+from surveys import MEMBERS, RUN, World, guest_row, opened, seed_of, survey_table
 from veilsum.agreement.consortium import Address, consortium_from
 from veilsum.agreement.survey import closing_of, survey_terms, words_of
 from veilsum.errors import InvalidInputError, StoreError, WaitingError
@@ -43,7 +45,8 @@ from veilsum.guests.submission import (
     sha256_hex,
 )
 from veilsum.guests.survey_set import write_submissions
-from veilsum.web.collecting import OWN, SurveyHost, bounds_of
+from veilsum.guests.visiting import visit
+from veilsum.web.collecting import FETCHED, OWN, SurveyHost, bounds_of
 from veilsum.web.fetching import fetch_closed, page_address, read_closed
 from veilsum.web.guest_page import page_survey, single_file
 from veilsum.web.pages import PageServer, listening
@@ -69,7 +72,12 @@ def asking(terms, guest):
 
 @pytest.fixture(scope="module")
 def agreed():
-    return consortium_from(survey_table())
+    return signing_survey()
+
+
+@pytest.fixture(scope="module")
+def ann(tmp_path_factory):
+    return identity_of("ann", tmp_path_factory.mktemp("ann"))
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +160,6 @@ def test_a_guest_has_the_page_its_files_and_the_survey(terms, caller):
     assert survey["guests"][0]["key"] == terms.guests[0].key.hex()
     assert survey == embedded(page)
     answer, single = caller.ask(path="/page.html")
-    # What members fetch with.
     assert not [text for text in (page, written, single) if RUN in text]
     assert "attachment" in answer.headers["Content-Disposition"]
     assert f"http://{HOST}:{caller.port}/submissions" in single
@@ -321,7 +328,7 @@ def test_names_and_titles_are_text_wherever_they_are_shown(tmp_path):
         columns=["b", BREAK],
         guest=guests + rest,
     )
-    agreed = consortium_from(evil)
+    agreed = signing_survey(evil)
     terms = survey_terms(agreed)
     store = GuestCollection.open(tmp_path / "collection.sqlite", terms)
     with served(agreed, store) as caller:
@@ -379,6 +386,8 @@ def test_cells_that_are_near_and_cells_without_a_total_are_said(
         for language, words in said.items():
             _, page = caller.ask(path="/result", Accept_Language=language)
             assert all(one in page for one in words)
+            assert sha256_hex(f"{'ab' * 32}\n".encode() * 7) in page
+            assert "veilsum collect set" in page
 
 
 def test_large_bodies_are_refused_unread_and_large_tables_have_time(terms, caller):
@@ -481,15 +490,15 @@ store.take(sys.stdin.buffer.read())
 """
 
 
-def test_a_host_that_is_killed_half_way_has_nothing_of_it(terms, store, tmp_path):
+def test_a_host_that_is_killed_half_way_has_nothing_of_it(tmp_path):
+    terms, path = opened(), tmp_path / "collection.sqlite"
     line = submission(terms).to_json().encode()
-    store.close()
-    run = [sys.executable, "-c", KILLED, str(store.path)]
+    run = [sys.executable, "-c", KILLED, str(path)]
     places = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     beside = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
     ended = subprocess.run(run, input=line, env=beside, check=False)
     assert ended.returncode == 9
-    again = GuestCollection.open(store.path, terms)
+    again = GuestCollection.open(path, terms)
     assert rows_in(again) == [0, 0]
     assert again.take(line)[1]
     again.close()
@@ -576,8 +585,8 @@ def test_of_two_that_come_at_once_with_one_number_one_is_taken(terms, caller, st
     assert sorted(found) == [201] + [409] * 5
 
 
-def close(agreed, store, folder):
-    found, used = store.close_survey()
+def close(agreed, store, folder, without=()):
+    found, used = store.close_survey(without)
     table = agreed.to_table()
     table["survey"] |= closing_of(survey_terms(agreed), found.digest, found.tally)
     (folder / "closed.toml").write_text(toml_of(consortium_from(table).to_table()))
@@ -595,33 +604,37 @@ def test_a_survey_of_which_nothing_would_come_out_stays_open(terms, store):
     with pytest.raises(InvalidInputError, match="no cell was filled by 5 guests"):
         store.close_survey()
     assert not store.is_closed
+    # The host is told the same before it tries.
+    assert "no cell was filled by 5 guests" in store.progress()["missing"]
     for k in (2, 3, 5, 6):
         found = submission(terms, f"Firm {k}", 2, table=rare)
         store.take(found.to_json().encode())
+    assert store.progress()["missing"] is None
     found, _ = store.close_survey()
     assert found.tally.given == (7, 0, 0, 0)
 
 
-def test_members_fetch_the_closed_survey_and_check_it(agreed, terms, store, tmp_path):
+def test_members_fetch_the_closed_survey_and_check_it(
+    agreed, terms, store, ann, tmp_path
+):
     for k in range(8):
         store.take(submission(terms, f"Firm {k + 1}").to_json().encode())
     with served(agreed, store) as caller:
         page, out = f"http://{HOST}:{caller.port}", tmp_path / "mine"
         with pytest.raises(WaitingError, match="still open"):
-            fetch_closed(agreed, page, out)
+            fetch_closed(agreed, page, out, identity=ann)
         found = close(agreed, store, tmp_path)
-        assert fetch_closed(agreed, page, out) == found
+        assert fetch_closed(agreed, page, out, identity=ann) == found
         closed = survey_terms(read_consortium(out / "closed.toml"))
         assert (closed.digest, closed.set) == (terms.digest, found.digest)
         assert read_closed(closed, out) == found
         # Guests, and whoever else has the page, do not get them.
         for name in ("closed.toml", "submissions.jsonl"):
-            assert caller.ask(path=f"/{name}")[0].status == 404
-            wrong = {"Authorization": f"Bearer {terms.digest}"}
-            assert caller.ask(path=f"/{name}", **wrong)[0].status == 404
-        other = consortium_from({**survey_table(), "title": "another run"})
+            assert caller.ask(path=f"/{name}")[0].status == 403
+            assert stat.S_IMODE((out / name).stat().st_mode) == 0o600
+        other = signing_survey({**survey_table(), "title": "another run"})
         with pytest.raises(InvalidInputError, match="closed another survey"):
-            fetch_closed(other, page, tmp_path / "other")
+            fetch_closed(other, page, tmp_path / "other", identity=ann)
         kept = (tmp_path / "submissions.jsonl").read_bytes()
         for changed_, why in (
             (b"\n".join(kept.split(b"\n")[1:]), "are not those"),
@@ -631,21 +644,23 @@ def test_members_fetch_the_closed_survey_and_check_it(agreed, terms, store, tmp_
         ):
             (tmp_path / "submissions.jsonl").write_bytes(changed_)
             with pytest.raises(InvalidInputError, match=why):
-                fetch_closed(agreed, page, tmp_path / "odd")
+                fetch_closed(agreed, page, tmp_path / "odd", identity=ann)
     assert not (tmp_path / "other").exists()
     assert not (tmp_path / "odd").exists()
     with pytest.raises(InvalidInputError, match="cannot fetch"):
-        fetch_closed(agreed, page, tmp_path / "gone")
+        fetch_closed(agreed, page, tmp_path / "gone", identity=ann)
 
 
-def test_what_is_fetched_overwrites_no_other_survey(agreed, terms, store, tmp_path):
+def test_what_is_fetched_overwrites_no_other_survey(
+    agreed, terms, store, ann, tmp_path
+):
     for k in range(8):
         store.take(submission(terms, f"Firm {k + 1}").to_json().encode())
     found = close(agreed, store, tmp_path)
     mine = tmp_path / "mine"
     mine.mkdir()
     closing = closing_of(terms, found.digest, found.tally)
-    other = consortium_from({**survey_table(**closing), "title": "last year"})
+    other = signing_survey({**survey_table(**closing), "title": "last year"})
     before = {
         "closed.toml": toml_of(other.to_table()).encode(),
         "submissions.jsonl": b"last year's\n",
@@ -656,16 +671,46 @@ def test_what_is_fetched_overwrites_no_other_survey(agreed, terms, store, tmp_pa
             for name in names:
                 (mine / name).write_bytes(before[name])
             with pytest.raises(InvalidInputError, match="is of another survey"):
-                fetch_closed(agreed, page, mine)
+                fetch_closed(agreed, page, mine, identity=ann)
             for name in names:
                 assert (mine / name).read_bytes() == before[name]
                 (mine / name).unlink()
         (mine / "closed.toml").write_text("no survey at all")
         with pytest.raises(InvalidInputError, match="is of another survey"):
-            fetch_closed(agreed, page, mine)
+            fetch_closed(agreed, page, mine, identity=ann)
         (mine / "closed.toml").unlink()
         # The same once more, for it may have been closed again.
-        assert fetch_closed(agreed, page, mine) == fetch_closed(agreed, page, mine)
+        for _ in range(2):
+            assert fetch_closed(agreed, page, mine, identity=ann) == found
+
+
+def test_what_was_added_up_is_not_replaced(ann, tmp_path):
+    """A host closes once more without a guest, when members have added all."""
+    world, mine = World(tmp_path), tmp_path / "mine"
+    agreed = signing_survey(survey_table(**world.said))
+    terms = survey_terms(agreed)
+    store = GuestCollection.open(tmp_path / "collection.sqlite", terms)
+    sent = [visit(terms, code, TABLE) for code in world.codes.values()]
+    for one in sent:
+        store.take(one.to_json().encode())
+    found = close(agreed, store, tmp_path)
+    with served(agreed, store) as caller:
+        page = f"http://{HOST}:{caller.port}"
+        fetch_closed(agreed, page, mine, identity=ann)
+        closed = survey_terms(read_consortium(mine / "closed.toml"))
+        world.stores["ann"].commit(closed, "ann", sent)
+        world.close()
+        world.stores["ann"].path.rename(mine / "surveys.store")
+        assert fetch_closed(agreed, page, mine, identity=ann) == found
+        before = [(mine / name).read_bytes() for name in FETCHED]
+        fewer = close(agreed, store, tmp_path, ["Firm 12"])
+        with pytest.raises(InvalidInputError, match="closed this survey again"):
+            fetch_closed(agreed, page, mine, identity=ann)
+        assert [(mine / name).read_bytes() for name in FETCHED] == before
+        # The twin: a member that has added nothing takes what the host has now.
+        (mine / "surveys.store").unlink()
+        assert fetch_closed(agreed, page, mine, identity=ann) == fewer
+    store.close()
 
 
 def certificate(folder):
@@ -695,15 +740,17 @@ def certificate(folder):
 
 
 def test_with_tls_of_its_own_the_host_is_known_by_its_certificate(
-    agreed, store, tmp_path
+    agreed, store, ann, tmp_path
 ):
     files = certificate(tmp_path)
     with served(agreed, store, tls=files) as caller:
         page = f"https://{HOST}:{caller.port}"
         with pytest.raises(WaitingError, match="still open"):
-            fetch_closed(agreed, page, tmp_path / "out", ca=Path(files[0]))
+            fetch_closed(
+                agreed, page, tmp_path / "out", identity=ann, ca=Path(files[0])
+            )
         with pytest.raises(InvalidInputError, match="certificate"):
-            fetch_closed(agreed, page, tmp_path / "out")
+            fetch_closed(agreed, page, tmp_path / "out", identity=ann)
 
 
 @pytest.mark.parametrize(
@@ -808,7 +855,7 @@ def test_the_page_that_was_saved_sends_to_the_host_and_is_what_letters_say(tmp_p
         }
         for k, name in enumerate(names)
     ]
-    agreed = consortium_from(survey_table(guest=rows))
+    agreed = signing_survey(survey_table(guest=rows))
     terms = survey_terms(agreed)
     store = GuestCollection.open(tmp_path / "collection.sqlite", terms)
     with served(agreed, store) as caller, chromium() as browser:

@@ -479,11 +479,11 @@ def close(
     """
     from veilsum.agreement.consortium import consortium_from
     from veilsum.agreement.survey import closing_of, survey_terms
-    from veilsum.files.consortiums import toml_of
+    from veilsum.files.consortiums import read_consortium, toml_of
     from veilsum.files.output import write_files
-    from veilsum.guests.survey_set import write_submissions
+    from veilsum.guests.survey_set import list_digest, write_submissions
     from veilsum.parties.survey_words import released
-    from veilsum.web.fetching import CLOSED
+    from veilsum.web.fetching import CLOSED, RESULT
     from veilsum.web.fetching import SENT as SUBMISSIONS
 
     consortium, terms = _read(survey)
@@ -493,12 +493,22 @@ def close(
         found, used = collection.close_survey(without)
     finally:
         collection.close()
+    if (place / RESULT).exists():
+        added = survey_terms(read_consortium(place / CLOSED)).set
+        if found.digest != added:
+            raise InvalidInputError(
+                f"the totals of another set ({str(added)[:16]}) are on the page: a "
+                "survey is added up once, and a second set would show whom they "
+                "differ by"
+            )
     agreed = consortium.to_table()
     agreed["survey"] |= closing_of(terms, found.digest, found.tally)
     whole = consortium_from(agreed)
     closed = toml_of(whole.to_table()).encode()
     # Whoever sees the closed file finds its submissions.
-    write_files(place, {SUBMISSIONS: write_submissions(used), CLOSED: closed})
+    write_files(
+        place, {SUBMISSIONS: write_submissions(used), CLOSED: closed}, private=True
+    )
     document = {
         "survey": terms.digest,
         "set": found.digest,
@@ -507,6 +517,7 @@ def close(
         "cells": terms.n_cells,
         "released": len(survey_terms(whole).released),
         "near": [[*map(terms.label, pair)] for pair in found.tally.near],
+        "submissions_sha256": list_digest(found.submissions),
         "closed_file": str(place / CLOSED),
         "submissions_file": str(place / SUBMISSIONS),
     }
@@ -516,7 +527,8 @@ def close(
     click.echo(f"closed with {len(used)} of {len(terms.guests)} guests")
     for line in released(survey_terms(whole)):
         click.echo(line)
-    click.echo(f"set  {found.digest}")
+    click.echo(f"set   {found.digest}")
+    click.echo(f"list  {document['submissions_sha256']}")
     click.echo(f"{place / CLOSED} and {SUBMISSIONS} beside it are for all members")
 
 
@@ -532,37 +544,104 @@ def close(
     "into.",
 )
 @click.option(
+    "--identity",
+    "key",
+    type=FILE,
+    help="The member's key file; by default the only .key file in the folder.",
+)
+@click.option(
     "--ca", type=FILE, help="Certificates to trust in place of the system's, PEM."
 )
 @json_option
 def fetch(
-    *, survey: Path, page: str, out: Path, ca: Path | None, as_json: bool
+    *,
+    survey: Path,
+    page: str,
+    out: Path,
+    key: Path | None,
+    ca: Path | None,
+    as_json: bool,
 ) -> None:
     """Fetch the closed survey from its PAGE, and check it against one's own SURVEY.
 
-    Every submission's signature is checked, and that the closed file names exactly
-    these. Nothing is written otherwise.
+    The host gives it to members only: this one's key signs that it asks. Every
+    submission's signature is checked, and that the closed file names exactly these.
+    Nothing is written otherwise, nor in the place of a set that was added up.
 
     \b
     Example:
       veilsum collect fetch wages.veil https://survey.example.org -o keys
     """
+    from veilsum.cli.join import only_key
+    from veilsum.guests.survey_set import list_digest
+    from veilsum.net.identity import read_identity
     from veilsum.web.fetching import CLOSED, fetch_closed
 
     consortium, terms = _read(survey)
-    found = fetch_closed(consortium, page, out, ca=ca)
+    identity = read_identity(key or only_key(out, where=f"in {out}"))
+    found = fetch_closed(consortium, page, out, identity=identity, ca=ca)
+    listed = list_digest(found.submissions)
     if as_json:
         print_json(
             {
                 "survey": terms.digest,
                 "set": found.digest,
                 "guests": len(found.entries),
+                "submissions_sha256": listed,
                 "closed_file": str(out / CLOSED),
             }
         )
         return
     click.echo(f"closed with {len(found.entries)} of {len(terms.guests)} guests")
-    click.echo(f"set  {found.digest}\nfile {out / CLOSED}")
+    click.echo(f"set   {found.digest}\nlist  {listed}\nfile  {out / CLOSED}")
+
+
+@command.command("set")
+@click.argument("closed", type=FILE)
+@click.option(
+    "--guest",
+    metavar="NAME",
+    help="Print the line of this guest, as its receipt has it, and nobody else's.",
+)
+@json_option
+def show_set(*, closed: Path, guest: str | None, as_json: bool) -> None:
+    """Print what was added, for a guest who asks a member other than the host.
+
+    CLOSED is this member's closed.toml, with submissions.jsonl beside it. Everybody may
+    see the digests, which are sorted, and their SHA-256, which the page with the result
+    has, too: a host that leaves a guest out could list its digest there all the same.
+
+    \b
+    Example:
+      veilsum collect set keys/closed.toml
+      veilsum collect set keys/closed.toml --guest "Firm 17"
+    """
+    from veilsum.agreement.survey import survey_terms
+    from veilsum.files.consortiums import read_consortium
+    from veilsum.guests.survey_set import list_digest
+    from veilsum.web.fetching import read_closed
+
+    terms = survey_terms(read_consortium(closed))
+    found = read_closed(terms, closed.parent)
+    document: dict[str, Any] = {"survey": terms.digest, "set": found.digest}
+    if guest is None:
+        document["submissions"] = list(found.submissions)
+        document["submissions_sha256"] = list_digest(found.submissions)
+    else:
+        if guest not in terms.roster:
+            raise InvalidInputError(
+                f"nobody called {guest!r} is invited: write the name as the receipt "
+                "has it"
+            )
+        lines = ["\t".join(map(str, one)) for one in found.entries if one[0] == guest]
+        document["line"] = lines[0] if lines else None
+    if as_json:
+        print_json(document)
+    elif guest is None:
+        click.echo("\n".join(found.submissions))
+        say(f"list  {document['submissions_sha256']}")
+    else:
+        click.echo(document["line"] or f"{guest} is not in the set: it was left out")
 
 
 @command.command("result")

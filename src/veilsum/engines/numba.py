@@ -54,7 +54,7 @@ Order: TypeAlias = Int[Array[Any], " n"]
 REORDER_PARTIES = 4096
 # Where neighbours are no farther apart than this on average no order is looked for; one
 # that is found must bring them nearer by so much.
-NEAR_PARTIES, WORTH = 4096, 0.9
+NEAR_PARTIES, WORTH = 256, 0.9
 # Numbers mixed in one call below which a second thread comes too late.
 SMALL_WORK = 2_000_000
 

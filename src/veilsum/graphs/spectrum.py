@@ -52,7 +52,7 @@ UNIT_ROUNDOFF = 2.0**-53
 MANY_PARTIES = 200_000
 LANCZOS_STEPS = 40
 # Of more parties no factor is made: it would not fit a laptop's memory.
-MOST_FACTORED = 2_000_000
+MOST_FACTORED = 1_000_000
 CORES = os.cpu_count() or 1
 
 

@@ -7,13 +7,14 @@ taken any more once the survey is closed, by this process or another.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from veilsum.agreement.survey import SurveyTerms
+from veilsum.agreement.survey import SurveyTerms, tally_of
 from veilsum.errors import InvalidInputError, StoreError
 from veilsum.files.sqlite import Kind, OpenFile, connect, create, inspected
 from veilsum.guests.submission import Submission, read_submission, sha256_hex
@@ -167,8 +168,7 @@ class GuestCollection(OpenFile):
         No contents, and no names: a host that looks at a screen with others beside it
         shows nobody.
         """
-        survey, came = self._survey, self.came()
-        here = frozenset(came)
+        survey, here = self._survey, self._filled()
         members: dict[str, list[int]] = {}
         for guest in survey.guests:
             both = members.setdefault(guest.invited_by, [0, 0])
@@ -177,11 +177,11 @@ class GuestCollection(OpenFile):
         return {
             "survey": survey.digest,
             "title": survey.title,
-            "came": len(came),
+            "came": len(here),
             "invited": len(survey.guests),
             "by_member": members,
             "closed": self.is_closed,
-            "missing": survey.refusal(came),
+            "missing": replace(survey, tally=tally_of(survey, here)).closed_refusal(),
         }
 
     def close_survey(
@@ -211,6 +211,15 @@ class GuestCollection(OpenFile):
                 raise InvalidInputError(f"the survey cannot be closed: {why}")
             self._live().execute("UPDATE survey SET closed = 1")
         return found, used
+
+    def _filled(self) -> dict[str, bytes]:
+        """Return which cells each guest has filled last; all was checked when taken."""
+        with self.transaction("BEGIN"):
+            rows = self._live().execute(f"SELECT guest, line FROM submission {_NEWEST}")  # noqa: S608 - ours
+            return {
+                guest.decode(): bytes.fromhex(json.loads(line)["filled"])
+                for guest, line in rows
+            }
 
     def _is_closed(self) -> bool:
         (found,) = self._live().execute("SELECT closed FROM survey").fetchone()

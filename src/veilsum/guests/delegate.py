@@ -451,7 +451,7 @@ class DelegateStore(OpenFile):
         odd: dict[str, tuple[str, ...]] = {}
         for cell, who in (mine.cells or {}).items():
             # Cells that the same guests filled, then and now, are looked at once.
-            same = who, *(one.cells and one.cells.get(cell) for one in others)
+            same = who, *((one.cells or {}).get(cell) for one in others)
             if same not in told:
                 before = [one.filled(cell) for one in others]
                 with _about(cell):

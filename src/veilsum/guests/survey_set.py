@@ -52,6 +52,20 @@ class SurveySet:
         """Whose submissions these are."""
         return tuple(guest for guest, _, _ in self.entries)
 
+    @property
+    def submissions(self) -> tuple[str, ...]:
+        """Digests of all, in no order that tells whose they are: for everybody."""
+        return tuple(sorted(digest for _, _, digest in self.entries))
+
+
+def list_digest(submissions: Iterable[str]) -> str:
+    """Return the SHA-256 of a list of digests, one a line, as a file of it has.
+
+    >>> list_digest(["ab" * 32])[:16]
+    '82a6564112bc3702'
+    """
+    return sha256_hex("".join(f"{one}\n" for one in submissions).encode())
+
 
 def is_resent(kept: Iterable[Submission], new: Submission) -> bool:
     """Say whether a submission is here already, byte for byte; refuse an odd one.

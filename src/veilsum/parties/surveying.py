@@ -31,7 +31,7 @@ from veilsum.files.output import as_json
 from veilsum.files.scenarios import read_scenario_file
 from veilsum.guests.delegate import DelegateStore
 from veilsum.guests.submission import guest_key
-from veilsum.guests.survey_set import SurveySet
+from veilsum.guests.survey_set import SurveySet, list_digest
 from veilsum.jobs.survey import SurveyResult, in_full
 from veilsum.net.identity import Identity, is_signature, public_key
 from veilsum.net.receipt import Receipt, checked, read_as, read_receipt, verify_receipts
@@ -91,6 +91,9 @@ all guests of this survey.
 SHA-256 {hash}
 Survey  {digest}
 
+When the totals are out, a member other than the host can tell you whether your numbers
+are in them: ask it for the line that your receipt shows.
+
 Whoever has the code can answer in your name: you, and {member}, who made it.
 """,
     "de": """\
@@ -119,7 +122,10 @@ Umfrage dieselbe.
 SHA-256 {hash}
 Umfrage {digest}
 
-Wer den Code hat, kann in Ihrem Namen antworten: Sie und {member}, von wo er kommt.
+Wenn die Summen da sind, kann Ihnen ein Mitglied, das nicht die Seite anbietet, sagen,
+ob Ihre Zahlen darin sind: Fragen Sie es nach der Zeile, die Ihre Quittung zeigt.
+
+Wer den Code hat, kann in Ihrem Namen antworten: Sie, und {member}, wo er gemacht wurde.
 """,
 }
 # Against whom a guest is promised something: if no member may collude, or some.
@@ -437,8 +443,8 @@ def published(
         "totals": [totals[k : k + width] for k in range(0, len(totals), width)],
         "beyond": list(found.beyond),
         "promise": found.guarantee.sentence,
-        # In no order that tells whose they are: a guest knows its own.
-        "submissions": sorted(digest for _, _, digest in taken.entries),
+        "submissions": list(taken.submissions),
+        "submissions_sha256": list_digest(taken.submissions),
         "receipts": [json.loads(one.to_json()) for one in signed],
     }
 

@@ -286,7 +286,7 @@ class Search:
             for coalition in piece[~cleared].tolist():
                 self._offer(tuple(coalition))
 
-    def _verdicts(self, parts: list[Sets]) -> Iterator[Verdicts]:
+    def _verdicts(self, parts: list[Array[np.int64]]) -> Iterator[Verdicts]:
         """Yield which sets of each piece are cleared, at the level of that time."""
         if self.on is None:
             yield from map(self._test, parts)
@@ -344,7 +344,7 @@ class Clearing:
 
     topology: Topology
     level: float
-    parts: tuple[Sets, ...]
+    parts: tuple[Array[np.int64], ...]  # the last one is shorter
     edges: bool
 
     def __call__(self, key: int, seed: int) -> Verdicts:

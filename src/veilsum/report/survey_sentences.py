@@ -252,6 +252,8 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
         (
             "tests/attacks/test_who_has_come.py::"
             "test_a_stranger_learns_neither_whose_a_digest_is_nor_who_has_come",
+            "tests/attacks/test_who_has_come.py::"
+            "test_nobody_but_a_member_signs_itself_in_and_once_only",
         ),
     ),
     Sentence(
@@ -668,12 +670,18 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "verify.guest",
         _survey(),
-        "The page with the result lists digests of all submissions that were added: a "
-        "guest finds the one of its receipt there.",
-        "Die Seite mit dem Ergebnis nennt die Prüfsummen aller Einsendungen, die "
-        "zusammengezählt wurden: ein Gast findet dort die auf seiner Quittung.",
+        "A guest asks a member other than the host for the line that its receipt "
+        "shows: veilsum collect set CLOSED --guest NAME prints it if the guest's "
+        "submission was added. The page with the result lists digests of all that "
+        "were added, on the host's word.",
+        "Ein Gast fragt ein anderes Mitglied als den Gastgeber nach der Zeile, die "
+        "seine Quittung zeigt: veilsum collect set DATEI --guest NAME druckt sie, wenn "
+        "seine Einsendung zusammengezählt wurde. Die Seite mit dem Ergebnis nennt die "
+        "Prüfsummen aller, die es wurden, nach Angabe des Gastgebers.",
         (
             PAGE + "test_the_receipt_is_a_file",
+            "tests/cli/test_collect.py::"
+            "test_what_was_added_is_printed_by_a_member_and_closed_once",
             "tests/web/test_a_survey_whole.py::test_a_survey_of_130_firms_is_exact",
         ),
     ),

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-# A busy computer starts a cluster slowly, and what comes back from it is small.
+# Ray gives up a start after half a minute, which a busy computer may need; and what
+# comes back from a cluster is small.
 STARTS, STORE_BYTES = 4, 256 << 20
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -62,6 +63,26 @@ class RayWorkers(Executor):
         if not count:
             _check_answers(address)  # Ray itself would try for minutes
         self._address = f"ray:{count}" if count else address
+        self._lock, self._numbers = Lock(), numbered()
+        self._told: dict[int, Future[Any]] = {}
+        self._known: Any = None
+        self._ended: BrokenExecutor | None = None
+        for left in reversed(range(STARTS if count else 1)):
+            ready, found = self._begun(address, count)
+            if ready:
+                break
+            # Whatever of a cluster it has started ends with it.
+            self.shutdown(wait=False)
+            if not left:
+                raise InvalidInputError(
+                    f"the Ray cluster at {self._address} cannot be reached: {found}"
+                )
+        self.count, self.address = found
+        self._hearing = Thread(target=self._hear, daemon=True)
+        self._hearing.start()
+
+    def _begun(self, address: str, count: int) -> tuple[bool, Any]:
+        """Start a driver; return whether it has a cluster, and which, or why not."""
         context = get_context("spawn")
         self._line, other = context.Pipe()
         self._driver = context.Process(
@@ -71,28 +92,16 @@ class RayWorkers(Executor):
         with set_for_children(SETTINGS if count else here):
             self._driver.start()
         other.close()
-        self._lock, self._numbers = Lock(), numbered()
-        self._told: dict[int, Future[Any]] = {}
-        self._known: Any = None
-        self._ended: BrokenExecutor | None = None
         try:
-            if self._line.poll(STARTS * PATIENCE if count else PATIENCE):
-                ready, found = self._line.recv()
-            else:
-                ready, found = False, "it does not answer as a cluster does"
+            if not self._line.poll(PATIENCE):
+                return False, "it does not answer as a cluster does"
+            ready, found = self._line.recv()
         except (EOFError, OSError):
-            ready, found = False, "its driver ended as it started"
+            return False, "its driver ended as it started"
         except BaseException:
             self.shutdown(wait=False)
             raise
-        if not ready:
-            self.shutdown(wait=False)
-            raise InvalidInputError(
-                f"the Ray cluster at {self._address} cannot be reached: {found}"
-            )
-        self.count, self.address = found
-        self._hearing = Thread(target=self._hear, daemon=True)
-        self._hearing.start()
+        return ready, found
 
     def submit(
         self, fn: Callable[..., Found], /, *args: Any, **kwargs: Any
@@ -257,19 +266,12 @@ def _joined(ray: Any, address: str, count: int) -> int:
     if not count:
         ray.init(address=address, **quiet)
         return max(1, int(ray.cluster_resources().get("CPU", 1)))
-    for last in (False,) * (STARTS - 1) + (True,):
-        try:
-            ray.init(
-                num_cpus=count,
-                include_dashboard=False,
-                object_store_memory=STORE_BYTES,
-                **quiet,
-            )
-            break
-        except Exception:  # Ray's own patience ends after half a minute
-            ray.shutdown()
-            if last:
-                raise
+    ray.init(
+        num_cpus=count,
+        include_dashboard=False,
+        object_store_memory=STORE_BYTES,
+        **quiet,
+    )
     return count
 
 

@@ -8,7 +8,6 @@ everybody the result.
 
 from __future__ import annotations
 
-import hmac
 import json
 import re
 from dataclasses import asdict
@@ -30,9 +29,11 @@ from veilsum.errors import (
 )
 from veilsum.guests.collection import ClosedError, GuestCollection, OutOfTurnError
 from veilsum.guests.submission import longest_line, sha256_hex
+from veilsum.guests.survey_set import list_digest
 from veilsum.report.page import Html, folded, notice, paragraph, table, tag
-from veilsum.web.fetching import CLOSED, RESULT, SENT, pass_of
+from veilsum.web.fetching import CHALLENGE, CLOSED, RESULT, SENT
 from veilsum.web.guest_page import SERVED, page_survey, served_page, single_file
+from veilsum.web.membership import MemberDoor
 from veilsum.web.pages import (
     KINDS,
     Application,
@@ -82,8 +83,11 @@ WORDS = {
         "beyond": "Beyond what the range allows for so many guests: {}. At least one "
         "of them gave numbers that the page refuses.",
         "signed": "Signed by {}; result.json has their receipts.",
-        "find": "Your numbers are in these totals if the digest of your receipt is in "
-        "this list.",
+        "find": "The list below is what the host says was added. If you would rather "
+        "not rely on that, ask a member other than the host whether its list has the "
+        "digest of your receipt: veilsum collect set prints it. If that member is "
+        "honest and says yes, your numbers were added.",
+        "same": "SHA-256 of the list, a digest a line, as that command prints it: ",
         "digests": "Digests of all submissions that were added",
     },
     "de": {
@@ -98,8 +102,13 @@ WORDS = {
         "beyond": "Außerhalb dessen, was der Bereich für so viele Gäste erlaubt: {}. "
         "Mindestens einer gab Zahlen an, die die Seite ablehnt.",
         "signed": "Unterschrieben von {}; result.json enthält ihre Quittungen.",
-        "find": "Ihre Zahlen sind in diesen Summen, wenn die Prüfsumme Ihrer Quittung "
-        "in dieser Liste steht.",
+        "find": "Die Liste unten nennt, was nach Angabe des Gastgebers addiert wurde. "
+        "Wenn Sie sich darauf nicht verlassen möchten, fragen Sie ein anderes Mitglied "
+        "als den Gastgeber, ob in seiner Liste die Prüfsumme Ihrer Quittung steht: "
+        "veilsum collect set zeigt sie. Ist dieses Mitglied ehrlich und sagt es ja, "
+        "wurden Ihre Zahlen addiert.",
+        "same": "SHA-256 der Liste, eine Prüfsumme je Zeile, wie der Befehl sie "
+        "zeigt: ",
         "digests": "Prüfsummen aller Einsendungen, die addiert wurden",
     },
 }
@@ -139,7 +148,7 @@ class SurveyHost:
         bounds: PageBounds | None = None,
     ) -> None:
         self._terms = terms = survey_terms(consortium)
-        self._pass = pass_of(consortium).encode()
+        self._door = MemberDoor(consortium)
         self._collection, self._folder = collection, folder
         survey = page_survey(terms)
         self._files = {
@@ -192,6 +201,7 @@ class SurveyHost:
                 Route("/submissions", self._take, methods=["POST"]),
                 Route("/submissions/{key}/{proof}", self._tell_newest),
                 Route("/page.html", self._give_single),
+                Route(f"/{CHALLENGE}", self._challenge),
                 Route("/result.json", self._give_result),
                 Route("/result", self._show_result),
                 Route("/{path:path}", self._give),
@@ -244,11 +254,19 @@ class SurveyHost:
         if name in self._files:
             content, kind = self._files[name]
             return Response(content, media_type=kind)
-        shown = request.headers.get("authorization", "").encode()
-        is_member = hmac.compare_digest(shown, self._pass)
-        if is_member and name in FETCHED and (self._folder / name).is_file():
-            return FileResponse(self._folder / name, media_type=FETCHED[name])
+        if name in FETCHED:
+            # Before anything is looked up: strangers are not told whether it is there.
+            shown = request.headers.get("authorization", "")
+            asked = request.headers["host"]  # one of this host's names: see Guard
+            if not self._door.admits(shown, host=asked, file=name):
+                return JSONResponse({"error": "this is for members"}, status_code=403)
+            if (self._folder / name).is_file():
+                return FileResponse(self._folder / name, media_type=FETCHED[name])
         return JSONResponse({"error": "there is no such page"}, status_code=404)
+
+    async def _challenge(self, _: Request) -> Response:
+        """Give something fresh, for a member to sign."""
+        return Response(self._door.challenge(), media_type="text/plain")
 
     async def _give_single(self, _: Request) -> Response:
         """Give the page as one file, to be saved."""
@@ -304,6 +322,7 @@ class SurveyHost:
             tag("p", found["promise"], lang="en"),
             paragraph(words["signed"].format(signed)),
             paragraph(words["find"]),
+            paragraph(words["same"], tag("code", list_digest(added))),
             folded(
                 words["digests"],
                 tag("ul", *(tag("li", tag("code", one)) for one in added)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from contextlib import suppress
+from contextlib import closing, suppress
 from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,10 +18,16 @@ from veilsum.errors import InvalidInputError, WaitingError
 from veilsum.files.consortiums import MOST_BYTES, read_consortium
 from veilsum.files.contents import contents
 from veilsum.files.output import prepare_folder, write_files
+from veilsum.guests.delegate import DelegateStore
 from veilsum.guests.submission import longest_line
 from veilsum.guests.survey_set import SurveySet, closed_set, read_submissions
+from veilsum.net.identity import Identity
+from veilsum.net.trust import check_identity
+from veilsum.parties.own_survey import STORE
+from veilsum.web.membership import CHALLENGE_DIGITS, proof
 
 CLOSED, SENT, RESULT = "closed.toml", "submissions.jsonl", "result.json"
+CHALLENGE = "challenge"
 # Seconds without a byte, after which a host counts as away.
 PATIENCE = 60.0
 
@@ -64,16 +70,6 @@ def page_address(text: str) -> str:
     return f"{found.scheme}://{found.netloc.lower()}"
 
 
-def pass_of(consortium: Consortium) -> str:
-    """Return what shows a host that somebody holds the survey's file, as members do.
-
-    Guests are not shown the name of its run, of which 128 bits are random. What is
-    fetched with it is masked and sealed: this keeps strangers from storing it until
-    somebody can open seals.
-    """
-    return f"Bearer {consortium.run}"
-
-
 def read_closed(terms: SurveyTerms, folder: Path) -> SurveySet:
     """Return the set of a closed survey, whose submissions are in a folder."""
     most = (longest_line(terms) + 1) * len(terms.guests)
@@ -82,7 +78,12 @@ def read_closed(terms: SurveyTerms, folder: Path) -> SurveySet:
 
 
 def fetch_closed(
-    consortium: Consortium, page: str, folder: Path, *, ca: Path | None = None
+    consortium: Consortium,
+    page: str,
+    folder: Path,
+    *,
+    identity: Identity,
+    ca: Path | None = None,
 ) -> SurveySet:
     """Fetch a closed survey and its submissions into a folder; return the set.
 
@@ -90,29 +91,37 @@ def fetch_closed(
         consortium: the open survey, this member's own copy.
         page: its address.
         folder: where both files go.
+        identity: the member's; it signs that it asks.
         ca: certificates to trust in place of the system's, PEM.
 
     Raises:
         InvalidInputError: the host cannot be reached, or has something else; or the
-            folder holds another survey's files.
+            folder holds another survey's files, or what was added of this one.
         WaitingError: the survey is still open.
     """
     address, terms = page_address(page), survey_terms(consortium)
+    check_identity(identity, consortium.certificates)
     _check_place(folder, terms)
     context = ssl.create_default_context(cafile=None if ca is None else str(ca))
     opener = build_opener(_Stay, HTTPSHandler(context=context))
 
-    def get(name: str, most: int) -> bytes:
-        headers = {"User-Agent": "veilsum", "Authorization": pass_of(consortium)}
+    def ask(name: str, most: int, **shown: str) -> bytes:
+        headers = {"User-Agent": "veilsum", **shown}
         asked = Request(f"{address}/{name}", headers=headers)  # noqa: S310 - http or https, see page_address
         try:
             with opener.open(asked, timeout=PATIENCE) as answer:
                 found = bytes(answer.read(most + 1))
         except (OSError, HTTPException) as error:
-            if getattr(error, "code", None) == 404:
+            status = getattr(error, "code", None)
+            if status == 404 and shown:
                 raise WaitingError(
                     f"{address} has no {name} yet: the survey is still open, or its "
                     "files are elsewhere"
+                ) from None
+            if status == 403 and shown:
+                raise InvalidInputError(
+                    f"{address} does not take {identity.name!r} for a member of its "
+                    "survey: ask the host whether it serves the same file as this one"
                 ) from None
             raise InvalidInputError(f"cannot fetch {address}/{name}: {error}") from None
         if len(found) > most:
@@ -121,6 +130,16 @@ def fetch_closed(
                 "survey's can have"
             )
         return found
+
+    def get(name: str, most: int) -> bytes:
+        shown = proof(
+            identity,
+            consortium.run,
+            host=urlsplit(address).netloc,
+            file=name,
+            challenge=ask(CHALLENGE, CHALLENGE_DIGITS).decode("ascii", "replace"),
+        )
+        return ask(name, most, Authorization=shown)
 
     closed = get(CLOSED, MOST_BYTES)
     with TemporaryDirectory() as place:
@@ -134,8 +153,25 @@ def fetch_closed(
         )
     sent = get(SENT, (longest_line(terms) + 1) * len(terms.guests))
     found = closed_set(agreed, read_submissions(sent, agreed))
-    write_files(prepare_folder(folder), {CLOSED: closed, SENT: sent})
+    _check_added(folder, found)
+    # They say by name who came, and which cells each guest left empty.
+    write_files(prepare_folder(folder), {CLOSED: closed, SENT: sent}, private=True)
     return found
+
+
+def _check_added(folder: Path, found: SurveySet) -> None:
+    """Refuse another set than the one that this member has added up already."""
+    if not (folder / STORE).exists():
+        return
+    with closing(DelegateStore.open(folder / STORE)) as store:
+        added = {one.survey: one.set for one in store.answered()}
+    known = added.get(found.survey, found.digest)
+    if known != found.digest:
+        raise InvalidInputError(
+            f"the host has closed this survey again, with another set "
+            f"({found.digest[:16]}) than the one that was added up here "
+            f"({known[:16]}): its files are left as they are; ask the host why"
+        )
 
 
 def _check_place(folder: Path, terms: SurveyTerms) -> None:
