@@ -609,10 +609,10 @@ def test_who_filled_a_cell_is_held_beside_who_filled_it_before(make_world):
     assert "ask again without these cells" in str(no.value)
 
 
-def test_another_name_for_the_same_cell_is_not_recognised(make_world):
+@pytest.mark.parametrize("other", [{"rows": ["common", "seldom"]}, {"title": "2027"}])
+def test_another_name_for_the_same_cell_is_not_recognised(make_world, other):
     """A limit that the guide says: members read the file before they agree."""
     world = make_world(**RARELY)
-    other = {"rows": ["common", "seldom"]}
     assert asked_for_one_cell(world, again=other) == values(18)[VICTIM]
 
 
@@ -634,9 +634,10 @@ def test_a_copy_of_a_store_knows_who_filled_a_cell(make_world):
     kept = [store.answered() for store in world.stores.values()]
     put_back()
     assert [store.answered() for store in world.stores.values()] == kept
-    assert {*kept[0][0].cells} == {("common", "c"), ("rare", "c")}
-    assert kept[0][0].filled(("rare", "c")) == kept[0][0].invited
-    assert kept[0][0].filled(("rare", "d")) == {}
+    title = world.terms.title
+    assert {*kept[0][0].cells} == {(title, "common", "c"), (title, "rare", "c")}
+    assert kept[0][0].filled((title, "rare", "c")) == kept[0][0].invited
+    assert kept[0][0].filled((title, "rare", "d")) == {}
 
 
 def in_the_first_format(store):

@@ -19,6 +19,8 @@ from veilsum.numbers.arrays import Array
 from veilsum.numbers.compiled import compiled
 
 MOST_NUMBERED = 2**31 - 1
+# A hundred million parties with seven neighbours each; more is a typing error.
+MOST_LINKS = 350_000_000
 # Links that are worked on at once.
 PIECE = 1 << 22
 # Drawing is begun anew after so many exchanges that came to nothing.
@@ -190,8 +192,8 @@ def pieces_joined(ends: Any, root: Any) -> None:
 
 def _check_bytes(n: int, links: int, each: int) -> None:
     """Refuse what does not fit; each link takes so many bytes at the worst moment."""
-    if 2 * links > MOST_NUMBERED:
-        raise ValueError(f"it has {links:,} links, and at most {2**30 - 1:,} fit")
+    if links > MOST_LINKS:
+        raise ValueError(f"it has {links:,} links, and at most {MOST_LINKS:,} fit")
     check_room(each * links + 16 * n, f"a graph of {n:,} parties and {links:,} links")
 
 

@@ -88,8 +88,8 @@ FIRST = Kind(
 )
 _CELLS = (
     "CREATE TABLE cell (survey TEXT NOT NULL REFERENCES closed, "
-    "in_row TEXT NOT NULL, in_column TEXT NOT NULL, filled BLOB NOT NULL, "
-    "PRIMARY KEY (survey, in_row, in_column))"
+    "title TEXT NOT NULL, in_row TEXT NOT NULL, in_column TEXT NOT NULL, "
+    "filled BLOB NOT NULL, PRIMARY KEY (survey, in_row, in_column))"
 )
 SURVEYS = replace(FIRST, version=2, schema=(*FIRST.schema, _CELLS))
 # What a backup has of a store: all that was added up by then, and no key. It is another
@@ -102,8 +102,9 @@ COPIED = replace(
 )
 # A member's name, and a digest of the key in its certificate.
 Inviter: TypeAlias = tuple[str, str]
-# What its row and its column are called.
-Cell: TypeAlias = tuple[str, str]
+# What its survey, its row and its column are called: the same three ask for the same
+# number again, where a year in one of them asks for another.
+Cell: TypeAlias = tuple[str, str, str]
 # Coalitions that are tried, at most; more members than that do not run a survey.
 MOST_COALITIONS = 2_000
 # Cells that are named when they are refused.
@@ -143,7 +144,7 @@ class AnsweredSurvey:
         }
 
     @property
-    def cell_rows(self) -> list[tuple[str, str, str, bytes]]:
+    def cell_rows(self) -> list[tuple[str, str, str, str, bytes]]:
         """What a store writes down of its cells."""
         return [(self.survey, *cell, who) for cell, who in (self.cells or {}).items()]
 
@@ -319,7 +320,7 @@ class DelegateStore(OpenFile):
                 (now.survey, now.set, json.dumps(now.guests), json.dumps(now.persons)),
             )
             self._live().executemany(
-                "INSERT OR IGNORE INTO cell VALUES (?, ?, ?, ?)", now.cell_rows
+                "INSERT OR IGNORE INTO cell VALUES (?, ?, ?, ?, ?)", now.cell_rows
             )
             self._live().execute(
                 "UPDATE key SET survey = ? WHERE public = ?",
@@ -457,7 +458,7 @@ class DelegateStore(OpenFile):
                 with _about(cell):
                     told[same] = _shown(mine.filled(cell), before, coalitions, few)
             if told[same]:
-                odd[" x ".join(cell)] = told[same]
+                odd[" x ".join(cell[1:])] = told[same]
         if odd:
             first, shown = next(iter(odd.items()))
             unknown = any(one.cells is None for one in others)
@@ -466,7 +467,8 @@ class DelegateStore(OpenFile):
                 f"{listed(shown)} alone: who filled a cell that was asked for before "
                 f"must differ by none, or by more than {few} that colluding members "
                 f"did not invite. So it is in {listed([*odd], most=MOST_NAMED)}: ask "
-                "again without these cells, or by coarser rows and columns"
+                "again without these cells, or by coarser rows and columns; where the "
+                "numbers are of another year, in a survey whose title says so"
                 + (UNKNOWN if unknown else "")
             )
 
@@ -496,8 +498,9 @@ class DelegateStore(OpenFile):
 
     def _answered(self) -> tuple[AnsweredSurvey, ...]:
         cells: dict[bytes, dict[Cell, bytes]] = {}
-        for survey, row, column, who in self._live().execute("SELECT * FROM cell"):
-            cells.setdefault(survey, {})[row.decode(), column.decode()] = who
+        for survey, *names, who in self._live().execute("SELECT * FROM cell"):
+            title, row, column = (one.decode() for one in names)
+            cells.setdefault(survey, {})[title, row, column] = who
         rows = self._live().execute("SELECT * FROM closed")
         return tuple(
             AnsweredSurvey(
@@ -575,7 +578,7 @@ def _about(cell: Cell) -> Iterator[None]:
     try:
         yield
     except BudgetError as error:
-        raise BudgetError(f"the total of {' x '.join(cell)}: {error}") from None
+        raise BudgetError(f"the total of {' x '.join(cell[1:])}: {error}") from None
 
 
 def _coalitions(
@@ -648,7 +651,7 @@ def to_answer(terms: SurveyTerms, found: SurveySet) -> AnsweredSurvey:
     shown = replace(terms, tally=found.tally).released
     width = len(terms.columns)
     cells = {
-        (terms.rows[cell // width], terms.columns[cell % width]): who
+        (terms.title, terms.rows[cell // width], terms.columns[cell % width]): who
         for cell, who in who_filled(terms, shown, found.filled).items()
     }
     persons = dict(terms.persons)

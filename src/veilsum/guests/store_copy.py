@@ -29,13 +29,13 @@ _TABLES = {
     "key": "SELECT public, NULL, survey FROM key",
     "closed": "SELECT survey, digest, guests, persons FROM closed",
     "invited": "SELECT survey, key, name FROM invited",
-    "cell": "SELECT survey, in_row, in_column, filled FROM cell",
+    "cell": "SELECT survey, title, in_row, in_column, filled FROM cell",
 }
 _PUT = {
     "key": "INSERT INTO key VALUES (?, ?, ?)",
     "closed": "INSERT INTO closed VALUES (?, ?, ?, ?)",
     "invited": "INSERT INTO invited VALUES (?, ?, ?)",
-    "cell": "INSERT INTO cell VALUES (?, ?, ?, ?)",
+    "cell": "INSERT INTO cell VALUES (?, ?, ?, ?, ?)",
 }
 
 

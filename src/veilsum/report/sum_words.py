@@ -199,10 +199,6 @@ GERMAN: Mapping[str, str] = {
     "Wert der Kaufgebote",
     "coefficients of the costs": "für jeden Koeffizienten der Kosten die Summe über "
     "alle Mitglieder",
-    "guests in the set, by who invited them": "für jedes Mitglied: wie viele Gäste "
-    "dabei sind, die es einlud; welche, wissen die Mitglieder",
-    "guests with a number in each cell": "für jedes Feld der Tabelle: wie viele Gäste "
-    "dort eine Zahl angaben",
     "totals of the cells that enough guests filled": "für jedes Feld, das genügend "
     "Gäste ausfüllten, die Summe ihrer Angaben; nach anderen Feldern wird nicht "
     "gefragt",
