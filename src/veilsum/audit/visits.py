@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from hashlib import shake_256
@@ -24,24 +23,23 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from veilsum.agreement.survey import SurveyTerms, Words
+from veilsum.agreement.survey import SurveyTerms, Words, words_of
 from veilsum.audit.attack import FALSE_ALARMS, Outcome
 from veilsum.audit.auditing import Control
 from veilsum.audit.made_up import LUCK
 from veilsum.audit.question import Skipped
 from veilsum.errors import InvalidInputError
-from veilsum.guests import submission
 from veilsum.guests.submission import (
     WORD_BYTES,
     Submission,
     X25519PrivateKey,
     guest_key,
+    make_submission,
     new_code,
     open_share,
     words_from,
 )
 from veilsum.guests.survey_set import is_resent
-from veilsum.guests.visiting import visit
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 from veilsum.scale.pieces import seed_of
@@ -134,8 +132,9 @@ class Visits(Secret):
         width, unit = len(self.terms.columns), self.terms.unit
         plain = [None if one is None else float(one * unit) for one in table]
         cells = [plain[at : at + width] for at in range(0, len(plain), width)]
-        with drawn_from(self.spoil(source, guest, number)):
-            return visit(self.terms, self.codes[guest], cells, number)
+        key, words = guest_key(self.codes[guest]), words_of(self.terms, cells)
+        chance = self.spoil(source, guest, number)
+        return make_submission(self.terms, guest, key, words, number, chance)
 
     @property
     def n_words(self) -> int:
@@ -209,29 +208,6 @@ class Visits(Secret):
 def _table(counts: Any, empty: tuple[int, ...] = ()) -> Table:
     plain = counts.tolist()
     return tuple(None if k in empty else plain[k] for k in range(len(plain)))
-
-
-@dataclass(frozen=True)
-class Tape:
-    """Chance that can be had again: bytes of a seed, or what was put on it."""
-
-    source: Source
-
-    def token_bytes(self, size: int) -> bytes:
-        """Return the next ones."""
-        return self.source(size)
-
-
-@contextmanager
-def drawn_from(source: Source) -> Iterator[None]:
-    """Have guests' programs of this process draw from a source, for a while."""
-    names = vars(submission)
-    before = names["secrets"]
-    names["secrets"] = Tape(source)
-    try:
-        yield
-    finally:
-        names["secrets"] = before
 
 
 def tape(*seed: Any) -> Source:

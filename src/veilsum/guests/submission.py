@@ -19,7 +19,7 @@ import base64
 import hashlib
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -284,10 +284,20 @@ def make_submission(
     key: Ed25519PrivateKey,
     table: GuestTable,
     number: int,
+    draw: Callable[[int], bytes] = secrets.token_bytes,
 ) -> Submission:
-    """Return a guest's submission; every share is drawn anew, whatever came before."""
+    """Return a guest's submission; every share is drawn anew, whatever came before.
+
+    Args:
+        survey: as its file says.
+        guest: its name.
+        key: of its invitation.
+        table: what it gives.
+        number: of the submission.
+        draw: so many bytes of chance; an audit, whose guests are nobody, has its own.
+    """
     filled, words = table.filled, table.words
-    shares = [secrets.token_bytes(words.nbytes) for _ in survey.delegates]
+    shares = [draw(words.nbytes) for _ in survey.delegates]
     masked = masked_bytes(words, shares)
     sealed = tuple(
         _sealed(
