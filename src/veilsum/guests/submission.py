@@ -284,7 +284,7 @@ def make_submission(
     key: Ed25519PrivateKey,
     table: GuestTable,
     number: int,
-    draw: Callable[[int], bytes] = secrets.token_bytes,
+    draw: Callable[[int], bytes] | None = None,
 ) -> Submission:
     """Return a guest's submission; every share is drawn anew, whatever came before.
 
@@ -294,10 +294,12 @@ def make_submission(
         key: of its invitation.
         table: what it gives.
         number: of the submission.
-        draw: so many bytes of chance; an audit, whose guests are nobody, has its own.
+        draw: so many bytes of chance, the operating system's; an audit, whose guests
+            are nobody, has its own.
     """
     filled, words = table.filled, table.words
-    shares = [draw(words.nbytes) for _ in survey.delegates]
+    drawn = draw or secrets.token_bytes
+    shares = [drawn(words.nbytes) for _ in survey.delegates]
     masked = masked_bytes(words, shares)
     sealed = tuple(
         _sealed(
