@@ -272,6 +272,12 @@ MADE = {
         facts={"run": SCRIPT},
         own=(Part("ABOUT YOU", (f"one row has {OWN['a']}",)),),
     ),
+    "LargeRun": lambda: vs.large(
+        f"complete:{len(OWN)}",
+        targets=[[v] for v in OWN.values()],
+        iterations=3,
+        engine="numpy",
+    ),
     "Evidence": lambda: vs.Evidence(
         run=SCRIPT,
         plan="00",
