@@ -228,7 +228,7 @@ def test_one_rank_takes_one_way_links_and_other_costs(blocks):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
 
 
-def test_one_rank_makes_its_own_rows(blocks):
+def test_one_rank_makes_its_own_rows():
     from rank_scenes import OWN, large, own_rows, refusals, sums
 
     check_own_rows({spec: own_rows(spec) for spec in OWN})

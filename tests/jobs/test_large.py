@@ -34,15 +34,20 @@ def targets():
     return np.random.default_rng(3).standard_normal((1200, 4))
 
 
+@pytest.fixture(scope="module")
+def theta(targets):
+    """What is masked, with all shares at once."""
+    graph = Topology.family(GRAPH)
+    law = Masks("lattice", 1.0, None, 2.0 * float(np.abs(targets).max())).on(graph)
+    shares = draw_shares(graph, law, CounterStreams(5), size=4)
+    return law.decode(law.encode(-2.0 * targets) + shares.masks())
+
+
 @pytest.mark.parametrize("method", LARGE_METHODS)
-def test_estimates_are_those_of_the_ordinary_road(method, targets):
+def test_estimates_are_those_of_the_ordinary_road(method, targets, theta):
     """All shares at once, networkx's weights, each method by its own source."""
     found = large(GRAPH, targets, method=method, iterations=30, seed=5, **QUICK)
-    graph = Topology.family(GRAPH)
-    reach = float(np.abs(targets).max())
-    law = Masks("lattice", 1.0, None, 2.0 * reach).on(graph)
-    shares = draw_shares(graph, law, CounterStreams(5), size=4)
-    theta = law.decode(law.encode(-2.0 * targets) + shares.masks())
+    graph, reach = Topology.family(GRAPH), float(np.abs(targets).max())
     cost = EffectiveCost(Affine(4), theta, SquaredNorm(1.0))
     task = task_of(graph, cost, method=method, step=None, reach=reach)
     plain = PlainEngine(task)
