@@ -55,6 +55,9 @@ def cluster():
     """Two workers; as who begins pieces, and by its address."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
+        # Workers find what stands beside this file, as `draw` does.
+        paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
         with workers_on("ray:2") as on:
             assert on.count == 2
             yield on
