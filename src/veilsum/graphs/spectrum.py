@@ -48,8 +48,9 @@ PROBES = 8  # as many numbers as memory hands out at once
 # Steps times stored entries of L: a few seconds of work.
 MOST_FILTER_WORK = 2e8
 UNIT_ROUNDOFF = 2.0**-53
-# Above so many parties products are compiled, and nothing is kept beside a few vectors.
-MANY_PARTIES = 200_000
+# Above so many parties products are compiled, as loading numba pays; and above so many
+# nothing is kept beside a few vectors.
+COMPILED_PARTIES, MANY_PARTIES = 50_000, 200_000
 LANCZOS_STEPS = 40
 # Of more parties no factor is made: it would not fit a laptop's memory.
 MOST_FACTORED = 1_000_000
@@ -308,7 +309,7 @@ def _combine(
 ) -> None:
     """Replace `before` by own now - others L now - before."""
     n = laplacian.shape[0]
-    if n <= MANY_PARTIES or find_spec("numba") is None:
+    if n <= COMPILED_PARTIES or find_spec("numba") is None:
         np.subtract(own * now - others * (laplacian @ now), before, out=before)
         return
     from veilsum.graphs.filtering import COMBINED
