@@ -159,14 +159,17 @@ class Circulants:
 
 
 def _grouped(items: Iterator[Item]) -> Iterator[list[Item]]:
-    """Yield what is looked at together: one first, which many others fall short of.
+    """Yield what is looked at together: one first, then twice as many each time.
+
+    What is found first is what later ones fall short of at a glance: a group that comes
+    early, and is large, costs whole searches that one after the other would be spared.
 
     Groups are the same however many share the work, so what is found is, too.
     """
     size = 1
     while some := list(islice(items, size)):
         yield some
-        size = GROUP
+        size = min(2 * size, GROUP)
 
 
 def _tries(n: int) -> int:
