@@ -215,7 +215,7 @@ def test_one_rank_that_mpiexec_did_not_start_runs_alone(file, tmp_path):
     plain = CliRunner().invoke(app, [*words, "--no-certificate", "--engine", "numpy"])
     theirs = json.loads(plain.stdout)
     assert ours["minimiser"] == pytest.approx(theirs["minimiser"], rel=1e-12)
-    refused = CliRunner().invoke(app, [*words, "--on", "mpi", "--corrupt", "3"])
+    refused = CliRunner().invoke(app, [*words, "--on", "mpi", "--corrupted", "3"])
     assert refused.exit_code == 2
     assert "no epsilon" in refused.stderr
 

@@ -43,6 +43,19 @@ def contents(path: Path, most_bytes: int, kind: type[InvalidInputError]) -> byte
         raise kind(f"cannot read {str(path)!r}: {error}") from None
 
 
+def not_arrays(error: Exception) -> str:
+    """Say why numpy did not read a file; its own words advise to trust pickles.
+
+    >>> not_arrays(KeyError("ends is not a file in the archive"))
+    'it has no array of that name'
+    """
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, KeyError):
+        return "it has no array of that name"
+    return "it is no file that numpy wrote, is not whole, or has Python objects in it"
+
+
 def _check(
     path: Path, found: os.stat_result, most_bytes: int, kind: type[InvalidInputError]
 ) -> None:

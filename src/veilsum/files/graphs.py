@@ -14,7 +14,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from veilsum.errors import InvalidGraphError
-from veilsum.files.contents import contents
+from veilsum.files.contents import contents, not_arrays
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import listed
 
@@ -81,7 +81,7 @@ def numbered_links(path: Path) -> Topology:
     ) as error:
         raise InvalidGraphError(
             f"{path} holds no links: expected a numpy array of two columns, in a .npz "
-            f"file called ends ({error})"
+            f"file called ends ({not_arrays(error)})"
         ) from None
     if parties is None:
         many = ends.size > 0 and ends.dtype.kind in "iu"

@@ -29,6 +29,7 @@ from veilsum.graphs.links import (
     touching,
 )
 from veilsum.numbers.arrays import nearest
+from veilsum.showing import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def _whole(text: str, most: int = MOST_PARTIES) -> int:
     if not text.strip().isdigit():
         raise ValueError(f"{text!r} is not a whole number")
     if len(text) > 10 or int(text) > most:
-        raise ValueError(f"{text} is more than the {most} that fit")
+        raise ValueError(f"{text} is more than the {most:,} that fit")
     return int(text)
 
 
@@ -213,12 +214,12 @@ def build(spec: str, only: Only | None = None) -> Any:
         made = partial(IN_PARTS[name], only=only)
     try:
         graph = made(*arguments)
-    except MemoryShortError:
+    except (InvalidGraphError, MemoryShortError):
         raise
     except TypeError:
         raise InvalidGraphError(
             f"cannot build the graph {spec!r}: write it as {family.usage} "
-            f"(found {len(arguments)} arguments)"
+            f"(found {counted(len(arguments), 'argument')})"
         ) from None
     except (ValueError, nx.NetworkXException) as error:
         raise InvalidGraphError(

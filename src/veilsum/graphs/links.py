@@ -193,7 +193,11 @@ def pieces_joined(ends: Any, root: Any) -> None:
 def _check_bytes(n: int, links: int, each: int) -> None:
     """Refuse what does not fit; each link takes so many bytes at the worst moment."""
     if links > MOST_LINKS:
-        raise ValueError(f"it has {links:,} links, and at most {MOST_LINKS:,} fit")
+        raise InvalidGraphError(
+            f"a graph of {n:,} parties would have {links:,} links, and at most "
+            f"{MOST_LINKS:,} fit one process: ask for fewer parties, or fewer links of "
+            "each"
+        )
     check_room(each * links + 16 * n, f"a graph of {n:,} parties and {links:,} links")
 
 

@@ -27,11 +27,17 @@ from veilsum.costs.bases import Affine
 from veilsum.costs.domains import Box, WholeSpace
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import SquaredNorm
-from veilsum.engines.choosing import engine_for
-from veilsum.engines.engine import Engine, Task
+from veilsum.engines.choosing import check_there, engine_for
+from veilsum.engines.engine import Engine, Task, check_bounded
 from veilsum.errors import InvalidInputError, NumericalError
-from veilsum.files.checkpoints import read_checkpoint, write_checkpoint
+from veilsum.files.checkpoints import (
+    check_checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
+from veilsum.files.contents import not_arrays
 from veilsum.files.graphs import topology_from
+from veilsum.files.output import prepare_folder
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.spectrum import FAILURE_PROBABILITY, Mu2, certified_mu2
 from veilsum.graphs.topology import GraphLike, Topology
@@ -193,14 +199,19 @@ class LargeRun(Shown):
     def showing(self) -> Showing:
         """Return the minimiser, what is promised, and what each part took."""
         rows = [
-            [one.name, one.seconds, one.processor_seconds, _gigabytes(one.peak_bytes)]
+            [
+                one.name,
+                f"{one.seconds:,.1f}",
+                f"{one.processor_seconds:,.1f}",
+                _gigabytes(one.peak_bytes),
+            ]
             for one in self.phases
         ]
         heads = ("part", "seconds", "processor seconds", "peak GB so far")
         return Showing(
             f"Minimiser over {self.topology.n_parties:,} parties: "
             f"{in_line(self.minimiser.tolist())}",
-            [tuple(self._told()), Table(heads, rows)],
+            [tuple(self._told()), Table(heads, rows, align="<>>>")],
             {"Limits": (SIMULATION,)},
         )
 
@@ -233,8 +244,8 @@ class LargeRun(Shown):
         )
 
 
-def _gigabytes(count: int | None) -> float | None:
-    return None if count is None else round(count / 1e9, 3)
+def _gigabytes(count: int | None) -> str | None:
+    return None if count is None else f"{count / 1e9:,.2f}"
 
 
 def large(
@@ -272,13 +283,14 @@ def large(
         step: dgd's first, or that of the other methods; a usual one without.
         engine: numba, jax, or numpy.
         certify: whether mu2 is bounded and epsilon with it: minutes for ten million.
-        checkpoint: a file that is written on the way. If it is there, the run goes on
-            from it, to the same bits.
+        checkpoint: a file that is written on the way, and on Ctrl-C. If it is there,
+            the run goes on from it, to the same bits.
         every: minutes between two of them.
         progress: see `veilsum.watching`.
 
     Raises:
         MemoryShortError: it would not fit; the message has both numbers.
+        NumericalError: estimates ran away; the step is too long.
 
     >>> found = large("cycles:2000:6", method="gradient-tracking", progress=False)
     >>> found.sum_of_masks, found.mu2.certificate, found.max_error < 0.001
@@ -294,7 +306,10 @@ def large(
         raise InvalidInputError(
             f"checkpoints are so many minutes apart, more than 0; found {every}"
         )
+    check_there(engine)
     path = None if checkpoint is None else Path(checkpoint)
+    if path is not None:
+        prepare_folder(path.parent)
     measured = _Measured()
     with watched(progress) as opening:
         open_stage = opening or silent
@@ -318,17 +333,9 @@ def large(
                 f"masks on a grid of {law.grid.bits} bits do not fit 64-bit integers: "
                 "use a coarser grid, or a smaller sigma"
             )
-        promise, mu2 = None, None
-        if certify:
-            with measured.phase("certificate"):
-                promise, mu2 = _promise(topology, law.masks, corrupted)
-        with measured.phase("masks"):
-            told = open_stage("links", topology.n_edges)
-            cost, answer, sums = _masked(topology, law, rows, seed, told)
-        digest = (
-            ""
-            if path is None
-            else _digest(
+        digest = ""
+        if path is not None:
+            digest = _digest(
                 topology,
                 rows,
                 method=method,
@@ -338,7 +345,14 @@ def large(
                 step=step,
                 engine=engine,
             )
-        )
+            check_checkpoint(path, digest, iterations)
+        promise, mu2 = None, None
+        if certify:
+            with measured.phase("certificate"):
+                promise, mu2 = _promise(topology, law.masks, corrupted, open_stage)
+        with measured.phase("masks"):
+            told = open_stage("links", topology.n_edges)
+            cost, answer, sums = _masked(topology, law, rows, seed, told)
         del rows
         with measured.phase("weights"):
             task = task_of(topology, cost, method=method, step=step, reach=reach)
@@ -378,7 +392,10 @@ def read_targets(path: Path) -> FloatArray:
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise InvalidInputError(f"{path} holds no targets: {error}") from None
+        raise InvalidInputError(
+            f"{path} holds no targets: {not_arrays(error)}; expected an array with a "
+            "row of numbers for each party, as numpy.save writes it"
+        ) from None
     if not isinstance(found, np.ndarray):
         raise InvalidInputError(f"{path} holds several arrays: write one as .npy")
     return found
@@ -435,11 +452,17 @@ def _method(
     name: LargeMethod, dim: int, step: float | None, reach: float, weights: Sparse
 ) -> Method[Any]:
     if name == "dgd":
-        return Dgd(Box(-reach, reach, dim=dim), step or DGD_STEP, DGD_POWER)
+        return Dgd(Box(-reach, reach, dim=dim), given(step, DGD_STEP), DGD_POWER)
     if name == "gradient-tracking":
-        return GradientTracking(WholeSpace(dim), step or TRACKING_STEP / SMOOTH)
+        usual = TRACKING_STEP / SMOOTH
+        return GradientTracking(WholeSpace(dim), given(step, usual))
     usual = extra_step(SMOOTH, least_eigenvalue(weights))
-    return Extra(WholeSpace(dim), step or usual)
+    return Extra(WholeSpace(dim), given(step, usual))
+
+
+def given(step: float | None, usual: float) -> float:
+    """Return the step that was asked for, or else the usual one."""
+    return usual if step is None else step
 
 
 def _targets(
@@ -454,6 +477,11 @@ def _targets(
         seed = as_whole(seed, what="a seed", least=0)
         stream = np.random.default_rng((TARGETS_PURPOSE, seed))
         return stream.standard_normal((parties, dim))
+    return given_targets(targets, parties)
+
+
+def given_targets(targets: ArrayLike, parties: int) -> FloatArray:
+    """Return one row for each party, where they are; refuse what are none."""
     rows = np.asanyarray(targets)
     if rows.dtype.kind not in "fiu":
         raise InvalidInputError(f"targets must be numbers, found {rows.dtype}")
@@ -509,14 +537,18 @@ def _masked(
 
 
 def _promise(
-    topology: Topology, masks: Masks, corrupted: Iterable[Hashable]
+    topology: Topology,
+    masks: Masks,
+    corrupted: Iterable[Hashable],
+    opening: Opening,
 ) -> tuple[Guarantee, Mu2 | None]:
     """Return what masks promise, with the bounds on mu2 it rests on."""
     found: list[Mu2] = []
 
     def certify(honest: Topology) -> Mu2:
         entries = 2 * honest.n_edges + honest.n_parties
-        found.append(certified_mu2(honest, work=CERTIFICATE_STEPS * entries))
+        work = CERTIFICATE_STEPS * entries
+        found.append(certified_mu2(honest, work=work, opening=opening))
         return found[-1]
 
     promise = against(topology, masks, corrupted=corrupted, certify=certify)
@@ -553,8 +585,11 @@ class _Saving:
 
     def look(self, state: Any, *, at_end: bool) -> None:
         """Write if it is time, and at the end."""
-        if not at_end and monotonic() - self.last < self.seconds:
-            return
+        if at_end or monotonic() - self.last >= self.seconds:
+            self.write(state)
+
+    def write(self, state: Any) -> None:
+        """Write now."""
         held = {one.name: getattr(state, one.name) for one in fields(state)}
         write_checkpoint(self.path, self.digest, held)
         self.last = monotonic()
@@ -572,11 +607,27 @@ def _advanced(
     while state.iteration < iterations:
         # Always up to the same ones: a run that is resumed computes the same bits.
         count = AT_ONCE - state.iteration % AT_ONCE
-        state = engine.advance(state, min(count, iterations - state.iteration))
+        try:
+            state = engine.advance(state, min(count, iterations - state.iteration))
+            check_bounded(_farthest(state.x), state.iteration)
+        except KeyboardInterrupt:
+            if saving is None:
+                raise
+            # An engine leaves the state that it goes on from as it was.
+            saving.write(state)
+            raise KeyboardInterrupt(
+                f"{saving.path} has {state.iteration:,} of {iterations:,} iterations, "
+                "and the same command goes on from there"
+            ) from None
         told(state.iteration)
         if saving is not None:
             saving.look(state, at_end=state.iteration >= iterations)
     return state
+
+
+def _farthest(points: Any) -> float:
+    """Return the largest coordinate, without another array of that size."""
+    return max(float(points.max()), -float(points.min()))
 
 
 def _restored(begun: Any, held: dict[str, Any]) -> Any:

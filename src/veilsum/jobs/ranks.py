@@ -24,7 +24,12 @@ from veilsum.costs.remainders import SquaredNorm
 from veilsum.drivers.ranks import OwnGraph, go_through, own_engine
 from veilsum.engines.mpi import Ranks
 from veilsum.errors import InvalidInputError, NumericalError
-from veilsum.files.checkpoints import read_checkpoint, write_checkpoint
+from veilsum.files.checkpoints import (
+    check_reached,
+    read_checkpoint,
+    write_checkpoint,
+)
+from veilsum.files.output import prepare_folder
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.large import (
     DGD_POWER,
@@ -33,6 +38,8 @@ from veilsum.jobs.large import (
     TARGETS_PURPOSE,
     TRACKING_STEP,
     LargeMethod,
+    given,
+    given_targets,
 )
 from veilsum.methods.base import Method, State
 from veilsum.methods.dgd import Dgd
@@ -183,6 +190,8 @@ def large_on_ranks(
         raise InvalidInputError(
             f"no method of ranks is called {method!r}; choose from {', '.join(MIXING)}"
         )
+    if checkpoint is not None:
+        prepare_folder(Path(checkpoint).parent)
     if isinstance(graph, str):
         here = OwnGraph.of_family(graph, comm)
     else:
@@ -227,6 +236,8 @@ def large_on_ranks(
         digest = _digest(here, cost.coefficients, settings)
         kept = _Kept(here.ranks, Path(checkpoint), digest, 60.0 * every)
     state = None if kept is None else kept.latest(engine.begin())
+    if kept is not None and state is not None:
+        check_reached(kept.path, state.iteration, iterations)
     found = go_through(
         engine, iterations, state=state, told=None if kept is None else kept.look
     )
@@ -259,12 +270,7 @@ def _own_targets(
     """Return this rank's rows of all targets."""
     own, parties = here.ranks.own, here.n_parties
     if targets is not None:
-        if targets.ndim != 2 or len(targets) != parties or targets.shape[1] < 1:
-            raise InvalidInputError(
-                f"targets must have one row for each of {parties:,} parties, found "
-                f"shape {targets.shape}"
-            )
-        return np.array(targets[own], dtype=np.float64)
+        return np.array(given_targets(targets, parties)[own], dtype=np.float64)
     dim = as_whole(dim, what="dim", least=1)
     seed = as_whole(seed, what="a seed", least=0)
     stream = np.random.default_rng((TARGETS_PURPOSE, seed))
@@ -346,10 +352,10 @@ def _method(
     reach: float,
 ) -> Method[Any]:
     if name == "dgd":
-        return Dgd(Box(-reach, reach, dim=dim), step or DGD_STEP, DGD_POWER)
+        return Dgd(Box(-reach, reach, dim=dim), given(step, DGD_STEP), DGD_POWER)
     if name == "gradient-tracking":
-        return GradientTracking(WholeSpace(dim), step or TRACKING_STEP / SMOOTH)
+        return GradientTracking(WholeSpace(dim), given(step, TRACKING_STEP / SMOOTH))
     # As `least_eigenvalue` bounds it for many parties, with everybody's own weights.
     kept = weights.diagonal(here.ranks.own.start).min()
     least = -2.0 * here.ranks.largest(-float(kept)) - 1.0
-    return Extra(WholeSpace(dim), step or extra_step(SMOOTH, least))
+    return Extra(WholeSpace(dim), given(step, extra_step(SMOOTH, least)))
