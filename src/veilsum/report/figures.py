@@ -11,11 +11,13 @@ from functools import cache
 from io import BytesIO
 from itertools import pairwise
 from math import ceil, floor, isfinite, log10
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from veilsum.audit.auditing import Audit
+from veilsum.audit.literature import LiteratureTable
 from veilsum.errors import MissingExtraError, installing, printable
 from veilsum.graphs.layout import layout
 from veilsum.graphs.topology import Topology
@@ -30,11 +32,6 @@ from veilsum.numbers.arrays import FloatArray
 from veilsum.paper import SIGMA, A, B, PaperReport
 from veilsum.privacy.conversions import attacker_success, gaussian_mu
 from veilsum.showing import counted
-
-if TYPE_CHECKING:
-    # An auditor plays real parties, and these take packages that no figure needs.
-    from veilsum.audit.auditing import Audit
-    from veilsum.audit.literature import LiteratureTable
 
 # Okabe and Ito's palette: told apart by colour-blind readers too. Lines and marks
 # differ as well, for who reads in grey.
