@@ -47,9 +47,12 @@ FAILURE_PER_TRY = FAILURE_PROBABILITY / (4 * len(GAPS))
 PROBES = 8  # as many numbers as memory hands out at once
 # Steps times stored entries of L: a few seconds of work.
 MOST_FILTER_WORK = 2e8
+# With fewer steps the bounds are a tenth apart, whatever the estimate: finding a better
+# one would take several times as long as they do.
+COARSE_STEPS = 150
 UNIT_ROUNDOFF = 2.0**-53
 # Above so many parties products are compiled, as loading numba pays; and above so many
-# nothing is kept beside a few vectors.
+# those with one vector, too.
 COMPILED_PARTIES, MANY_PARTIES = 50_000, 200_000
 LANCZOS_STEPS = 40
 # Of more parties no factor is made: it would not fit a laptop's memory.
@@ -221,11 +224,9 @@ def _rounding_margin(factor: linalg.SuperLU, n: int) -> float:
 
 def _by_filter(laplacian: Sparse, stream: np.random.Generator, work: float) -> Mu2:
     top = 2.0 * float(laplacian.diagonal().max())  # Gershgorin
-    if laplacian.shape[0] > MANY_PARTIES:
-        upper = rayleigh(laplacian, _low_vector(laplacian))
-    else:
-        upper = rayleigh(laplacian, _fiedler_by_products(laplacian))
     most = work / laplacian.nnz
+    near = _low_vector if most < COARSE_STEPS else _fiedler_by_products
+    upper = rayleigh(laplacian, near(laplacian))
     # The bound to prove and the edge of the filter, from ambitious to modest.
     for gap in GAPS:
         low, high = upper * (1 - gap), upper * (1 - gap / 4)
