@@ -136,3 +136,25 @@ def test_a_hundred_thousand_parties_are_certified(make, certificate):
     found = certified_mu2(make())
     assert found.certificate == certificate
     assert 0.85 * found.upper <= found.lower <= found.upper
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("steps", [1, 2, 9])
+def test_the_filter_is_chebyshev_s_polynomial_without_means(
+    compiled, steps, monkeypatch
+):
+    """Against eigenvectors; the probes have means far from zero."""
+    if compiled:
+        pytest.importorskip("numba")
+        monkeypatch.setattr(spectrum, "COMPILED_PARTIES", 0)
+    topology = Topology.family("regular:60:4:seed=2")
+    values, vectors = np.linalg.eigh(topology.laplacian.toarray())
+    probes = spectrum._aligned(60)
+    probes[:] = np.random.default_rng(3).standard_normal(probes.shape) + 50.0
+    low, top = 0.7, 8.0
+    grown = np.polynomial.Chebyshev.basis(steps)((top + low - 2 * values) / (top - low))
+    grown[0] = 0.0
+    expected = vectors @ (grown[:, None] * (vectors.T @ probes))
+    found = spectrum._chebyshev(topology.laplacian, probes, low, top, steps)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    assert np.abs(found.mean(axis=0)).max() < 1e-12

@@ -276,20 +276,23 @@ def _chebyshev(
 ) -> FloatArray:
     """Return T_k(y(L)) Z on 1-perp, y(x) = (top + high - 2x) / (top - high).
 
-    The constant vector is projected out at every step: p is largest there, and would
-    turn rounding error into everything. The probes are used up.
+    The constant vector is taken out at every step: p is largest there, and would turn
+    rounding error into everything. The probes are used up.
     """
     width = top - high
     own, others = (top + high) / width, 2.0 / width
-    now = probes
-    now -= now.mean(axis=0)
-    before = _aligned(len(now))
+    now, before = probes, _aligned(len(probes))
+    middle, last = now.mean(axis=0), np.zeros(PROBES)
     for k in range(steps):
         # The first polynomial is y itself, the following ones are 2 y now - before.
         many = 2.0 if k else 1.0
-        _combine(laplacian, now, before, many * own, many * others)
-        before -= before.mean(axis=0)
+        # Means are taken out of what is made of vectors, not of these: L turns them
+        # into zeros, and two passes over memory are spared.
+        less = many * own * middle - last
+        means = _combine(laplacian, now, before, (many * own, many * others), less)
         before, now = now, before
+        last, middle = middle, means
+    now -= middle
     return now
 
 
@@ -301,30 +304,37 @@ def _times(laplacian: Sparse, vector: Vector) -> Vector:
     if laplacian.shape[0] <= MANY_PARTIES:
         return np.asarray(laplacian @ vector)
     out = np.zeros((len(vector), 1))
-    _combine(laplacian, vector[:, None], out, 0.0, -1.0)
+    _combine(laplacian, vector[:, None], out, (0.0, -1.0), np.zeros(1))
     return out[:, 0]
 
 
 def _combine(
-    laplacian: Sparse, now: FloatArray, before: FloatArray, own: float, others: float
-) -> None:
-    """Replace `before` by own now - others L now - before."""
-    n = laplacian.shape[0]
+    laplacian: Sparse,
+    now: FloatArray,
+    before: FloatArray,
+    factors: tuple[float, float],
+    less: Vector,
+) -> Vector:
+    """Replace `before` by own now - others L now - before - less; return its means."""
+    n, (own, others) = laplacian.shape[0], factors
     if n <= COMPILED_PARTIES or find_spec("numba") is None:
-        np.subtract(own * now - others * (laplacian @ now), before, out=before)
-        return
+        made = own * now - others * (laplacian @ now) - less
+        np.subtract(made, before, out=before)
+        return np.asarray(before.mean(axis=0))
     from veilsum.graphs.filtering import COMBINED
 
     rows = COMBINED[now.shape[1]]
     csr = (laplacian.indptr, laplacian.indices, laplacian.data)
     flat = (now.reshape(-1), before.reshape(-1))
     cuts = np.linspace(0, n, 4 * CORES + 1).astype(int).tolist()
+    taken = tuple(less.tolist())
 
-    def part(first: int, last: int) -> None:
-        rows(first, last, *csr, *flat, own, others)
+    def part(first: int, last: int) -> tuple[float, ...]:
+        added: tuple[float, ...] = rows(first, last, *csr, *flat, own, others, taken)
+        return added
 
     with ThreadPoolExecutor(CORES) as pool:
-        list(pool.map(part, cuts[:-1], cuts[1:]))
+        return np.sum(list(pool.map(part, cuts[:-1], cuts[1:])), axis=0) / n
 
 
 def _aligned(parties: int) -> FloatArray:

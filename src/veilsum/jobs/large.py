@@ -397,7 +397,7 @@ def bytes_wanted(
     proving = matrix + 2 * 8 * 8 * parties + 8 * 8 * parties if certify else 0
     # Targets, masked coefficients, the start, all three in the engine's order, states
     # before and after; rooms of panels, or what a method's own source makes.
-    arrays = {"dgd": 10 + 3, "gradient-tracking": 11 + 5, "extra": 10 + 6}[method]
+    arrays = {"dgd": 10 + 3, "gradient-tracking": 11 + 5, "extra": 11 + 3}[method]
     running = 2 * matrix + 8 * links + arrays * rows
     # The last is Python with numba, before there is anything.
     return 8 * links + max(proving, running) + 300_000_000
