@@ -30,6 +30,7 @@ from scipy.special import erfinv
 from veilsum.graphs.connectivity import algebraic_connectivity, is_connected
 from veilsum.graphs.topology import Numbered, Topology
 from veilsum.numbers.arrays import EdgeList, FloatArray, Sparse, Vector
+from veilsum.watching import Advance, Opening, silent
 
 Certificate = Literal["exact", "inertia", "probabilistic", "none"]
 
@@ -71,6 +72,7 @@ def certified_mu2(
     *,
     stream: np.random.Generator | None = None,
     work: float = MOST_FILTER_WORK,
+    opening: Opening = silent,
 ) -> Mu2:
     """Return bounds on mu2 of a graph of any size, and how the lower one is known.
 
@@ -79,6 +81,7 @@ def certified_mu2(
         stream: draws the random probes; they must not be known to whoever made the
             graph, hence fresh ones by default.
         work: steps of the filter times stored entries of L that it may take.
+        opening: opens stages for whoever waits.
     """
     if topology.n_parties <= DENSE_PARTIES or not is_connected(topology):
         value = algebraic_connectivity(topology)
@@ -91,8 +94,8 @@ def certified_mu2(
         if topology.n_parties > MOST_FACTORED:
             line = np.cos(np.pi * np.arange(topology.n_parties) / topology.n_parties)
             return Mu2(None, rayleigh(laplacian, line), "none")
-        return _by_inertia(laplacian)
-    return _by_filter(laplacian, stream or np.random.default_rng(), work)
+        return _by_inertia(laplacian, opening)
+    return _by_filter(laplacian, stream or np.random.default_rng(), work, opening)
 
 
 def _is_map_like(topology: Topology) -> bool:
@@ -126,10 +129,14 @@ def fiedler_vector(topology: Topology) -> Vector:
     return _fiedler_by_products(topology.laplacian)
 
 
-def _by_inertia(laplacian: Sparse) -> Mu2:
+def _by_inertia(laplacian: Sparse, opening: Opening) -> Mu2:
+    # The first bound that is tried mostly holds; nobody knows how far a factor is.
+    told = opening("factors", 2)
     upper = rayleigh(laplacian, _fiedler_by_factor(laplacian))
+    told(1)
     for gap in GAPS:
         bound = inertia_bound(laplacian, upper * (1 - gap))
+        told(2)
         if bound is not None:
             return Mu2(bound, upper, "inertia")
     return Mu2(None, upper, "none")
@@ -219,19 +226,24 @@ def _rounding_margin(factor: linalg.SuperLU, n: int) -> float:
     return 2.0 * (int(longest) + 2) * UNIT_ROUNDOFF * size
 
 
-def _by_filter(laplacian: Sparse, stream: np.random.Generator, work: float) -> Mu2:
+def _by_filter(
+    laplacian: Sparse, stream: np.random.Generator, work: float, opening: Opening
+) -> Mu2:
     top = 2.0 * float(laplacian.diagonal().max())  # Gershgorin
     if laplacian.shape[0] > MANY_PARTIES:
-        upper = rayleigh(laplacian, _low_vector(laplacian))
+        told = opening("products for an estimate", 2 * LANCZOS_STEPS)
+        upper = rayleigh(laplacian, _low_vector(laplacian, told))
     else:
         upper = rayleigh(laplacian, _fiedler_by_products(laplacian))
     most = work / laplacian.nnz
     # The bound to prove and the edge of the filter, from ambitious to modest.
     for gap in GAPS:
         low, high = upper * (1 - gap), upper * (1 - gap / 4)
-        if _filter_steps(low, high, top, laplacian.shape[0]) > most:
+        steps = _filter_steps(low, high, top, laplacian.shape[0])
+        if steps > most:
             continue
-        if filter_certifies(laplacian, low, high, top, stream):
+        told = opening("products for a proof", steps)
+        if filter_certifies(laplacian, low, high, top, stream, told):
             return Mu2(low, upper, "probabilistic")
     return Mu2(None, upper, "none")
 
@@ -248,7 +260,12 @@ def _filter_steps(low: float, high: float, top: float, n: int) -> int:
 
 
 def filter_certifies(
-    laplacian: Sparse, low: float, high: float, top: float, stream: np.random.Generator
+    laplacian: Sparse,
+    low: float,
+    high: float,
+    top: float,
+    stream: np.random.Generator,
+    told: Advance = lambda _done: None,
 ) -> bool:
     """Return whether random probes prove mu2 > low, but for a tiny probability.
 
@@ -264,14 +281,19 @@ def filter_certifies(
     stream.standard_normal(out=probes)
     # Parts far below the window overflow: an infinite norm certifies nothing, as due.
     with np.errstate(over="ignore", invalid="ignore"):
-        filtered = _chebyshev(laplacian, probes, high, top, steps)
+        filtered = _chebyshev(laplacian, probes, high, top, steps, told)
         norms = np.sqrt(np.einsum("ij,ij->j", filtered, filtered))
     # Halved, so that rounding errors in the recurrence cannot matter.
     return bool((norms < 0.5 * growth * _smallest_part()).all())
 
 
 def _chebyshev(
-    laplacian: Sparse, probes: FloatArray, high: float, top: float, steps: int
+    laplacian: Sparse,
+    probes: FloatArray,
+    high: float,
+    top: float,
+    steps: int,
+    told: Advance,
 ) -> FloatArray:
     """Return T_k(y(L)) Z on 1-perp, y(x) = (top + high - 2x) / (top - high).
 
@@ -289,6 +311,7 @@ def _chebyshev(
         _combine(laplacian, now, before, many * own, many * others)
         before -= before.mean(axis=0)
         before, now = now, before
+        told(k + 1)
     return now
 
 
@@ -333,7 +356,7 @@ def _aligned(parties: int) -> FloatArray:
     return raw[first : first + parties * PROBES].reshape(parties, PROBES)
 
 
-def _low_vector(laplacian: Sparse) -> Vector:
+def _low_vector(laplacian: Sparse, told: Advance) -> Vector:
     """Return about the lowest eigenvector on 1-perp, in the memory of a few vectors.
 
     Lanczos' recurrence twice: once for its coefficients, once more to add up what they
@@ -344,10 +367,13 @@ def _low_vector(laplacian: Sparse) -> Vector:
     for _, alpha, beta in _lanczos(laplacian, start):
         alphas.append(alpha)
         betas.append(beta)
+        told(len(alphas))
     _, vectors = eigh_tridiagonal(alphas, betas[:-1], select="i", select_range=(0, 0))
     found, again = np.zeros_like(start), _lanczos(laplacian, start)
-    for part, (vector, _, _) in zip(vectors[:, 0], again, strict=True):
+    pairs = zip(vectors[:, 0], again, strict=True)
+    for done, (part, (vector, _, _)) in enumerate(pairs, len(alphas) + 1):
         found += part * vector
+        told(done)
     return found
 
 
