@@ -269,9 +269,8 @@ def test_the_command_prints_what_the_function_finds(tmp_path, targets):
     ]
 
 
-def test_whoever_waits_is_told_how_far_a_certificate_is(monkeypatch):
+def test_whoever_waits_is_told_how_far_a_certificate_is():
     """It takes longest of all: an estimate and a proof, product by product."""
-    monkeypatch.setattr(spectrum, "MANY_PARTIES", 1000)
     told = []
 
     def opening(label, total):
