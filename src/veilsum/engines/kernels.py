@@ -491,6 +491,31 @@ def tracking_turned(
         store(told_x, here, load(x, here, row) - mixed * step)
 
 
+@kernel
+def extra_part(
+    first: Any,
+    last: Any,
+    x: Any,
+    other: Any,
+    correction: Any,
+    step: Any,
+    curve: Any,
+    box: Any,
+    graph: Any,
+) -> Any:
+    """Carry out one iteration of EXTRA, on the correction itself."""
+    row = graph[2]
+    low, high = load(box[0], u(0), row), load(box[1], u(0), row)
+    half, turn = type(step)(0.5), step * curve
+    for party in range(u(first), u(last)):
+        here = party * u(len(row))
+        mixed, mine = heard_by(party, x, graph), load(x, here, row)
+        past = load(correction, here, row)
+        new = within(mixed - past, low, high)
+        store(other, here, new)
+        store(correction, here, past + (mine - mixed) * half + (new - mine) * turn)
+
+
 # The graph as kernels want it
 
 
