@@ -17,6 +17,7 @@ from veilsum.engines.numba import FusedEngine
 from veilsum.engines.numpy import PlainEngine
 from veilsum.errors import InvalidGraphError, InvalidInputError, MemoryShortError
 from veilsum.files.graphs import topology_from
+from veilsum.graphs import spectrum
 from veilsum.graphs.connectivity import algebraic_connectivity
 from veilsum.graphs.topology import Numbered, Topology
 from veilsum.jobs import large as job
@@ -188,6 +189,9 @@ def test_ten_million_are_estimated_below_eight_gigabytes():
         ({"method": "nids"}, "no method of large runs"),
         ({"iterations": 0}, "iterations must be at least 1"),
         ({"every": 0.0}, "more than 0"),
+        ({"step": 0.0}, "step scale must be positive and finite, found 0"),
+        ({"step": 0.0, "method": "gradient-tracking"}, "found 0"),
+        ({"step": 0.0, "method": "extra"}, "found 0"),
         ({"targets": np.zeros((7, 2))}, "one row for each of 1,200 parties"),
         ({"targets": np.full(1200, np.nan)}, "finite"),
         ({"targets": np.full(1200, "a")}, "must be numbers"),
@@ -263,6 +267,27 @@ def test_the_command_prints_what_the_function_finds(tmp_path, targets):
         "iterations",
         "estimates",
     ]
+
+
+def test_whoever_waits_is_told_how_far_a_certificate_is():
+    """It takes longest of all: an estimate and a proof, product by product."""
+    told = []
+
+    def opening(label, total):
+        return lambda done: told.append((label, done, total))
+
+    found = spectrum.certified_mu2(
+        Topology.family("cycles:2000:6"), work=80 * 14_000, opening=opening
+    )
+    assert found.certificate == "probabilistic"
+    guessed = [one for one in told if one[0] == "products for an estimate"]
+    assert [done for _, done, _ in guessed] == [*range(1, guessed[0][2] + 1)]
+    proved = told[len(guessed) :]
+    assert {label for label, _, _ in proved} == {"products for a proof"}
+    assert proved[-1][1] == proved[-1][2] <= 80
+    told.clear()
+    spectrum.certified_mu2(Topology.family("grid:40x40"), opening=opening)
+    assert told == [("factors", 1, 2), ("factors", 2, 2)]
 
 
 @pytest.mark.slow

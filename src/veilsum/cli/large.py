@@ -54,8 +54,7 @@ ENGINES = ("auto", "numpy", "numba", "jax")
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
-    default="numba",
-    show_default=True,
+    show_default="numba",
     help="What carries iterations out.",
 )
 @click.option(
@@ -85,7 +84,7 @@ def command(
     grid: int | None,
     corrupted: tuple[str, ...],
     step: float | None,
-    engine: str,
+    engine: str | None,
     no_certificate: bool,
     checkpoint: Path | None,
     every: float,
@@ -109,6 +108,8 @@ def command(
 
     if where is not None and corrupted:
         raise click.UsageError("ranks work out no epsilon: leave --corrupt out")
+    if where is not None and engine is not None:
+        raise click.UsageError("ranks are an engine themselves: leave --engine out")
     with carried_out(where) as here:
         if checkpoint is not None:
             prepare_folder(checkpoint.parent)
@@ -126,6 +127,7 @@ def command(
         }
         if where is None:
             certify = not no_certificate
+            engine = engine or "numba"
             found: Any = large(
                 graph, **how, engine=engine, certify=certify, corrupted=corrupted
             )
@@ -145,5 +147,8 @@ def _on_ranks(here: Here, graph: str, how: dict[str, Any]) -> RanksRun:
 
     is_file = Path(graph).is_file()
     return large_on_ranks(
-        topology_from(graph) if is_file else graph, **how, comm=here.comm
+        topology_from(graph) if is_file else graph,
+        **how,
+        comm=here.comm,
+        progress=here.progress,
     )

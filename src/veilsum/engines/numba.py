@@ -322,11 +322,9 @@ def _bare_run(
 ) -> CompiledRun | None:
     """Return the run of a method, with this many rounds of mixing in place of one."""
     form = closed_form(task.cost)
-    if form is None or type(method) not in RUNS:
+    if form is None or not isinstance(method.domain, WholeSpace | Box):
         return None
-    if not isinstance(method.domain, WholeSpace | Box):
-        return None
-    run = RUNS[type(method)][form.squares is not None]
+    run = RUNS.get((type(method), form.squares is not None))
     return None if run is None else run(task, form, method, factors)
 
 
@@ -796,11 +794,12 @@ class CurvedTracking(Curved):
         return TrackingState(x, y, iteration=state.iteration + count)
 
 
-# By type and not by kind: what is built on a method may do something else. First with
-# one curve for all parties, then with a matrix for each.
-Run: TypeAlias = Callable[..., CompiledRun]
-RUNS: dict[type, tuple[Run, Run | None]] = {
-    Dgd: (PanelledDgd, CurvedDgd),
-    GradientTracking: (PanelledTracking, CurvedTracking),
-    Extra: (PanelledExtra, None),
+# By type and not by kind: what is built on a method may do something else. And by
+# whether parties have a matrix each.
+RUNS: dict[tuple[type, bool], Callable[..., CompiledRun]] = {
+    (Dgd, False): PanelledDgd,
+    (Dgd, True): CurvedDgd,
+    (GradientTracking, False): PanelledTracking,
+    (GradientTracking, True): CurvedTracking,
+    (Extra, False): PanelledExtra,
 }

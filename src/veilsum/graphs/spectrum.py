@@ -30,6 +30,7 @@ from scipy.special import erfinv
 from veilsum.graphs.connectivity import algebraic_connectivity, is_connected
 from veilsum.graphs.topology import Numbered, Topology
 from veilsum.numbers.arrays import EdgeList, FloatArray, Sparse, Vector
+from veilsum.watching import Advance, Opening, silent
 
 Certificate = Literal["exact", "inertia", "probabilistic", "none"]
 
@@ -40,6 +41,8 @@ DENSE_PARTIES = 1500
 SHORT_LINKS = 0.05
 # How far below the estimate a bound may be set before giving up on it.
 GAPS = (1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 0.6)
+# A gap that a rough estimate, one in a hundred off, would spoil.
+NEAR = 3e-2
 # One answer may try every window, and rest on a certificate for the cut, one for the
 # whole graph and one for the worst honest graph; their failures may add up to this.
 FAILURE_PROBABILITY = 1e-9
@@ -47,9 +50,6 @@ FAILURE_PER_TRY = FAILURE_PROBABILITY / (4 * len(GAPS))
 PROBES = 8  # as many numbers as memory hands out at once
 # Steps times stored entries of L: a few seconds of work.
 MOST_FILTER_WORK = 2e8
-# With fewer steps the bounds are a tenth apart, whatever the estimate: finding a better
-# one would take several times as long as they do.
-COARSE_STEPS = 150
 UNIT_ROUNDOFF = 2.0**-53
 # Above so many parties products are compiled, as loading numba pays; and above so many
 # those with one vector, too.
@@ -74,6 +74,7 @@ def certified_mu2(
     *,
     stream: np.random.Generator | None = None,
     work: float = MOST_FILTER_WORK,
+    opening: Opening = silent,
 ) -> Mu2:
     """Return bounds on mu2 of a graph of any size, and how the lower one is known.
 
@@ -82,6 +83,7 @@ def certified_mu2(
         stream: draws the random probes; they must not be known to whoever made the
             graph, hence fresh ones by default.
         work: steps of the filter times stored entries of L that it may take.
+        opening: opens stages for whoever waits.
     """
     if topology.n_parties <= DENSE_PARTIES or not is_connected(topology):
         value = algebraic_connectivity(topology)
@@ -94,8 +96,8 @@ def certified_mu2(
         if topology.n_parties > MOST_FACTORED:
             line = np.cos(np.pi * np.arange(topology.n_parties) / topology.n_parties)
             return Mu2(None, rayleigh(laplacian, line), "none")
-        return _by_inertia(laplacian)
-    return _by_filter(laplacian, stream or np.random.default_rng(), work)
+        return _by_inertia(laplacian, opening)
+    return _by_filter(laplacian, stream or np.random.default_rng(), work, opening)
 
 
 def _is_map_like(topology: Topology) -> bool:
@@ -129,10 +131,14 @@ def fiedler_vector(topology: Topology) -> Vector:
     return _fiedler_by_products(topology.laplacian)
 
 
-def _by_inertia(laplacian: Sparse) -> Mu2:
+def _by_inertia(laplacian: Sparse, opening: Opening) -> Mu2:
+    # The first bound that is tried mostly holds; nobody knows how far a factor is.
+    told = opening("factors", 2)
     upper = rayleigh(laplacian, _fiedler_by_factor(laplacian))
+    told(1)
     for gap in GAPS:
         bound = inertia_bound(laplacian, upper * (1 - gap))
+        told(2)
         if bound is not None:
             return Mu2(bound, upper, "inertia")
     return Mu2(None, upper, "none")
@@ -222,19 +228,31 @@ def _rounding_margin(factor: linalg.SuperLU, n: int) -> float:
     return 2.0 * (int(longest) + 2) * UNIT_ROUNDOFF * size
 
 
-def _by_filter(laplacian: Sparse, stream: np.random.Generator, work: float) -> Mu2:
-    top = 2.0 * float(laplacian.diagonal().max())  # Gershgorin
+def _by_filter(
+    laplacian: Sparse, stream: np.random.Generator, work: float, opening: Opening
+) -> Mu2:
+    n, top = laplacian.shape[0], 2.0 * float(laplacian.diagonal().max())  # Gershgorin
     most = work / laplacian.nnz
-    near = _low_vector if most < COARSE_STEPS else _fiedler_by_products
-    upper = rayleigh(laplacian, near(laplacian))
-    # The bound to prove and the edge of the filter, from ambitious to modest.
+    told = opening("products for an estimate", 2 * LANCZOS_STEPS)
+    upper = rayleigh(laplacian, _low_vector(laplacian, told))
+    # A better one takes twenty times as long; it pays if a near bound can be proved.
+    if n <= MANY_PARTIES and _filter_steps(*_window(upper, NEAR), top, n) <= most:
+        upper = rayleigh(laplacian, _fiedler_by_products(laplacian))
+    # From ambitious to modest.
     for gap in GAPS:
-        low, high = upper * (1 - gap), upper * (1 - gap / 4)
-        if _filter_steps(low, high, top, laplacian.shape[0]) > most:
+        low, high = _window(upper, gap)
+        steps = _filter_steps(low, high, top, n)
+        if steps > most:
             continue
-        if filter_certifies(laplacian, low, high, top, stream):
+        told = opening("products for a proof", steps)
+        if filter_certifies(laplacian, low, high, top, stream, told):
             return Mu2(low, upper, "probabilistic")
     return Mu2(None, upper, "none")
+
+
+def _window(upper: float, gap: float) -> tuple[float, float]:
+    """Return the bound to prove, and the edge of the filter above it."""
+    return upper * (1 - gap), upper * (1 - gap / 4)
 
 
 def _smallest_part() -> float:
@@ -249,7 +267,12 @@ def _filter_steps(low: float, high: float, top: float, n: int) -> int:
 
 
 def filter_certifies(
-    laplacian: Sparse, low: float, high: float, top: float, stream: np.random.Generator
+    laplacian: Sparse,
+    low: float,
+    high: float,
+    top: float,
+    stream: np.random.Generator,
+    told: Advance = lambda _done: None,
 ) -> bool:
     """Return whether random probes prove mu2 > low, but for a tiny probability.
 
@@ -265,14 +288,19 @@ def filter_certifies(
     stream.standard_normal(out=probes)
     # Parts far below the window overflow: an infinite norm certifies nothing, as due.
     with np.errstate(over="ignore", invalid="ignore"):
-        filtered = _chebyshev(laplacian, probes, high, top, steps)
+        filtered = _chebyshev(laplacian, probes, high, top, steps, told)
         norms = np.sqrt(np.einsum("ij,ij->j", filtered, filtered))
     # Halved, so that rounding errors in the recurrence cannot matter.
     return bool((norms < 0.5 * growth * _smallest_part()).all())
 
 
 def _chebyshev(
-    laplacian: Sparse, probes: FloatArray, high: float, top: float, steps: int
+    laplacian: Sparse,
+    probes: FloatArray,
+    high: float,
+    top: float,
+    steps: int,
+    told: Advance,
 ) -> FloatArray:
     """Return T_k(y(L)) Z on 1-perp, y(x) = (top + high - 2x) / (top - high).
 
@@ -292,6 +320,7 @@ def _chebyshev(
         means = _combine(laplacian, now, before, (many * own, many * others), less)
         before, now = now, before
         last, middle = middle, means
+        told(k + 1)
     now -= middle
     return now
 
@@ -344,7 +373,7 @@ def _aligned(parties: int) -> FloatArray:
     return raw[first : first + parties * PROBES].reshape(parties, PROBES)
 
 
-def _low_vector(laplacian: Sparse) -> Vector:
+def _low_vector(laplacian: Sparse, told: Advance) -> Vector:
     """Return about the lowest eigenvector on 1-perp, in the memory of a few vectors.
 
     Lanczos' recurrence twice: once for its coefficients, once more to add up what they
@@ -355,10 +384,13 @@ def _low_vector(laplacian: Sparse) -> Vector:
     for _, alpha, beta in _lanczos(laplacian, start):
         alphas.append(alpha)
         betas.append(beta)
+        told(len(alphas))
     _, vectors = eigh_tridiagonal(alphas, betas[:-1], select="i", select_range=(0, 0))
     found, again = np.zeros_like(start), _lanczos(laplacian, start)
-    for part, (vector, _, _) in zip(vectors[:, 0], again, strict=True):
+    pairs = zip(vectors[:, 0], again, strict=True)
+    for done, (part, (vector, _, _)) in enumerate(pairs, len(alphas) + 1):
         found += part * vector
+        told(done)
     return found
 
 

@@ -10,7 +10,7 @@ knows every share, and the streams they come from are repeatable.
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
@@ -39,7 +39,7 @@ from veilsum.methods.base import Method
 from veilsum.methods.dgd import Dgd
 from veilsum.methods.extra import Extra, extra_step, least_eigenvalue
 from veilsum.methods.gradient_tracking import GradientTracking
-from veilsum.numbers.arrays import FloatArray, PartyPoints, Sparse, Vector, as_whole
+from veilsum.numbers.arrays import FloatArray, PartyPoints, Vector, as_whole
 from veilsum.numbers.laws import LatticeMasks, Masks
 from veilsum.numbers.masking import (
     PIECE,
@@ -52,7 +52,13 @@ from veilsum.showing import Showing, Shown, Table, counted, in_line
 from veilsum.watching import Opening, Progress, silent, watched
 
 LargeMethod = Literal["dgd", "gradient-tracking", "extra"]
-LARGE_METHODS: tuple[LargeMethod, ...] = ("dgd", "gradient-tracking", "extra")
+# The weights of each.
+MIXING: dict[LargeMethod, str] = {
+    "dgd": "metropolis",
+    "gradient-tracking": "metropolis",
+    "extra": "lazy-metropolis",
+}
+LARGE_METHODS = tuple(MIXING)
 
 # Gradients of ||x - p||^2 are 2-Lipschitz.
 SMOOTH = 2.0
@@ -285,15 +291,7 @@ def large(
     ((0, 0, 0, 0), 'probabilistic', True)
     """
     iterations = as_whole(iterations, what="iterations", least=1)
-    if method not in LARGE_METHODS:
-        raise InvalidInputError(
-            f"no method of large runs is called {method!r}; choose from "
-            f"{', '.join(LARGE_METHODS)}"
-        )
-    if not every > 0:
-        raise InvalidInputError(
-            f"checkpoints are so many minutes apart, more than 0; found {every}"
-        )
+    check_asked(method, every)
     path = None if checkpoint is None else Path(checkpoint)
     measured = _Measured()
     with watched(progress) as opening:
@@ -321,9 +319,9 @@ def large(
         promise, mu2 = None, None
         if certify:
             with measured.phase("certificate"):
-                promise, mu2 = _promise(topology, law.masks, corrupted)
+                promise, mu2 = _promise(topology, law.masks, corrupted, open_stage)
         with measured.phase("masks"):
-            told = open_stage("links", topology.n_edges)
+            told = open_stage("links masked", topology.n_edges)
             cost, answer, sums = _masked(topology, law, rows, seed, told)
         digest = (
             ""
@@ -341,9 +339,14 @@ def large(
         )
         del rows
         with measured.phase("weights"):
+            # Nobody can tell how far these are; that they are under way is said.
+            told = open_stage("weights, and an order", 2)
+            told(0)
             task = task_of(topology, cost, method=method, step=step, reach=reach)
+            told(1)
             runner = engine_for(task, engine)
             state = runner.begin()
+            told(2)
         resumed = 0
         if path is not None and (held := read_checkpoint(path, digest)) is not None:
             state = _restored(state, held)
@@ -371,6 +374,19 @@ def large(
         wanted_bytes=wanted,
         phases=tuple(measured.phases),
     )
+
+
+def check_asked(method: str, every: float) -> None:
+    """Refuse methods that there are not, and times that are none."""
+    if method not in LARGE_METHODS:
+        raise InvalidInputError(
+            f"no method of large runs is called {method!r}; choose from "
+            f"{', '.join(LARGE_METHODS)}"
+        )
+    if not every > 0:
+        raise InvalidInputError(
+            f"checkpoints are so many minutes apart, more than 0; found {every}"
+        )
 
 
 def read_targets(path: Path) -> FloatArray:
@@ -421,25 +437,47 @@ def task_of(
         reach: half the width of dgd's box.
     """
     parties, dim = cost.coefficients.shape
-    name = "lazy-metropolis" if method == "extra" else "metropolis"
-    weights = mixing_weights(topology, name)
+    weights = mixing_weights(topology, MIXING[method])
     return Task(
-        method=_method(method, dim, step, reach, weights),
+        method=method_of(
+            method,
+            dim,
+            step=step,
+            reach=reach,
+            least=lambda: least_eigenvalue(weights),
+        ),
         weights={"symmetric": weights},
         cost=cost,
         start=np.zeros((parties, dim)),
     )
 
 
-def _method(
-    name: LargeMethod, dim: int, step: float | None, reach: float, weights: Sparse
+def method_of(
+    name: LargeMethod,
+    dim: int,
+    *,
+    step: float | None,
+    reach: float,
+    least: Callable[[], float],
 ) -> Method[Any]:
+    """Return the method with the step that was asked for, or a usual one.
+
+    Args:
+        name: its name.
+        dim: of estimates.
+        step: its step, or None for the usual one.
+        reach: half the width of dgd's box.
+        least: finds the least eigenvalue of the mixing weights, or less.
+    """
     if name == "dgd":
-        return Dgd(Box(-reach, reach, dim=dim), step or DGD_STEP, DGD_POWER)
+        first = DGD_STEP if step is None else step
+        return Dgd(Box(-reach, reach, dim=dim), first, DGD_POWER)
     if name == "gradient-tracking":
-        return GradientTracking(WholeSpace(dim), step or TRACKING_STEP / SMOOTH)
-    usual = extra_step(SMOOTH, least_eigenvalue(weights))
-    return Extra(WholeSpace(dim), step or usual)
+        usual = TRACKING_STEP / SMOOTH
+        return GradientTracking(WholeSpace(dim), usual if step is None else step)
+    if step is None:
+        step = extra_step(SMOOTH, least())
+    return Extra(WholeSpace(dim), step)
 
 
 def _targets(
@@ -449,11 +487,16 @@ def _targets(
     if targets is None:
         dim = as_whole(dim, what="dim", least=1)
         memory.check_room(
-            8 * parties * dim, f"{dim} coordinates of {parties:,} parties"
+            8 * parties * dim, f"{dim:,} coordinates of {parties:,} parties"
         )
         seed = as_whole(seed, what="a seed", least=0)
         stream = np.random.default_rng((TARGETS_PURPOSE, seed))
         return stream.standard_normal((parties, dim))
+    return checked_targets(targets, parties)
+
+
+def checked_targets(targets: ArrayLike, parties: int) -> FloatArray:
+    """Return one row for each party; what is mapped into memory stays so."""
     rows = np.asanyarray(targets)
     if rows.dtype.kind not in "fiu":
         raise InvalidInputError(f"targets must be numbers, found {rows.dtype}")
@@ -509,14 +552,18 @@ def _masked(
 
 
 def _promise(
-    topology: Topology, masks: Masks, corrupted: Iterable[Hashable]
+    topology: Topology,
+    masks: Masks,
+    corrupted: Iterable[Hashable],
+    opening: Opening,
 ) -> tuple[Guarantee, Mu2 | None]:
     """Return what masks promise, with the bounds on mu2 it rests on."""
     found: list[Mu2] = []
 
     def certify(honest: Topology) -> Mu2:
         entries = 2 * honest.n_edges + honest.n_parties
-        found.append(certified_mu2(honest, work=CERTIFICATE_STEPS * entries))
+        most = CERTIFICATE_STEPS * entries
+        found.append(certified_mu2(honest, work=most, opening=opening))
         return found[-1]
 
     promise = against(topology, masks, corrupted=corrupted, certify=certify)

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from veilsum.costs.bases import Affine
-from veilsum.costs.domains import Box, WholeSpace
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import SquaredNorm
 from veilsum.drivers.ranks import OwnGraph, go_through, own_engine
@@ -27,28 +26,21 @@ from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.files.checkpoints import read_checkpoint, write_checkpoint
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.large import (
-    DGD_POWER,
-    DGD_STEP,
-    SMOOTH,
+    MIXING,
     TARGETS_PURPOSE,
-    TRACKING_STEP,
     LargeMethod,
+    check_asked,
+    checked_targets,
+    method_of,
 )
-from veilsum.methods.base import Method, State
-from veilsum.methods.dgd import Dgd
-from veilsum.methods.extra import Extra, extra_step
-from veilsum.methods.gradient_tracking import GradientTracking
-from veilsum.numbers.arrays import Array, FloatArray, Sparse, Vector, as_whole
+from veilsum.methods.base import State
+from veilsum.numbers.arrays import Array, FloatArray, Vector, as_whole
 from veilsum.numbers.laws import LatticeMasks, Masks
 from veilsum.numbers.masking import CounterStreams
 from veilsum.numbers.shapes import Float
 from veilsum.showing import Showing, Shown, counted, in_line
+from veilsum.watching import Progress, silent, watched
 
-MIXING: dict[LargeMethod, str] = {
-    "dgd": "metropolis",
-    "gradient-tracking": "metropolis",
-    "extra": "lazy-metropolis",
-}
 # Targets that are drawn at once; other ranks' are drawn, too, and not kept.
 DRAWN = 1 << 16
 
@@ -112,8 +104,8 @@ class RanksRun(Shown):
                 "Limits": (
                     "a simulation: ranks drew every share, from streams that a seed "
                     "repeats; between real parties each draws its own",
-                    "no guarantee is worked out here: it follows from the graph and "
-                    "sigma, on one machine",
+                    "no epsilon is worked out here: it follows from the graph and "
+                    "sigma, and `veilsum privacy` finds it on one machine",
                 )
             },
         )
@@ -144,6 +136,7 @@ def large_on_ranks(
     checkpoint: str | Path | None = None,
     every: float = 10.0,
     comm: Any = None,
+    progress: Progress = None,
 ) -> RanksRun:
     """Simulate very many parties that find the mean of their private targets.
 
@@ -165,6 +158,7 @@ def large_on_ranks(
             are there, the run goes on from them, to the same bits.
         every: minutes between two of them.
         comm: how ranks reach each other; all that were started together without.
+        progress: of the first rank; see `veilsum.watching`.
 
     Raises:
         InvalidInputError: the halo is most of the graph, or memory does not suffice;
@@ -175,23 +169,17 @@ def large_on_ranks(
     (3000, (0, 0, 0, 0))
     """
     iterations = as_whole(iterations, what="iterations", least=1)
-    if not every > 0:
-        raise InvalidInputError(
-            f"checkpoints are so many minutes apart, more than 0; found {every}"
-        )
-    if method not in MIXING:
-        raise InvalidInputError(
-            f"no method of ranks is called {method!r}; choose from {', '.join(MIXING)}"
-        )
+    check_asked(method, every)
     if isinstance(graph, str):
         here = OwnGraph.of_family(graph, comm)
     else:
         here = OwnGraph.of_links(graph.n_parties, graph.edges, comm)
     here.parts.check()
     ranks, rows = here.ranks, _own_targets(here, targets, dim, seed)
-    reach = max(1.0, ranks.largest(float(np.abs(rows).max())))
+    reach = ranks.largest(float(np.abs(rows).max()))
     if not reach < np.inf:
         raise InvalidInputError("targets must be finite numbers, found nan or inf")
+    reach = max(1.0, reach)
     law = here.law(Masks("lattice", sigma, grid, 2.0 * reach))
     assert isinstance(law, LatticeMasks)
     if law.wide:
@@ -214,9 +202,15 @@ def large_on_ranks(
     start = np.zeros_like(rows)
     del rows, own, numbers
     weights = here.weights(MIXING[method])
+
+    def least() -> float:
+        # As `least_eigenvalue` bounds it for many parties, with everybody's weights.
+        kept = float(weights.diagonal(ranks.own.start).min())
+        return -2.0 * ranks.largest(-kept) - 1.0
+
     engine = own_engine(
         here,
-        method=_method(here, weights, method, start.shape[1], step, reach),
+        method=method_of(method, start.shape[1], step=step, reach=reach, least=least),
         weights=weights,
         cost=cost,
         start=start,
@@ -227,9 +221,15 @@ def large_on_ranks(
         digest = _digest(here, cost.coefficients, settings)
         kept = _Kept(here.ranks, Path(checkpoint), digest, 60.0 * every)
     state = None if kept is None else kept.latest(engine.begin())
-    found = go_through(
-        engine, iterations, state=state, told=None if kept is None else kept.look
-    )
+    with watched(False if ranks.comm.rank else progress) as opening:
+        advance = (opening or silent)("iterations", iterations)
+
+        def told(now: State) -> None:
+            advance(now.iteration)
+            if kept is not None:
+                kept.look(now, at_end=now.iteration >= iterations)
+
+        found = go_through(engine, iterations, state=state, told=told)
     # In Python's integers: a total may be larger than what float64 holds exactly.
     unit = law.grid.exact_step / (-2 * here.n_parties)
     answer = np.array([float(unit * one) for one in total])
@@ -259,12 +259,7 @@ def _own_targets(
     """Return this rank's rows of all targets."""
     own, parties = here.ranks.own, here.n_parties
     if targets is not None:
-        if targets.ndim != 2 or len(targets) != parties or targets.shape[1] < 1:
-            raise InvalidInputError(
-                f"targets must have one row for each of {parties:,} parties, found "
-                f"shape {targets.shape}"
-            )
-        return np.array(targets[own], dtype=np.float64)
+        return np.array(checked_targets(targets, parties)[own], dtype=np.float64)
     dim = as_whole(dim, what="dim", least=1)
     seed = as_whole(seed, what="a seed", least=0)
     stream = np.random.default_rng((TARGETS_PURPOSE, seed))
@@ -306,11 +301,11 @@ class _Kept:
         which = f"{self.ranks.comm.rank}-of-{self.ranks.comm.size}-{'ab'[slot]}"
         return self.path.with_name(f"{self.path.stem}.{which}{self.path.suffix}")
 
-    def look(self, state: State) -> None:
-        """Write if the first rank says that it is time."""
+    def look(self, state: State, *, at_end: bool) -> None:
+        """Write if the first rank says that it is time, and at the end."""
         due = np.array([monotonic() - self.last >= self.seconds], dtype=np.int64)
         self.ranks.comm.Bcast(due)
-        if due[0]:
+        if at_end or due[0]:
             self.write(state)
 
     def write(self, state: Any) -> None:
@@ -335,21 +330,3 @@ class _Kept:
         assert held is not None
         plain = {name: one if one.ndim else one.item() for name, one in held.items()}
         return type(begun)(**plain)
-
-
-def _method(
-    here: OwnGraph,
-    weights: Sparse,
-    name: LargeMethod,
-    dim: int,
-    step: float | None,
-    reach: float,
-) -> Method[Any]:
-    if name == "dgd":
-        return Dgd(Box(-reach, reach, dim=dim), step or DGD_STEP, DGD_POWER)
-    if name == "gradient-tracking":
-        return GradientTracking(WholeSpace(dim), step or TRACKING_STEP / SMOOTH)
-    # As `least_eigenvalue` bounds it for many parties, with everybody's own weights.
-    kept = weights.diagonal(here.ranks.own.start).min()
-    least = -2.0 * here.ranks.largest(-float(kept)) - 1.0
-    return Extra(WholeSpace(dim), step or extra_step(SMOOTH, least))
