@@ -770,7 +770,8 @@ def _check_portable(runs: _Runs) -> None:
 def _digest(runs: _Runs, tolerate: Sequence[int], distance: float) -> str:
     """Return the name of a sweep: it changes with all that its lines depend on.
 
-    Of the costs it has their sum and the exact answer, which every run releases.
+    Who has which cost does, too. Whoever guesses all of them can see it here as in the
+    lines themselves. Of costs with functions of their own, what these are is not known.
     """
     from veilsum import __version__
 
@@ -794,7 +795,9 @@ def _digest(runs: _Runs, tolerate: Sequence[int], distance: float) -> str:
         "settings": settings,
         "faults": repr(runs.faults),
         "basis": plain_value(costs[0].basis),
-        "sum": coefficient_rows(costs).sum(axis=0).tolist(),
+        "costs": coefficient_rows(costs).tolist(),
+        "units": [str(one.unit) for one in costs],
+        "remainders": [plain_value(one.remainder) for one in costs],
         "answer": central_minimiser(costs, runs.domain).tolist(),
     }
     text = json.dumps(agreed, sort_keys=True, default=str)
@@ -832,21 +835,30 @@ class _File:
     def begun(cls, path: Path, made: _Lines) -> _File:
         """Return the file, new or taken up again after its last whole run."""
         prepare_folder(path.parent)
+        head = _lines([list(COLUMNS)]).encode()
         if not path.exists():
-            head = _lines([list(COLUMNS)]).encode()
             write_files(path.parent, {path.name: head})
             return cls(path, (), len(head))
         # A line that has no end was being written when somebody pulled the plug.
         whole = contents(path, MOST_BYTES, InvalidInputError).rpartition(b"\n")[0]
-        lines = (whole + b"\n").decode(errors="replace").split("\n")[:-1]
-        table = list(csv.reader(lines, strict=False))
-        if not table or table[0] != list(COLUMNS):
-            raise InvalidInputError(
-                f"{path} is not the table of a sweep: name another file, or move it"
-            )
+        whole += b"\n"
+        none = InvalidInputError(
+            f"{path} is not the table of a sweep: name another file, or move it"
+        )
+        if not whole.startswith(head):
+            raise none
+        # Counted before there is a text for each.
+        if whole.count(b"\n") > 1 + len(made.runs.choices) * len(made.tolerate):
+            raise InvalidInputError(f"{path} has more lines than this sweep")
+        lines = whole.decode(errors="replace").split("\n")[:-1]
+        try:
+            table = list(csv.reader(lines, strict=False))
+        except csv.Error:  # a cell that is longer than any
+            raise none from None
         per_run = len(made.tolerate)
         kept = 1 + per_run * ((len(table) - 1) // per_run)
-        rows = tuple(cls._rows(path, table[1:kept], made))
+        # What will be cut off must be of this sweep as well.
+        rows = tuple(cls._rows(path, table[1:], made))[: kept - 1]
         size = len("".join(f"{line}\n" for line in lines[:kept]).encode())
         with path.open("r+b") as stream:
             stream.truncate(size)
@@ -872,8 +884,6 @@ class _File:
                     "or settings, or by another version of veilsum. Name another file"
                 )
             yield row
-        if len(table) > len(made.runs.choices) * len(made.tolerate):
-            raise InvalidInputError(f"{path} has more lines than this sweep")
 
     def add(self, rows: Sequence[Row]) -> None:
         """Add the lines of one run, in one piece."""

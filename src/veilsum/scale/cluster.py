@@ -2,8 +2,11 @@
 
 Ray's driver is a process of its own, for Ray ends a driver that has lost its cluster,
 and prints what it likes. Whoever asks for work talks to it over a pipe, and hears in
-one sentence that the cluster is gone. A cluster that is started here listens on this
-computer only and reports to nobody.
+one sentence that the cluster is gone.
+
+Whoever reaches a cluster runs what they like, as its owner. One that is started here
+listens on this computer only, asks for a token that is in no file, keeps its files and
+sockets in a folder that others cannot enter, and reports to nobody.
 """
 
 from __future__ import annotations
@@ -16,8 +19,12 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import count as numbered
 from multiprocessing import get_context, parent_process
+from pathlib import Path
+from secrets import token_hex
+from shutil import rmtree
 from signal import SIG_IGN, SIGINT, signal
 from socket import create_connection
+from tempfile import mkdtemp
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -45,6 +52,8 @@ SETTINGS = {
 }
 # What a cluster on a loopback address is joined with, too.
 ON_LOOPBACK = {key: SETTINGS[key] for key in ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER",)}
+# Where a cluster keeps its files: names of sockets below it must be short.
+SHORT = "/tmp"  # noqa: S108 - a folder of our own is made there
 # Seconds until a driver that was told to go is ended, and that it may take to join.
 GRACE, PATIENCE = 30.0, 300.0
 
@@ -66,6 +75,7 @@ class RayWorkers(Executor):
         self._lock, self._numbers = Lock(), numbered()
         self._told: dict[int, Future[Any]] = {}
         self._known: Any = None
+        self._folder: str | None = None
         self._ended: BrokenExecutor | None = None
         for left in reversed(range(STARTS if count else 1)):
             ready, found = self._begun(address, count)
@@ -84,9 +94,12 @@ class RayWorkers(Executor):
     def _begun(self, address: str, count: int) -> tuple[bool, Any]:
         """Start a driver; return whether it has a cluster, and which, or why not."""
         context = get_context("spawn")
+        if count:
+            short = SHORT if Path(SHORT).is_dir() else None
+            self._folder = mkdtemp(prefix="veilsum-", dir=short)
         self._line, other = context.Pipe()
         self._driver = context.Process(
-            target=_drive, args=(other, address, count), daemon=True
+            target=_drive, args=(other, address, count, self._folder), daemon=True
         )
         here = ON_LOOPBACK if _host(address) in LOOPBACK else {}
         with set_for_children(SETTINGS if count else here):
@@ -172,6 +185,8 @@ class RayWorkers(Executor):
             self._driver.join(GRACE)
         self._driver.kill()
         self._driver.join()
+        if self._folder is not None:
+            rmtree(self._folder, ignore_errors=True)
 
 
 def _host(address: str) -> str:
@@ -198,7 +213,7 @@ def _end_with(parent: Any) -> None:
     os._exit(1)
 
 
-def _drive(line: Connection, address: str, count: int) -> None:
+def _drive(line: Connection, address: str, count: int, folder: str | None) -> None:
     """Be Ray's driver for whoever is at the other end of a line, until it is closed."""
     signal(SIGINT, SIG_IGN)
     Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
@@ -208,9 +223,11 @@ def _drive(line: Connection, address: str, count: int) -> None:
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
     try:
+        if folder is not None:
+            _shut_off()
         import ray
 
-        workers = _joined(ray, address, count)
+        workers = _joined(ray, address, count, folder)
         head = f"ray:{ray.get_runtime_context().gcs_address}"
     except Exception as error:
         line.send((False, _first_line(error)))
@@ -260,7 +277,19 @@ def _drive(line: Connection, address: str, count: int) -> None:
     ray.shutdown()
 
 
-def _joined(ray: Any, address: str, count: int) -> int:
+def _shut_off() -> None:
+    """Keep others from a cluster that this process is about to start.
+
+    Ray's own token is in a file that others may read where the home folder is open to
+    them. Whoever has named one wants others of theirs to join.
+    """
+    os.umask(0o077)
+    os.environ["RAY_AUTH_MODE"] = "token"
+    if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ):
+        os.environ["RAY_AUTH_TOKEN"] = token_hex(32)
+
+
+def _joined(ray: Any, address: str, count: int, folder: str | None) -> int:
     """Join or start a cluster; return how many workers it has."""
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if not count:
@@ -270,6 +299,8 @@ def _joined(ray: Any, address: str, count: int) -> int:
         num_cpus=count,
         include_dashboard=False,
         object_store_memory=STORE_BYTES,
+        # Ray opens this one to everybody; the folder around it stays closed.
+        _temp_dir=f"{folder}/r",
         **quiet,
     )
     return count
