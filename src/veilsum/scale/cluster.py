@@ -75,7 +75,6 @@ class RayWorkers(Executor):
         self._lock, self._numbers = Lock(), numbered()
         self._told: dict[int, Future[Any]] = {}
         self._known: Any = None
-        self._folder: str | None = None
         self._ended: BrokenExecutor | None = None
         for left in reversed(range(STARTS if count else 1)):
             ready, found = self._begun(address, count)
@@ -94,12 +93,9 @@ class RayWorkers(Executor):
     def _begun(self, address: str, count: int) -> tuple[bool, Any]:
         """Start a driver; return whether it has a cluster, and which, or why not."""
         context = get_context("spawn")
-        if count:
-            short = SHORT if Path(SHORT).is_dir() else None
-            self._folder = mkdtemp(prefix="veilsum-", dir=short)
         self._line, other = context.Pipe()
         self._driver = context.Process(
-            target=_drive, args=(other, address, count, self._folder), daemon=True
+            target=_drive, args=(other, address, count), daemon=True
         )
         here = ON_LOOPBACK if _host(address) in LOOPBACK else {}
         with set_for_children(SETTINGS if count else here):
@@ -185,8 +181,6 @@ class RayWorkers(Executor):
             self._driver.join(GRACE)
         self._driver.kill()
         self._driver.join()
-        if self._folder is not None:
-            rmtree(self._folder, ignore_errors=True)
 
 
 def _host(address: str) -> str:
@@ -213,7 +207,7 @@ def _end_with(parent: Any) -> None:
     os._exit(1)
 
 
-def _drive(line: Connection, address: str, count: int, folder: str | None) -> None:
+def _drive(line: Connection, address: str, count: int) -> None:
     """Be Ray's driver for whoever is at the other end of a line, until it is closed."""
     signal(SIGINT, SIG_IGN)
     Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
@@ -223,8 +217,7 @@ def _drive(line: Connection, address: str, count: int, folder: str | None) -> No
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
     try:
-        if folder is not None:
-            _shut_off()
+        folder = _shut_off() if count else None
         import ray
 
         workers = _joined(ray, address, count, folder)
@@ -275,10 +268,14 @@ def _drive(line: Connection, address: str, count: int, folder: str | None) -> No
                 continue
             one.future().add_done_callback(partial(answer, number))
     ray.shutdown()
+    # Only now that nothing of it is left: what comes late would make the folder anew,
+    # or find one that somebody else has made.
+    if folder is not None:
+        rmtree(folder, ignore_errors=True)
 
 
-def _shut_off() -> None:
-    """Keep others from a cluster that this process is about to start.
+def _shut_off() -> str:
+    """Keep others from a cluster that this process will start; return its folder.
 
     Ray's own token is in a file that others may read where the home folder is open to
     them. Whoever has named one wants others of theirs to join.
@@ -287,6 +284,7 @@ def _shut_off() -> None:
     os.environ["RAY_AUTH_MODE"] = "token"
     if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ):
         os.environ["RAY_AUTH_TOKEN"] = token_hex(32)
+    return mkdtemp(prefix="veilsum-", dir=SHORT if Path(SHORT).is_dir() else None)
 
 
 def _joined(ray: Any, address: str, count: int, folder: str | None) -> int:
