@@ -26,6 +26,8 @@ from veilsum.graphs import links
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.large import large, read_targets
 from veilsum.methods.dgd import DgdState
+from veilsum.numbers.laws import Masks
+from veilsum.numbers.masking import CounterStreams, masks_in_pieces
 
 GRAPH = "cycles:300:4"
 QUICK = {"progress": False, "certify": False, "engine": "numpy", "iterations": 20}
@@ -303,13 +305,20 @@ def went_on(path, **changes):
     return large(GRAPH, checkpoint=path, **{**how, **changes})
 
 
+def test_a_state_and_a_seed_tell_targets(tmp_path):
+    """After one step from zero an estimate is the step times what is masked."""
+    targets, path = np.arange(1200.0).reshape(300, 4), tmp_path / "state.npz"
+    how = {**QUICK, "iterations": 1, "step": 0.25, "checkpoint": path}
+    found = large(GRAPH, targets, method="gradient-tracking", **how)
+    law = Masks("lattice", 1.0, found.grid).on(found.topology)
+    masks = masks_in_pieces(found.topology, law, CounterStreams(0), size=4)
+    theirs = np.load(path)["x"] / -0.25 - law.decode(masks)
+    np.testing.assert_allclose(theirs / -2.0, targets, atol=1e-6)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="modes are of another kind")
 def test_only_the_owner_reads_a_checkpoint(tmp_path):
-    """It tells private targets: the tracker's sum and the seed are all it takes."""
     path = tmp_path / "state.npz"
-    path.touch()
-    path.chmod(0o666)
-    path.unlink()
     before = os.umask(0)
     try:
         large(GRAPH, checkpoint=path, **QUICK)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import veilsum
+from veilsum.errors import InvalidInputError
 from veilsum.numbers.masking import CounterStreams, ShareStreams, SystemStreams
 from veilsum.parties import networked
 from veilsum.parties.networked import Networked
@@ -107,3 +108,23 @@ def test_a_cluster_s_folder_is_closed_to_others(shut_off, tmp_path):
     assert folder.stat().st_mode & 0o777 == 0o700
     (folder / "log").touch()
     assert (folder / "log").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_ray_without_tokens_starts_no_cluster(monkeypatch):
+    monkeypatch.setattr(cluster, "find_spec", lambda _: object())
+    begun = []
+    monkeypatch.setattr(
+        cluster.RayWorkers,
+        "_begun",
+        lambda *what: (begun.append(what), (False, "x"))[1],
+    )
+    monkeypatch.setattr(cluster.RayWorkers, "shutdown", lambda *_, **__: None)
+    for old in ("2.51.1", "2.40.0", "1.13.0"):
+        monkeypatch.setattr(cluster, "version", lambda _, found=old: found)
+        with pytest.raises(InvalidInputError, match="asks nobody for a token"):
+            cluster.RayWorkers("2", 2)
+    assert not begun
+    monkeypatch.setattr(cluster, "version", lambda _: "2.52.0")
+    with pytest.raises(InvalidInputError, match="cannot be reached"):
+        cluster.RayWorkers("2", 2)
+    assert len(begun) == cluster.STARTS

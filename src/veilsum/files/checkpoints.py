@@ -1,7 +1,7 @@
 """How far a long run has come, on disk: whole or absent, and only of the same run.
 
 A state has estimates, and what else a method keeps: with the seed, which is easily
-guessed, they tell everybody's private numbers. So only the owner may read the file.
+guessed, they can tell everybody's private numbers. So only the owner may read the file.
 """
 
 from __future__ import annotations

@@ -278,8 +278,8 @@ def large(
         step: dgd's first, or that of the other methods; a usual one without.
         engine: numba, jax, or numpy.
         certify: whether mu2 is bounded and epsilon with it: minutes for ten million.
-        checkpoint: a file that is written on the way, which only its owner may read:
-            it tells targets. If it is there, the run goes on from it, to the same bits.
+        checkpoint: a file that is written on the way, which only its owner may read: it
+            can tell targets. If it is there, the run goes on from it, to the same bits.
         every: minutes between two of them.
         progress: see `veilsum.watching`.
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
+from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import count as numbered
 from multiprocessing import get_context, parent_process
@@ -52,6 +53,8 @@ SETTINGS = {
 }
 # What a cluster on a loopback address is joined with, too.
 ON_LOOPBACK = {key: SETTINGS[key] for key in ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER",)}
+# The first Ray whose clusters can ask for a token.
+TOKENS_SINCE = (2, 52)
 # Where a cluster keeps its files: names of sockets below it must be short.
 SHORT = "/tmp"  # noqa: S108 - a folder of our own is made there
 # Seconds until a driver that was told to go is ended, and that it may take to join.
@@ -71,6 +74,11 @@ class RayWorkers(Executor):
             raise InvalidInputError(f"a Ray cluster needs Ray: {installing('ray')}")
         if not count:
             _check_answers(address)  # Ray itself would try for minutes
+        elif tuple(map(int, version("ray").split(".")[:2])) < TOKENS_SINCE:
+            raise InvalidInputError(
+                f"Ray {version('ray')} asks nobody for a token, so that others on this "
+                f"computer could have it do anything: {installing('ray')}"
+            )
         self._address = f"ray:{count}" if count else address
         self._lock, self._numbers = Lock(), numbered()
         self._told: dict[int, Future[Any]] = {}
