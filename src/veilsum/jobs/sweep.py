@@ -770,8 +770,7 @@ def _check_portable(runs: _Runs) -> None:
 def _digest(runs: _Runs, tolerate: Sequence[int], distance: float) -> str:
     """Return the name of a sweep: it changes with all that its lines depend on.
 
-    Who has which cost does, too. Whoever guesses all of them can see it here as in the
-    lines themselves. Of costs with functions of their own, what these are is not known.
+    Of the costs it has their sum and the exact answer, which every run releases.
     """
     from veilsum import __version__
 
@@ -795,9 +794,7 @@ def _digest(runs: _Runs, tolerate: Sequence[int], distance: float) -> str:
         "settings": settings,
         "faults": repr(runs.faults),
         "basis": plain_value(costs[0].basis),
-        "costs": coefficient_rows(costs).tolist(),
-        "units": [str(one.unit) for one in costs],
-        "remainders": [plain_value(one.remainder) for one in costs],
+        "sum": coefficient_rows(costs).sum(axis=0).tolist(),
         "answer": central_minimiser(costs, runs.domain).tolist(),
     }
     text = json.dumps(agreed, sort_keys=True, default=str)
@@ -849,7 +846,10 @@ class _File:
             raise none
         # Counted before there is a text for each.
         if whole.count(b"\n") > 1 + len(made.runs.choices) * len(made.tolerate):
-            raise InvalidInputError(f"{path} has more lines than this sweep")
+            raise InvalidInputError(
+                f"{path} is the table of another sweep: it has more lines than this "
+                "one. Name another file"
+            )
         lines = whole.decode(errors="replace").split("\n")[:-1]
         try:
             table = list(csv.reader(lines, strict=False))
