@@ -9,12 +9,10 @@ knows every share, and the streams they come from are repeatable.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 from time import monotonic, perf_counter, process_time
 from typing import Any, Literal
@@ -30,8 +28,14 @@ from veilsum.costs.remainders import SquaredNorm
 from veilsum.engines.choosing import engine_for
 from veilsum.engines.engine import Engine, Task
 from veilsum.errors import InvalidInputError, NumericalError
-from veilsum.files.checkpoints import read_checkpoint, write_checkpoint
+from veilsum.files.arrays import mapped_array
+from veilsum.files.checkpoints import (
+    fingerprint,
+    read_checkpoint,
+    write_checkpoint,
+)
 from veilsum.files.graphs import topology_from
+from veilsum.files.output import prepare_folder
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.spectrum import FAILURE_PROBABILITY, Mu2, certified_mu2
 from veilsum.graphs.topology import GraphLike, Topology
@@ -147,8 +151,10 @@ class LargeRun(Shown):
         """The worst party's distance from the answer."""
         far = 0.0
         for low in range(0, len(self.estimates), PIECE):
-            away = self.estimates[low : low + PIECE] - self.answer
-            far = max(far, float((away * away).sum(axis=1).max()))
+            with np.errstate(over="ignore", invalid="ignore"):
+                away = self.estimates[low : low + PIECE] - self.answer
+                # What is nan stays nan: of 0 and nan Python's larger one is 0.
+                far = float(np.maximum(far, (away * away).sum(axis=1).max()))
         return float(np.sqrt(far))
 
     @property
@@ -278,13 +284,14 @@ def large(
         step: dgd's first, or that of the other methods; a usual one without.
         engine: numba, jax, or numpy.
         certify: whether mu2 is bounded and epsilon with it: minutes for ten million.
-        checkpoint: a file that is written on the way. If it is there, the run goes on
-            from it, to the same bits.
+        checkpoint: a file that is written on the way, which only its owner may read: it
+            can tell targets. If it is there, the run goes on from it, to the same bits.
         every: minutes between two of them.
         progress: see `veilsum.watching`.
 
     Raises:
         MemoryShortError: it would not fit; the message has both numbers.
+        NumericalError: estimates ran away.
 
     >>> found = large("cycles:2000:6", method="gradient-tracking", progress=False)
     >>> found.sum_of_masks, found.mu2.certificate, found.max_error < 0.001
@@ -292,7 +299,14 @@ def large(
     """
     iterations = as_whole(iterations, what="iterations", least=1)
     check_asked(method, every)
+    if engine == "mpi":
+        raise InvalidInputError(
+            "every rank would hold the whole graph: veilsum large --on mpi:N has each "
+            "make its own parties only"
+        )
     path = None if checkpoint is None else Path(checkpoint)
+    if path is not None:
+        prepare_folder(path.parent)
     measured = _Measured()
     with watched(progress) as opening:
         open_stage = opening or silent
@@ -301,13 +315,15 @@ def large(
                 topology = topology_from(graph)
             else:
                 topology = Topology.of(graph)
-        rows = _targets(targets, topology.n_parties, dim, seed)
-        size = (topology.n_parties, topology.n_edges, rows.shape[1])
+        given = None if targets is None else given_targets(targets, topology.n_parties)
+        dim = as_whole(dim, what="dim", least=1) if given is None else given.shape[1]
+        size = (topology.n_parties, topology.n_edges, dim)
         wanted = bytes_wanted(*size, method=method, certify=certify)
         memory.check_room(
             wanted - size[1] * 8,
             f"a run of {size[0]:,} parties, {size[1]:,} links, {size[2]} coordinates",
         )
+        rows = _drawn(topology.n_parties, dim, seed) if given is None else given
         reach = _reach(rows)
         law = Masks("lattice", sigma, grid, 2.0 * reach).on(topology)
         assert isinstance(law, LatticeMasks)
@@ -323,21 +339,7 @@ def large(
         with measured.phase("masks"):
             told = open_stage("links masked", topology.n_edges)
             cost, answer, sums = _masked(topology, law, rows, seed, told)
-        digest = (
-            ""
-            if path is None
-            else _digest(
-                topology,
-                rows,
-                method=method,
-                sigma=sigma,
-                grid=law.grid.bits,
-                seed=seed,
-                step=step,
-                engine=engine,
-            )
-        )
-        del rows
+        del rows, given
         with measured.phase("weights"):
             # Nobody can tell how far these are; that they are under way is said.
             told = open_stage("weights, and an order", 2)
@@ -348,15 +350,18 @@ def large(
             state = runner.begin()
             told(2)
         resumed = 0
-        if path is not None and (held := read_checkpoint(path, digest)) is not None:
-            state = _restored(state, held)
+        saving = None
+        if path is not None:
+            settings = (method, step, reach, runner.name, float(sigma), law.grid.bits)
+            digest = _digest(topology, cost, runner, settings)
+            saving = _Saving(path, digest, 60.0 * every)
+            state = read_checkpoint(path, digest, state) or state
             resumed = state.iteration
         with measured.phase("iterations"):
-            saving = None if path is None else _Saving(path, digest, 60.0 * every)
             state = _advanced(runner, state, iterations, open_stage, saving)
         with measured.phase("estimates"):
             estimates = runner.points(state)
-    return LargeRun(
+    found = LargeRun(
         graph=graph if isinstance(graph, str) else "a graph",
         topology=topology,
         method=method,
@@ -374,6 +379,12 @@ def large(
         wanted_bytes=wanted,
         phases=tuple(measured.phases),
     )
+    if not found.max_error < np.inf:
+        raise NumericalError(
+            f"estimates ran away before iteration {state.iteration:,}: steps are too "
+            "long, give a smaller step"
+        )
+    return found
 
 
 def check_asked(method: str, every: float) -> None:
@@ -391,13 +402,7 @@ def check_asked(method: str, every: float) -> None:
 
 def read_targets(path: Path) -> FloatArray:
     """Return the rows of a .npy file, which stay on disk until they are needed."""
-    try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InvalidInputError(f"{path} holds no targets: {error}") from None
-    if not isinstance(found, np.ndarray):
-        raise InvalidInputError(f"{path} holds several arrays: write one as .npy")
-    return found
+    return mapped_array(path, InvalidInputError)
 
 
 def bytes_wanted(
@@ -480,23 +485,15 @@ def method_of(
     return Extra(WholeSpace(dim), step)
 
 
-def _targets(
-    targets: ArrayLike | None, parties: int, dim: int, seed: int
-) -> FloatArray:
-    """Return one row for each party, drawn if there are none."""
-    if targets is None:
-        dim = as_whole(dim, what="dim", least=1)
-        memory.check_room(
-            8 * parties * dim, f"{dim:,} coordinates of {parties:,} parties"
-        )
-        seed = as_whole(seed, what="a seed", least=0)
-        stream = np.random.default_rng((TARGETS_PURPOSE, seed))
-        return stream.standard_normal((parties, dim))
-    return checked_targets(targets, parties)
+def _drawn(parties: int, dim: int, seed: int) -> FloatArray:
+    """Return a made-up row for each party."""
+    seed = as_whole(seed, what="a seed", least=0)
+    stream = np.random.default_rng((TARGETS_PURPOSE, seed))
+    return stream.standard_normal((parties, dim))
 
 
-def checked_targets(targets: ArrayLike, parties: int) -> FloatArray:
-    """Return one row for each party; what is mapped into memory stays so."""
+def given_targets(targets: ArrayLike, parties: int) -> FloatArray:
+    """Return somebody's rows, one for each party."""
     rows = np.asanyarray(targets)
     if rows.dtype.kind not in "fiu":
         raise InvalidInputError(f"targets must be numbers, found {rows.dtype}")
@@ -602,8 +599,7 @@ class _Saving:
         """Write if it is time, and at the end."""
         if not at_end and monotonic() - self.last < self.seconds:
             return
-        held = {one.name: getattr(state, one.name) for one in fields(state)}
-        write_checkpoint(self.path, self.digest, held)
+        write_checkpoint(self.path, self.digest, state)
         self.last = monotonic()
 
 
@@ -626,27 +622,18 @@ def _advanced(
     return state
 
 
-def _restored(begun: Any, held: dict[str, Any]) -> Any:
-    """Return a state of the kind that the engine begins with."""
-    names = {one.name for one in fields(begun)}
-    shapes = {name: np.shape(getattr(begun, name)) for name in names}
-    if names != set(held) or any(held[name].shape != shapes[name] for name in names):
-        raise InvalidInputError(
-            "the checkpoint's state is not of this method: name another file, or "
-            "remove it to begin anew"
-        )
-    plain = {name: one if one.ndim else one.item() for name, one in held.items()}
-    return type(begun)(**plain)
+def _digest(
+    topology: Topology, cost: EffectiveCost, engine: Engine, settings: tuple[Any, ...]
+) -> str:
+    """Return a fingerprint of all that decides the run's numbers.
 
-
-def _digest(topology: Topology, rows: FloatArray, **settings: Any) -> str:
-    """Return a fingerprint of all that decides the run's numbers."""
-    found = blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=16)
-    for array in (topology.edges, topology.weights[:1], rows):
-        found.update(f"{array.dtype} {array.shape}".encode())
-        for low in range(0, len(array), PIECE):
-            found.update(np.ascontiguousarray(array[low : low + PIECE]).data)
-    return found.hexdigest()
+    Of seed, masks and targets what came of them: they may have been another file's, or
+    another version's. Of the engine in which order it keeps parties.
+    """
+    nearness = getattr(engine, "nearness", None)
+    order = None if nearness is None else nearness.order
+    arrays = (topology.edges, topology.weights[:1], cost.coefficients)
+    return fingerprint(settings, *arrays, *(() if order is None else (order,)))
 
 
 def _order_of(engine: Engine) -> str:

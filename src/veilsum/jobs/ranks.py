@@ -9,8 +9,7 @@ repeats.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
-from hashlib import blake2b
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -23,14 +22,19 @@ from veilsum.costs.remainders import SquaredNorm
 from veilsum.drivers.ranks import OwnGraph, go_through, own_engine
 from veilsum.engines.mpi import Ranks
 from veilsum.errors import InvalidInputError, NumericalError
-from veilsum.files.checkpoints import read_checkpoint, write_checkpoint
+from veilsum.files.checkpoints import (
+    fingerprint,
+    read_checkpoint,
+    write_checkpoint,
+)
+from veilsum.files.output import prepare_folder
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.large import (
     MIXING,
     TARGETS_PURPOSE,
     LargeMethod,
     check_asked,
-    checked_targets,
+    given_targets,
     method_of,
 )
 from veilsum.methods.base import State
@@ -170,6 +174,8 @@ def large_on_ranks(
     """
     iterations = as_whole(iterations, what="iterations", least=1)
     check_asked(method, every)
+    if checkpoint is not None:
+        prepare_folder(Path(checkpoint).parent)
     if isinstance(graph, str):
         here = OwnGraph.of_family(graph, comm)
     else:
@@ -217,8 +223,9 @@ def large_on_ranks(
     )
     kept = None
     if checkpoint is not None:
-        settings = (method, float(sigma), law.grid.bits, seed, step, ranks.comm.size)
-        digest = _digest(here, cost.coefficients, settings)
+        size = (ranks.comm.size, here.n_parties)
+        settings = (method, step, reach, float(sigma), law.grid.bits, *size)
+        digest = fingerprint(settings, here.links, cost.coefficients)
         kept = _Kept(here.ranks, Path(checkpoint), digest, 60.0 * every)
     state = None if kept is None else kept.latest(engine.begin())
     with watched(False if ranks.comm.rank else progress) as opening:
@@ -259,7 +266,7 @@ def _own_targets(
     """Return this rank's rows of all targets."""
     own, parties = here.ranks.own, here.n_parties
     if targets is not None:
-        return np.array(checked_targets(targets, parties)[own], dtype=np.float64)
+        return np.array(given_targets(targets, parties)[own], dtype=np.float64)
     dim = as_whole(dim, what="dim", least=1)
     seed = as_whole(seed, what="a seed", least=0)
     stream = np.random.default_rng((TARGETS_PURPOSE, seed))
@@ -271,15 +278,6 @@ def _own_targets(
         if first < last:
             rows[first - own.start : last - own.start] = drawn[first - low : last - low]
     return rows
-
-
-def _digest(here: OwnGraph, coefficients: FloatArray, settings: Any) -> str:
-    """Return a fingerprint of all that decides this rank's numbers."""
-    found = blake2b(repr(settings).encode(), digest_size=16)
-    for array in (here.links, coefficients):
-        found.update(f"{array.shape}".encode())
-        found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()
 
 
 @dataclass(eq=False)
@@ -310,23 +308,20 @@ class _Kept:
 
     def write(self, state: Any) -> None:
         """Write this rank's rows, and wait until all ranks have."""
-        held = {one.name: getattr(state, one.name) for one in fields(state)}
-        write_checkpoint(self._file(1 - self.slot), self.digest, held)
+        write_checkpoint(self._file(1 - self.slot), self.digest, state)
         self.ranks.comm.Barrier()
         self._file(self.slot).unlink(missing_ok=True)
         self.slot, self.last = 1 - self.slot, monotonic()
 
     def latest(self, begun: Any) -> Any:
         """Return the last state that all ranks have; None if there is none."""
-        own = [read_checkpoint(self._file(slot), self.digest) for slot in (0, 1)]
-        when = [-1 if one is None else int(one["iteration"]) for one in own]
+        files = (self._file(0), self._file(1))
+        own = [read_checkpoint(one, self.digest, begun) for one in files]
+        when = [-1 if one is None else one.iteration for one in own]
         everybody = np.empty((self.ranks.comm.size, 2), np.int64)
         self.ranks.comm.Allgather(np.array(when), everybody)
         common = set.intersection(*(set(row) for row in everybody.tolist())) - {-1}
         if not common:
             return None
         self.slot = when.index(max(common))
-        held = own[self.slot]
-        assert held is not None
-        plain = {name: one if one.ndim else one.item() for name, one in held.items()}
-        return type(begun)(**plain)
+        return own[self.slot]
