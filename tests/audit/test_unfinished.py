@@ -79,6 +79,14 @@ def test_stopped_by_hand_it_goes_on_to_the_same_bytes(pieces, monkeypatch, tmp_p
     assert told == []
 
 
+def test_a_bar_does_not_go_beyond_what_was_asked_for():
+    """The last batch is a whole one."""
+    told = []
+    found = quick(executions=60, progress=lambda *one: told.append(one))
+    assert found.executions == 75
+    assert told == [(25, 60), (50, 60), (60, 60)]
+
+
 def test_who_loses_those_who_share_it_hears_what_is_kept(monkeypatch, tmp_path):
     whole = quick()
     gone = BrokenExecutor("the Ray cluster at here:1 is gone: it was unplugged")
@@ -226,6 +234,20 @@ def test_the_command_goes_on_and_takes_its_file_away(monkeypatch, tmp_path):
         (one / "audit.json").read_bytes() for one in (out, tmp_path / "whole")
     )
     assert found == wanted
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_stopped_between_two_attacks_it_says_what_is_kept(kept, monkeypatch, tmp_path):
+    def stopped(*_args, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(auditing, "_sham_controls", stopped)
+    file, out = tmp_path / "offices.toml", tmp_path / "out"
+    file.write_text(SCENARIO)
+    words = ["audit", str(file), "--depth", "quick", "--executions", "60"]
+    ended = CliRunner().invoke(app, [*words, *(["--out", str(out)] if kept else [])])
+    assert ended.exit_code == 1
+    assert (f"stopped: {out / NAME} has what was counted" in ended.stderr) == kept
 
 
 def test_who_is_gone_when_roots_are_looked_up_is_said_too(monkeypatch, tmp_path):

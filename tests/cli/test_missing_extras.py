@@ -36,6 +36,20 @@ def test_figures_name_their_extra():
     assert ".[report]" in found.stdout
 
 
+def test_figures_do_without_the_packages_of_real_parties():
+    code = (
+        "import sys\nimport veilsum as vs\n"
+        "costs = [vs.Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0)]\n"
+        "found = vs.sweep(costs, graphs='complete:3', sigmas=1.0,"
+        " domain=vs.Box(-9, 9, dim=1), settings=vs.Settings(iterations=5))\n"
+        "print(len(found.plot().axes), 'veilsum.net.sockets' in sys.modules)\n"
+        "import veilsum.net.sockets"
+    )
+    found = run_without("websockets", code)
+    assert found.stdout.split() == ["1", "False"], found.stderr
+    assert ".[net]" in found.stderr  # of what does need them
+
+
 def test_queries_name_their_extra(tmp_path):
     (tmp_path / "a.db").write_bytes(b"\0" * 8 + b"DUCK" + b"\0" * 4)
     code = (

@@ -218,7 +218,7 @@ def test_one_rank_that_mpiexec_did_not_start_runs_alone(file, tmp_path):
     theirs = json.loads(plain.stdout)
     assert ours["minimiser"] == pytest.approx(theirs["minimiser"], rel=1e-12)
     for more, said in (
-        (("--corrupt", "3"), "no epsilon"),
+        (("--corrupted", "3"), "no epsilon"),
         (("--engine", "jax"), "engine"),
     ):
         refused = CliRunner().invoke(app, [*words, "--on", "mpi", *more])

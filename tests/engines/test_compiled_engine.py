@@ -307,7 +307,10 @@ def test_a_near_order_brings_neighbours_near(monkeypatch):
     found = near_order(path)
     order = found.order
     assert found.own > 10 * found.found == 10
-    assert "reverse Cuthill and McKee's order: neighbours are 1 apart" in found.words
+    said = "reverse Cuthill and McKee's order: neighbours are 1 apart, in their own {}"
+    assert found.words == said.format(f"{found.own:,.0f}")
+    kept = found._replace(order=None, own=3.0, found=4.0).words
+    assert kept.endswith("neighbours are 3 apart, in Cuthill and McKee's 4")
     again = compiled.reordered(path, order).tocoo()
     assert sorted(order) == list(range(50))
     assert np.abs(again.row - again.col).max() == 1

@@ -304,3 +304,18 @@ def test_a_halo_that_is_most_of_the_graph_is_refused(monkeypatch):
     monkeypatch.setitem(vars(engine), "parts", halves)
     with pytest.raises(InvalidInputError, match=r"halo of 40 \(100%.*large mu2"):
         engine.__post_init__()
+
+
+def test_one_rank_takes_and_refuses_what_one_process_does(tmp_path):
+    asked = {"iterations": 10, "checkpoint": tmp_path / "deep" / "state.npz"}
+    targets = np.random.default_rng(0).normal(size=200)
+    found = large_on_ranks("grid:20x10", targets, **asked)
+    plain = large("grid:20x10", targets, iterations=10, certify=False, progress=False)
+    np.testing.assert_allclose(found.own, plain.estimates, rtol=0, atol=1e-12)
+    for wrong in (np.full(200, "a"), targets[:-1]):
+        with pytest.raises(InvalidInputError, match="targets must"):
+            large_on_ranks("grid:20x10", wrong, iterations=10)
+    asked["every"] = 1e-9
+    assert large_on_ranks("grid:20x10", targets, **asked).resumed == 0
+    with pytest.raises(InvalidInputError, match="has 10 iterations already, and 9"):
+        large_on_ranks("grid:20x10", targets, **{**asked, "iterations": 9})

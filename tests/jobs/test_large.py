@@ -13,9 +13,16 @@ from veilsum.cli.app import app
 from veilsum.costs.bases import Affine
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import SquaredNorm
+from veilsum.engines import choosing
 from veilsum.engines.numba import FusedEngine
 from veilsum.engines.numpy import PlainEngine
-from veilsum.errors import InvalidGraphError, InvalidInputError, MemoryShortError
+from veilsum.errors import (
+    InvalidGraphError,
+    InvalidInputError,
+    MemoryShortError,
+    MissingExtraError,
+    NumericalError,
+)
 from veilsum.files.graphs import topology_from
 from veilsum.graphs import spectrum
 from veilsum.graphs.connectivity import algebraic_connectivity
@@ -105,7 +112,8 @@ def test_a_coalition_is_left_out_of_the_graph():
 def test_a_resumed_run_is_the_uninterrupted_one(method, targets, tmp_path, monkeypatch):
     whole = large(GRAPH, targets, method=method, iterations=47, **QUICK)
     path = tmp_path / "state.npz"
-    again = {"method": method, "checkpoint": path, "every": 1e-9, **QUICK}
+    # Only Ctrl-C and the end write anything within an hour.
+    again = {"method": method, "checkpoint": path, "every": 60.0, **QUICK}
     plain, steps = FusedEngine.advance, []
 
     def stopped(engine, state, count):
@@ -116,7 +124,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(method, targets, tmp_path, monke
 
     with monkeypatch.context() as patch:
         patch.setattr(FusedEngine, "advance", stopped)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt, match="has 30 of 47 iterations"):
             large(GRAPH, targets, iterations=47, **again)
     assert [one.name for one in tmp_path.iterdir()] == ["state.npz"]
     found = large(GRAPH, targets, iterations=47, **again)
@@ -130,11 +138,80 @@ def test_a_resumed_run_is_the_uninterrupted_one(method, targets, tmp_path, monke
     np.testing.assert_array_equal(further.estimates, straight.estimates)
 
 
-def test_another_run_s_checkpoint_is_refused(targets, tmp_path):
+def test_every_so_often_the_state_is_written(targets, tmp_path, monkeypatch):
+    written = []
+
+    def write(_path, _digest, held):
+        written.append(held["iteration"])
+
+    monkeypatch.setattr(job, "write_checkpoint", write)
+    asked = {"iterations": 25, "checkpoint": tmp_path / "state.npz", **QUICK}
+    large(GRAPH, targets, every=1e-9, **asked)
+    assert written == [10, 20, 25]
+    written.clear()
+    large(GRAPH, targets, every=60.0, **asked)
+    assert written == [25]
+
+
+@pytest.mark.parametrize(("kept", "said"), [(True, "has 10 of 40"), (False, "nothing")])
+def test_the_command_says_what_ctrl_c_left(kept, said, tmp_path, monkeypatch):
+    plain = FusedEngine.advance
+
+    def stopped(engine, state, count):
+        if state.iteration == 10:
+            raise KeyboardInterrupt
+        return plain(engine, state, count)
+
+    path = tmp_path / "deep" / "state.npz"
+    words = ["large", GRAPH, "--iterations", "40", "--no-certificate"]
+    words += ["--checkpoint", str(path)] if kept else []
+    with monkeypatch.context() as patch:
+        patch.setattr(FusedEngine, "advance", stopped)
+        ended = CliRunner().invoke(app, words)
+    assert ended.exit_code == 1
+    assert f"stopped: {path} {said}" in ended.stderr or f": {said}" in ended.stderr
+    assert path.exists() == kept
+    again = CliRunner().invoke(app, [*words, "--json"])
+    assert json.loads(again.stdout)["resumed"] == (10 if kept else 0)
+
+
+def test_fewer_iterations_than_there_are_is_refused(targets, tmp_path):
     path = tmp_path / "state.npz"
-    asked = {"iterations": 3, "checkpoint": path, **QUICK}
+    large(GRAPH, targets, iterations=12, checkpoint=path, **QUICK)
+    with pytest.raises(InvalidInputError, match="has 12 iterations already, and 11"):
+        large(GRAPH, targets, iterations=11, checkpoint=path, **QUICK)
+    assert large(GRAPH, targets, iterations=12, checkpoint=path, **QUICK).resumed == 12
+
+
+def test_what_is_missing_is_said_before_anything_is_made(monkeypatch):
+    def made(_spec):
+        raise InvalidGraphError("made")
+
+    monkeypatch.setattr(job, "topology_from", made)
+    with pytest.raises(InvalidGraphError, match="made"):
+        large(GRAPH, **QUICK)
+    monkeypatch.setattr(choosing, "find_spec", lambda _name: None)
+    with pytest.raises(MissingExtraError, match=r"needs the package numba.*\.\[fast\]"):
+        large(GRAPH, **QUICK)
+
+
+@pytest.mark.parametrize("method", ["gradient-tracking", "extra"])
+def test_numbers_that_ran_away_are_no_answer(method, targets):
+    asked = {"method": method, "iterations": 300, **QUICK}
+    assert large(GRAPH, targets, step=0.05, **asked).max_error < 1.0
+    with pytest.raises(NumericalError, match="ran away before iteration"):
+        large(GRAPH, targets, step=5.0, **asked)
+
+
+def test_another_run_s_checkpoint_is_refused(targets, tmp_path, monkeypatch):
+    path = tmp_path / "state.npz"
+    asked = {"iterations": 3, "checkpoint": path, "progress": False}
     large(GRAPH, targets, seed=1, **asked)
     before = path.read_bytes()
+    # It is refused before anything is proved, which takes longest.
+    monkeypatch.setattr(job, "certified_mu2", None)
+    with pytest.raises(TypeError):
+        large(GRAPH, targets, seed=1, **asked)
     others = [
         {"seed": 2},
         {"seed": 1, "sigma": 2.0},
@@ -160,8 +237,13 @@ def test_what_is_no_checkpoint_is_refused_and_never_run(targets, tmp_path):
     array = np.array([Planted()], dtype=object)
     for content in (b"", b"PK\x03\x04 nothing", pickle.dumps(Planted())):
         path.write_bytes(content)
-        with pytest.raises(InvalidInputError, match="no checkpoint that can be read"):
+        said = "no checkpoint that can be read"
+        with pytest.raises(InvalidInputError, match=said) as refused:
             large(GRAPH, targets, iterations=1, checkpoint=path, **QUICK)
+        assert "allow_pickle" not in str(refused.value)  # which nobody should try
+    np.savez(path, ends=np.zeros((3, 2), int))
+    with pytest.raises(InvalidInputError, match="it holds something else"):
+        large(GRAPH, targets, iterations=1, checkpoint=path, **QUICK)
     np.savez(path, digest=array, x=array)
     with pytest.raises(InvalidInputError, match="no checkpoint that can be read"):
         large(GRAPH, targets, iterations=1, checkpoint=path, **QUICK)
@@ -198,6 +280,7 @@ def test_ten_million_are_estimated_below_eight_gigabytes():
         ({"grid": 61}, "coarser grid"),
         ({"corrupted": ["1200"]}, "unknown party"),
         ({"engine": "abacus"}, "no engine"),
+        ({"step": 0.0}, "positive"),
     ],
 )
 def test_what_cannot_be_is_refused(asked, said):
@@ -233,6 +316,12 @@ def test_a_file_without_links_is_refused(tmp_path):
     np.save(path, np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(InvalidInputError, match="Python objects in it"):
         read_targets(path)
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(InvalidInputError, match="no file that numpy wrote") as refused:
+        read_targets(path)
+    assert "allow_pickle" not in str(refused.value)
+    with pytest.raises(InvalidInputError, match="No such file"):
+        read_targets(tmp_path / "nowhere.npy")
 
 
 def test_whoever_waits_is_told_how_far_it_is(targets):
@@ -246,6 +335,21 @@ def test_whoever_waits_is_told_how_far_it_is(targets):
     )
     assert (3600, 3600) in told
     assert [one for one in told if one[1] == 25] == [(10, 25), (20, 25), (25, 25)]
+
+
+def test_whoever_waits_for_a_certificate_is_told_as_well(monkeypatch):
+    monkeypatch.setattr(spectrum, "COMPILED_PARTIES", 0)
+    told = []
+    found = large(
+        "cycles:2000:6",
+        iterations=1,
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert found.mu2.certificate == "probabilistic"
+    above, below = 2 * spectrum.LANCZOS_STEPS, told[2 * spectrum.LANCZOS_STEPS][1]
+    assert told[:above] == [(k + 1, above) for k in range(above)]
+    assert told[above : above + below] == [(k + 1, below) for k in range(below)]
+    assert 10 < below <= job.CERTIFICATE_STEPS
 
 
 def test_the_command_prints_what_the_function_finds(tmp_path, targets):

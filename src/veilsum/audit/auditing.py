@@ -272,7 +272,8 @@ def play(
                 kept.count(what, done, tally.counts, tally.scores)
                 kept.write(now=False)
             if progress is not None:
-                progress(done)
+                # The last batch is a whole one: there may be more than were asked for.
+                progress(min(done, executions))
     except KeyboardInterrupt:
         if done == 0:
             raise

@@ -21,8 +21,6 @@ from veilsum.audit.aimed import aims
 from veilsum.audit.attack import Outcome
 from veilsum.audit.question import Rehearsal, Skipped
 from veilsum.files.ledger import SAME_QUESTIONS, open_ledger
-from veilsum.parties.at_home import tried
-from veilsum.parties.joining import OwnTable
 from veilsum.privacy.accountant import Budget
 from veilsum.tables.frames import load_pandas
 
@@ -118,6 +116,10 @@ def _by_absences(
     question: Rehearsal, coalition: Sequence[str], seed: Any, *, ledger: bool
 ) -> bool:
     """Say whether bisection by files finds how many rows a party has."""
+    # Not before: who draws a figure would need the packages of real parties.
+    from veilsum.parties.at_home import tried
+    from veilsum.parties.joining import OwnTable
+
     victim = question.honest(coalition)[0]
     first, spread = question.size
     chance = np.random.default_rng([*seed, 8])

@@ -268,17 +268,24 @@ def _audited(
         file_digest = hashlib.sha256(source).hexdigest()
         agreed = {"asked": asked, "file": file_digest, "made_with": made_with()}
         kept = Unfinished.begun(place, agreed)
-    with workers_on(on or "threads:2") as pool:
-        found = play(
-            scene,
-            groups,
-            executions=total,
-            depth=asked["depth"],
-            distance=asked["distance"],
-            seed=asked["seed"],
-            on=pool,
-            kept=kept,
-        )
+    try:
+        with workers_on(on or "threads:2") as pool:
+            found = play(
+                scene,
+                groups,
+                executions=total,
+                depth=asked["depth"],
+                distance=asked["distance"],
+                seed=asked["seed"],
+                on=pool,
+                kept=kept,
+            )
+    except KeyboardInterrupt:
+        # Between two attacks there is no answer yet, but what was counted is kept.
+        if kept is None or not kept.path.exists():
+            raise
+        say(f"stopped: {kept.path} has what was counted, and the same command goes on")
+        raise click.exceptions.Exit(1) from None
     if own is not None:
         found = replace(
             found,

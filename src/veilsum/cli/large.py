@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from veilsum.cli.output import FILE, json_option, print_json, seed_option
+from veilsum.cli.output import FILE, json_option, print_json, say, seed_option
+from veilsum.cli.privacy import names
 from veilsum.cli.ranks import Here, carried_out, ranks_option
 
 if TYPE_CHECKING:
-    from veilsum.jobs.large import LargeMethod
+    from veilsum.jobs.large import LargeMethod, LargeRun
     from veilsum.jobs.ranks import RanksRun
 
 # Spelt out: importing them would load numpy for --help.
@@ -21,20 +22,24 @@ ENGINES = ("auto", "numpy", "numba", "jax")
 
 @click.command("large")
 @click.argument("graph", metavar="SPEC|FILE")
-@click.option("--targets", type=FILE, help="A .npy file with a row for each party.")
+@click.option(
+    "--targets",
+    type=FILE,
+    help="A .npy file with a row for each party; drawn from the seed without it.",
+)
 @click.option(
     "--dim",
     type=click.IntRange(min=1),
     default=4,
     show_default=True,
-    help="Numbers of each target, where they are drawn.",
+    help="How many numbers a target has, if targets are drawn.",
 )
 @click.option(
     "--method",
     type=click.Choice(METHODS),
     default="dgd",
     show_default=True,
-    help="How parties go on from masked numbers.",
+    help="How parties come to the mean; the last two come to it exactly.",
 )
 @click.option(
     "--iterations",
@@ -44,13 +49,24 @@ ENGINES = ("auto", "numpy", "numba", "jax")
     help="How many.",
 )
 @click.option(
-    "--sigma", type=float, default=1.0, show_default=True, help="Of one share."
+    "--sigma",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Standard deviation of one number of a share.",
 )
-@click.option("--grid", type=int, help="Bits of the grid; the finest that fits.")
 @click.option(
-    "--corrupt", "corrupted", multiple=True, metavar="NUMBER", help="Who colludes."
+    "--grid",
+    type=int,
+    metavar="Q",
+    help="Masks are multiples of 2^-Q; of the finest that fits without it.",
 )
-@click.option("--step", type=float, help="The method's; a usual one without it.")
+@click.option(
+    "--corrupted",
+    metavar="A,B",
+    help="The colluding parties, by number; default none.",
+)
+@click.option("--step", type=float, help="The method's step; a usual one without it.")
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
@@ -58,10 +74,14 @@ ENGINES = ("auto", "numpy", "numba", "jax")
     help="What carries iterations out.",
 )
 @click.option(
-    "--no-certificate", is_flag=True, help="Do without epsilon: it takes longest."
+    "--no-certificate",
+    is_flag=True,
+    help="Leave epsilon out, which mostly takes longest.",
 )
 @click.option(
-    "--checkpoint", type=FILE, help="A file to write on the way, and to go on from."
+    "--checkpoint",
+    type=FILE,
+    help="A file to write on the way and on Ctrl-C, and to go on from.",
 )
 @click.option(
     "--every",
@@ -82,7 +102,7 @@ def command(
     iterations: int,
     sigma: float,
     grid: int | None,
-    corrupted: tuple[str, ...],
+    corrupted: str | None,
     step: float | None,
     engine: str | None,
     no_certificate: bool,
@@ -103,16 +123,13 @@ def command(
       veilsum large regular:1000000:6 --iterations 100 --checkpoint out/large.npz
       veilsum large geometric:1000000:6 --on mpi:4
     """
-    from veilsum.files.output import prepare_folder
-    from veilsum.jobs.large import large, read_targets
+    from veilsum.jobs.large import read_targets
 
     if where is not None and corrupted:
-        raise click.UsageError("ranks work out no epsilon: leave --corrupt out")
+        raise click.UsageError("ranks work out no epsilon: leave --corrupted out")
     if where is not None and engine is not None:
         raise click.UsageError("ranks are an engine themselves: leave --engine out")
     with carried_out(where) as here:
-        if checkpoint is not None:
-            prepare_folder(checkpoint.parent)
         how: dict[str, Any] = {
             "targets": None if targets is None else read_targets(targets),
             "dim": dim,
@@ -126,11 +143,8 @@ def command(
             "every": every,
         }
         if where is None:
-            certify = not no_certificate
-            engine = engine or "numba"
-            found: Any = large(
-                graph, **how, engine=engine, certify=certify, corrupted=corrupted
-            )
+            how |= {"engine": engine or "numba", "corrupted": names(corrupted)}
+            found: Any = _here(graph, how, certify=not no_certificate)
         else:
             found = _on_ranks(here, graph, how)
         if not here.speaks:
@@ -139,6 +153,19 @@ def command(
             print_json(found.to_dict())
         else:
             click.echo(str(found))
+
+
+def _here(graph: str, how: dict[str, Any], *, certify: bool) -> LargeRun:
+    from veilsum.jobs.large import large
+
+    try:
+        return large(graph, **how, certify=certify)
+    except KeyboardInterrupt as stopped:
+        nothing = "nothing is kept; with --checkpoint FILE, iterations are"
+        if how["checkpoint"] is not None:
+            nothing = "before the first iteration, so there is nothing new to keep"
+        say(f"stopped: {str(stopped) or nothing}")
+        raise click.exceptions.Exit(1) from None
 
 
 def _on_ranks(here: Here, graph: str, how: dict[str, Any]) -> RanksRun:

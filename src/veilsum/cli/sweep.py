@@ -29,16 +29,28 @@ if TYPE_CHECKING:
     "graphs",
     multiple=True,
     metavar="SPEC|FILE",
-    help="A family such as ring:12, or a graph file; the file's own without any.",
+    help="A family such as ring:12, or a graph file; the scenario's own without any.",
 )
-@click.option("--sigma", "sigmas", type=float, multiple=True, help="Of one share.")
-@click.option("--law", "laws", type=click.Choice(LAWS), multiple=True, help="Of masks.")
+@click.option(
+    "--sigma",
+    "sigmas",
+    type=float,
+    multiple=True,
+    help="Standard deviation of one number of a share; the scenario's own without any.",
+)
+@click.option(
+    "--law",
+    "laws",
+    type=click.Choice(LAWS),
+    multiple=True,
+    help="How shares are drawn; the scenario's own without any.",
+)
 @click.option(
     "--method",
     "methods",
     type=click.Choice(METHODS),
     multiple=True,
-    help="The file's own without any.",
+    help="The scenario's own without any.",
 )
 @click.option(
     "--seeds",
@@ -69,7 +81,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Of two inputs that an attacker is to tell apart.",
 )
-@click.option("--iterations", type=int, help="Instead of the file's.")
+@click.option("--iterations", type=int, help="Instead of the scenario's.")
 @click.option(
     "--bounds-from-costs",
     is_flag=True,

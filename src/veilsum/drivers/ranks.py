@@ -18,9 +18,9 @@ import numpy as np
 from scipy import sparse
 
 from veilsum.costs.effective import EffectiveCost
-from veilsum.engines.engine import Precision, Task
+from veilsum.engines.engine import Precision, Task, check_bounded
 from veilsum.engines.mpi import Halo, RankEngine, Ranks, all_ranks, leaves
-from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.errors import InvalidInputError
 from veilsum.graphs.cutting import CutParts, even_ends
 from veilsum.graphs.families import build_part
 from veilsum.graphs.links import touching
@@ -39,8 +39,6 @@ BY_DEGREE = ("metropolis", "lazy-metropolis", "max-degree")
 LIMB, LIMBS = 32, 6
 # Iterations between two looks at the numbers.
 AT_ONCE = 10
-# Nobody's estimate is this far away unless steps are too long.
-LOST = 1e30
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,11 +277,7 @@ def go_through(
         count = AT_ONCE - now.iteration % AT_ONCE
         now = engine.advance(now, min(count, iterations - now.iteration))
         farthest = np.abs(engine.points(now)).max(initial=0.0)
-        if not engine.ranks.largest(float(farthest)) < LOST:
-            raise NumericalError(
-                f"numbers ran away before iteration {now.iteration:,}: steps are too "
-                "long, give a smaller step"
-            )
+        check_bounded(engine.ranks.largest(float(farthest)), now.iteration)
         if told is not None:
             told(now)
     own = engine.points(now)

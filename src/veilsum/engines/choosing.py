@@ -54,6 +54,17 @@ def engine_for(task: Task, wanted: str = AUTO, iterations: float = inf) -> Engin
 
 
 def _named(task: Task, name: str) -> Engine:
+    check_there(name)
+    return ENGINES[name](task)
+
+
+def check_there(name: str) -> None:
+    """Refuse an engine that there is not, or whose package is not installed.
+
+    Asked before long work, so that nothing is computed in vain.
+    """
+    if name == AUTO:
+        return
     _check_name(name)
     if not _is_there(name):
         package, extra = NEEDS[name]
@@ -61,7 +72,6 @@ def _named(task: Task, name: str) -> Engine:
             f"the engine {name} needs the package {package}: "
             f"{installing(extra)}, or use engine numpy"
         )
-    return ENGINES[name](task)
 
 
 def available_engines() -> list[str]:

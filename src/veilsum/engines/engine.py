@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from veilsum.costs.effective import ClosedForm, EffectiveCost
+from veilsum.errors import NumericalError
 from veilsum.methods.base import Method, State, Weighting
 from veilsum.numbers.arrays import PartyPoints, Sparse
 
 Precision: TypeAlias = Literal["float64", "float32"]
+# Nobody's estimate is this far away unless steps are too long.
+LOST = 1e30
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -60,6 +63,20 @@ class Engine(Protocol):
     def aims(self, state: State) -> PartyPoints:
         """Return where parties alone would go next, in float64, by row."""
         ...
+
+
+def check_bounded(farthest: float, iteration: int) -> None:
+    """Refuse to go on with numbers that ran away.
+
+    Args:
+        farthest: the largest coordinate of anybody's estimate; nan counts as lost.
+        iteration: after which it was looked at.
+    """
+    if not farthest < LOST:
+        raise NumericalError(
+            f"numbers ran away before iteration {iteration:,}: steps are too long, "
+            "give a smaller step"
+        )
 
 
 def closed_form(cost: EffectiveCost) -> ClosedForm | None:

@@ -142,12 +142,15 @@ class Nearness(NamedTuple):
             return "the parties' own order"
         if self.found is None:
             return f"the parties' own order: neighbours are {self.own:,.0f} apart"
-        beside = f"neighbours are {self.found:,.0f} apart, else {self.own:,.0f}"
         if self.order is None:
             return (
-                f"the parties' own order: Cuthill and McKee's is no nearer ({beside})"
+                f"the parties' own order: neighbours are {self.own:,.0f} apart, in "
+                f"Cuthill and McKee's {self.found:,.0f}"
             )
-        return f"reverse Cuthill and McKee's order: {beside}"
+        return (
+            f"reverse Cuthill and McKee's order: neighbours are {self.found:,.0f} "
+            f"apart, in their own {self.own:,.0f}"
+        )
 
 
 def near_order(weights: Sparse, *, symmetric: bool = True) -> Nearness:

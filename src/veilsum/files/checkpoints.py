@@ -103,6 +103,15 @@ def read_checkpoint(path: Path, digest: str, begun: S) -> S | None:
     return type(begun)(**plain)
 
 
+def check_reached(path: Path, reached: int, iterations: int) -> None:
+    """Refuse a file that is further than is asked for: nobody can go back."""
+    if reached > iterations:
+        raise InvalidInputError(
+            f"{path} has {reached:,} iterations already, and {iterations:,} are asked "
+            "for: ask for as many or more, or name another file"
+        )
+
+
 def _check_owner(path: Path, digest: str) -> bool:
     """Say whether a checkpoint of this run is there; refuse anything else."""
     try:

@@ -30,6 +30,7 @@ from veilsum.graphs.links import (
     touching,
 )
 from veilsum.numbers.arrays import nearest
+from veilsum.showing import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def _whole(text: str, most: int = MOST_PARTIES) -> int:
     if not text.strip().isdecimal():
         raise ValueError(f"{text!r} is not a whole number")
     if len(text) > 10 or int(text) > most:
-        raise ValueError(f"{text} is more than the {most} that fit")
+        raise ValueError(f"{text} is more than the {most:,} that fit")
     return int(text)
 
 
@@ -219,12 +220,12 @@ def build(spec: str, only: Only | None = None, *, most_links: int | None = None)
             made = partial(made, only=only)
     try:
         graph = made(*arguments)
-    except MemoryShortError:
+    except (InvalidGraphError, MemoryShortError):
         raise
     except TypeError:
         raise InvalidGraphError(
             f"cannot build the graph {spec!r}: write it as {family.usage} "
-            f"(found {len(arguments)} arguments)"
+            f"(found {counted(len(arguments), 'argument')})"
         ) from None
     except (ValueError, nx.NetworkXException) as error:
         raise InvalidGraphError(

@@ -196,7 +196,10 @@ def pieces_joined(ends: Any, root: Any) -> None:
 def _check_bytes(n: int, links: int, each: int, most: int) -> None:
     """Refuse what does not fit; each link takes so many bytes at the worst moment."""
     if links > most:
-        raise ValueError(f"it has {links:,} links, and at most {most:,} fit")
+        raise InvalidGraphError(
+            f"a graph of {n:,} parties would have {links:,} links, and at most "
+            f"{most:,} fit: ask for fewer parties, or fewer links of each"
+        )
     check_room(each * links + 16 * n, f"a graph of {n:,} parties and {links:,} links")
 
 

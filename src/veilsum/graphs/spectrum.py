@@ -55,6 +55,9 @@ UNIT_ROUNDOFF = 2.0**-53
 # those with one vector, too.
 COMPILED_PARTIES, MANY_PARTIES = 50_000, 200_000
 LANCZOS_STEPS = 40
+# A filter of fewer steps proves bounds that are some hundredths apart: more digits of
+# the upper one would take longer than the filter itself.
+ROUGH_STEPS = 100
 # Of more parties no factor is made: it would not fit a laptop's memory.
 MOST_FACTORED = 1_000_000
 CORES = os.cpu_count() or 1
@@ -381,6 +384,7 @@ def _low_vector(laplacian: Sparse, told: Advance) -> Vector:
     """
     start = np.random.default_rng(0).standard_normal(laplacian.shape[0])
     alphas, betas = [], []
+    told = opening("upper bound", 2 * LANCZOS_STEPS)
     for _, alpha, beta in _lanczos(laplacian, start):
         alphas.append(alpha)
         betas.append(beta)

@@ -25,11 +25,12 @@ from veilsum.costs.bases import Affine
 from veilsum.costs.domains import Box, WholeSpace
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import SquaredNorm
-from veilsum.engines.choosing import engine_for
-from veilsum.engines.engine import Engine, Task
+from veilsum.engines.choosing import check_there, engine_for
+from veilsum.engines.engine import Engine, Task, check_bounded
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.files.arrays import mapped_array
 from veilsum.files.checkpoints import (
+    check_reached,
     fingerprint,
     read_checkpoint,
     write_checkpoint,
@@ -205,14 +206,19 @@ class LargeRun(Shown):
     def showing(self) -> Showing:
         """Return the minimiser, what is promised, and what each part took."""
         rows = [
-            [one.name, one.seconds, one.processor_seconds, _gigabytes(one.peak_bytes)]
+            [
+                one.name,
+                f"{one.seconds:,.1f}",
+                f"{one.processor_seconds:,.1f}",
+                _gigabytes(one.peak_bytes),
+            ]
             for one in self.phases
         ]
         heads = ("part", "seconds", "processor seconds", "peak GB so far")
         return Showing(
             f"Minimiser over {self.topology.n_parties:,} parties: "
             f"{in_line(self.minimiser.tolist())}",
-            [tuple(self._told()), Table(heads, rows)],
+            [tuple(self._told()), Table(heads, rows, align="<>>>")],
             {"Limits": (SIMULATION,)},
         )
 
@@ -245,8 +251,8 @@ class LargeRun(Shown):
         )
 
 
-def _gigabytes(count: int | None) -> float | None:
-    return None if count is None else round(count / 1e9, 3)
+def _gigabytes(count: int | None) -> str | None:
+    return None if count is None else f"{count / 1e9:,.2f}"
 
 
 def large(
@@ -284,14 +290,15 @@ def large(
         step: dgd's first, or that of the other methods; a usual one without.
         engine: numba, jax, or numpy.
         certify: whether mu2 is bounded and epsilon with it: minutes for ten million.
-        checkpoint: a file that is written on the way, which only its owner may read: it
-            can tell targets. If it is there, the run goes on from it, to the same bits.
+        checkpoint: a file that is written on the way and on Ctrl-C, which only its
+            owner may read: it can tell targets. If it is there, the run goes on from
+            it, to the same bits.
         every: minutes between two of them.
         progress: see `veilsum.watching`.
 
     Raises:
         MemoryShortError: it would not fit; the message has both numbers.
-        NumericalError: estimates ran away.
+        NumericalError: estimates ran away; the step is too long.
 
     >>> found = large("cycles:2000:6", method="gradient-tracking", progress=False)
     >>> found.sum_of_masks, found.mu2.certificate, found.max_error < 0.001
@@ -304,6 +311,7 @@ def large(
             "every rank would hold the whole graph: veilsum large --on mpi:N has each "
             "make its own parties only"
         )
+    check_there(engine)
     path = None if checkpoint is None else Path(checkpoint)
     if path is not None:
         prepare_folder(path.parent)
@@ -357,11 +365,12 @@ def large(
             saving = _Saving(path, digest, 60.0 * every)
             state = read_checkpoint(path, digest, state) or state
             resumed = state.iteration
+            check_reached(path, resumed, iterations)
         with measured.phase("iterations"):
             state = _advanced(runner, state, iterations, open_stage, saving)
         with measured.phase("estimates"):
             estimates = runner.points(state)
-    found = LargeRun(
+    return LargeRun(
         graph=graph if isinstance(graph, str) else "a graph",
         topology=topology,
         method=method,
@@ -379,12 +388,6 @@ def large(
         wanted_bytes=wanted,
         phases=tuple(measured.phases),
     )
-    if not found.max_error < np.inf:
-        raise NumericalError(
-            f"estimates ran away before iteration {state.iteration:,}: steps are too "
-            "long, give a smaller step"
-        )
-    return found
 
 
 def check_asked(method: str, every: float) -> None:
@@ -597,8 +600,11 @@ class _Saving:
 
     def look(self, state: Any, *, at_end: bool) -> None:
         """Write if it is time, and at the end."""
-        if not at_end and monotonic() - self.last < self.seconds:
-            return
+        if at_end or monotonic() - self.last >= self.seconds:
+            self.write(state)
+
+    def write(self, state: Any) -> None:
+        """Write now."""
         write_checkpoint(self.path, self.digest, state)
         self.last = monotonic()
 
@@ -615,11 +621,27 @@ def _advanced(
     while state.iteration < iterations:
         # Always up to the same ones: a run that is resumed computes the same bits.
         count = AT_ONCE - state.iteration % AT_ONCE
-        state = engine.advance(state, min(count, iterations - state.iteration))
+        try:
+            state = engine.advance(state, min(count, iterations - state.iteration))
+            check_bounded(_farthest(state.x), state.iteration)
+        except KeyboardInterrupt:
+            if saving is None:
+                raise
+            # An engine leaves the state that it goes on from as it was.
+            saving.write(state)
+            raise KeyboardInterrupt(
+                f"{saving.path} has {state.iteration:,} of {iterations:,} iterations, "
+                "and the same command goes on from there"
+            ) from None
         told(state.iteration)
         if saving is not None:
             saving.look(state, at_end=state.iteration >= iterations)
     return state
+
+
+def _farthest(points: Any) -> float:
+    """Return the largest coordinate, without another array of that size."""
+    return max(float(points.max()), -float(points.min()))
 
 
 def _digest(

@@ -23,6 +23,7 @@ from veilsum.drivers.ranks import OwnGraph, go_through, own_engine
 from veilsum.engines.mpi import Ranks
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.files.checkpoints import (
+    check_reached,
     fingerprint,
     read_checkpoint,
     write_checkpoint,
@@ -228,6 +229,8 @@ def large_on_ranks(
         digest = fingerprint(settings, here.links, cost.coefficients)
         kept = _Kept(here.ranks, Path(checkpoint), digest, 60.0 * every)
     state = None if kept is None else kept.latest(engine.begin())
+    if kept is not None and state is not None:
+        check_reached(kept.path, state.iteration, iterations)
     with watched(False if ranks.comm.rank else progress) as opening:
         advance = (opening or silent)("iterations", iterations)
 

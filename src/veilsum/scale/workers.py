@@ -33,7 +33,7 @@ def workers_on(where: str) -> Executor:
         return RayWorkers(where if rest.startswith("//") else rest, count)
     raise InvalidInputError(
         "work is done on processes:N, threads:N, ray:N, ray:HOST:PORT or "
-        f"ray://HOST:PORT, found {where!r}"
+        f"ray://HOST:PORT, N being 1 to 99,999; found {where!r}"
     )
 
 
