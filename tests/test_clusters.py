@@ -5,6 +5,7 @@ minute to start. What is expected is what one process alone finds.
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from concurrent.futures import BrokenExecutor
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from secrets import token_hex
 from time import sleep
 
 import numpy as np
@@ -55,6 +57,7 @@ def cluster():
     """Two workers; as who begins pieces, and by its address."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", token_hex(32))
         # Workers find what stands beside this file, as `draw` does.
         paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
@@ -112,6 +115,19 @@ def test_it_listens_on_this_computer_only(cluster):
         if one.status == psutil.CONN_LISTEN
     }
     assert heard <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
+
+
+def test_its_files_and_its_token_are_nobody_else_s(cluster):
+    below = psutil.Process(cluster._driver.pid).children(recursive=True)
+    (raylet,) = (one for one in below if one.name() == "raylet")
+    (sockets,) = re.findall(r"--raylet_socket_name=(\S+)", " ".join(raylet.cmdline()))
+    # Ray opens its own folders to all; the one around them is closed.
+    folder = Path(sockets).parents[3]
+    assert folder.name.startswith("veilsum-")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert raylet.environ()["RAY_AUTH_MODE"] == "token"
+    token = raylet.environ()["RAY_AUTH_TOKEN"]
+    assert not any(token in word for one in below for word in one.cmdline())
 
 
 @pytest.mark.parametrize("kill", [False, True])

@@ -26,8 +26,8 @@ def check_room(wanted: float, what: str) -> None:
         return
     raise MemoryShortError(
         f"{what} takes about {in_words(wanted)} of memory, and {in_words(free)} are "
-        "free here: ask for fewer parties, neighbours or coordinates, or use a "
-        "machine with more"
+        "free here: ask for less (fewer parties, neighbours, coordinates, executions), "
+        "or use a machine with more"
     )
 
 

@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from click.testing import CliRunner
 import veilsum as vs
 from veilsum.cli import ranks
 from veilsum.cli.app import app
-from veilsum.cli.ranks import lost
+from veilsum.cli.ranks import Here, lost
 from veilsum.jobs.ranks import large_on_ranks
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
@@ -215,9 +217,13 @@ def test_one_rank_that_mpiexec_did_not_start_runs_alone(file, tmp_path):
     plain = CliRunner().invoke(app, [*words, "--no-certificate", "--engine", "numpy"])
     theirs = json.loads(plain.stdout)
     assert ours["minimiser"] == pytest.approx(theirs["minimiser"], rel=1e-12)
-    refused = CliRunner().invoke(app, [*words, "--on", "mpi", "--corrupted", "3"])
-    assert refused.exit_code == 2
-    assert "no epsilon" in refused.stderr
+    for more, said in (
+        (("--corrupted", "3"), "no epsilon"),
+        (("--engine", "jax"), "engine"),
+    ):
+        refused = CliRunner().invoke(app, [*words, "--on", "mpi", *more])
+        assert refused.exit_code == 2
+        assert said in refused.stderr
 
 
 @several
@@ -236,6 +242,31 @@ def test_a_rank_that_fails_alone_ends_the_job_with_its_sentence(tmp_path):
     found = subprocess.run(words, check=False, capture_output=True, text=True)
     assert found.returncode != 0
     assert "Error: rank 1 of 2: MemoryError: no room" in found.stderr
+
+
+@several
+def test_whoever_starts_ranks_is_told_how_far_they_are(monkeypatch):
+    told = []
+
+    @contextmanager
+    def looking(progress=None):
+        yield lambda label, total: lambda done: told.append((label, done, total))
+
+    monkeypatch.setattr(ranks, "watched", looking)
+    words = ["large", "grid:20x10", "--iterations", "25", "--on", "mpi:1"]
+    monkeypatch.setattr(sys, "argv", ["veilsum", *words])
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 0, found.output
+    assert told == [("iterations", done, 25) for done in (10, 20, 25)]
+    assert found.stderr == ""
+
+
+def test_ranks_tell_only_if_somebody_started_them_who_looks(monkeypatch):
+    first, second = (Here(SimpleNamespace(rank=rank)) for rank in (0, 1))
+    assert (first.progress, second.progress, Here().progress) == (None, False, None)
+    monkeypatch.setenv("VEILSUM_WATCHED", "1")
+    assert callable(first.progress)
+    assert (second.progress, Here().progress) == (False, None)
 
 
 def test_without_mpiexec_a_sentence_says_what_to_install(monkeypatch, tmp_path):

@@ -7,7 +7,7 @@ from strategies import any_topologies, coalitions, eighths, few, seeds, sigmas
 from veilsum.drivers import executions as executions_module
 from veilsum.drivers import executions as module
 from veilsum.drivers.executions import simulate
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, MemoryShortError
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.laws import GaussianMasks, check_sigma
@@ -131,6 +131,18 @@ def test_a_wrong_number_of_coefficients_is_refused(bad):
 def test_at_least_one_execution_is_needed(executions):
     with pytest.raises(InvalidInputError, match=f"at least 1, found {executions}"):
         simulate(K3, [1, 2, 3], sigma=1.0, executions=executions, stream=stream())
+
+
+def test_more_executions_than_fit_are_refused_before_they_are_begun():
+    with pytest.raises(MemoryShortError, match="executions takes about 4,000"):
+        simulate(
+            K3,
+            [1, 2, 3],
+            sigma=1.0,
+            executions=10**11,
+            corrupted=["0"],
+            stream=stream(),
+        )
 
 
 @pytest.mark.parametrize("sigma", [0.0, -1.0, np.nan, np.inf])

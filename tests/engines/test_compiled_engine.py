@@ -46,6 +46,7 @@ COMPILED = {name for name in METHODS if "tracking" in name} | {
     "dgd",
     "dgd in sides that differ",
     "dgd at own point",
+    "extra",
 }
 
 
@@ -84,6 +85,7 @@ def test_every_method_takes_the_steps_of_its_source(method):
     "method",
     [
         "dgd",
+        "extra",
         "nids",
         "tracking in a box, five rounds",
         pytest.param("dgd at own point", marks=slow),
@@ -112,7 +114,13 @@ def test_agents_may_have_a_matrix_each(method):
     assert_same(FusedEngine(task), PlainEngine(task))
 
 
-@pytest.mark.parametrize("method", ["dgd", "tracking"])
+def test_with_a_matrix_each_extra_is_carried_out_by_its_source():
+    task = make_task("extra", dim=6, cost="quadratics")
+    assert compiled_run(task) is None
+    assert_same(FusedEngine(task), PlainEngine(task))
+
+
+@pytest.mark.parametrize("method", ["dgd", "extra", "tracking"])
 def test_costs_may_be_slopes_alone(method):
     task = make_task(method, cost="slopes alone")
     assert_same(FusedEngine(task), PlainEngine(task))
@@ -168,7 +176,7 @@ def test_two_calls_go_as_far_as_one(seed, first, second):
     np.testing.assert_array_equal(halfway.x, kept)
 
 
-@pytest.mark.parametrize("method", ["dgd", "tracking in a box"])
+@pytest.mark.parametrize("method", ["dgd", "extra", "tracking in a box"])
 def test_it_goes_on_from_any_state_as_from_the_one_it_was_left_in(method):
     task = make_task(method)
     engine = FusedEngine(task)
@@ -309,7 +317,7 @@ def test_a_near_order_brings_neighbours_near(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "method", ["dgd", "dgd at own point", "tracking", "tracking in a box"]
+    "method", ["dgd", "dgd at own point", "extra", "tracking", "tracking in a box"]
 )
 def test_threads_that_share_parties_change_no_bit(method, threaded, monkeypatch):
     task = make_task(method, "cycles:60:6", dim=4)

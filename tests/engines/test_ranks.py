@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -251,6 +251,42 @@ def test_large_runs_are_the_same_on_ranks(method):
     assert ours.max_error == pytest.approx(theirs.max_error, rel=1e-12)
     graph = Topology.family(spec)
     assert np.array_equal(large_on_ranks(graph, **how).own, ours.own)
+
+
+@pytest.mark.parametrize(
+    ("targets", "said"),
+    [
+        (np.full((1600, 1), "a"), "must be numbers"),
+        (np.full((1600, 1), np.nan), "finite"),
+        (np.zeros((1599, 1)), "one row for each of 1,600 parties"),
+    ],
+)
+def test_targets_are_refused_alike_on_ranks(targets, said):
+    for run in (large_on_ranks, partial(large, certify=False, progress=False)):
+        with pytest.raises(InvalidInputError, match=said):
+            run("geometric:1600:6", targets, iterations=1)
+
+
+def test_one_number_each_is_taken_alike_on_ranks():
+    targets = np.linspace(-1.0, 2.0, 1600)
+    ours = large_on_ranks("geometric:1600:6", targets, iterations=5)
+    theirs = large("geometric:1600:6", targets, iterations=5, certify=False)
+    np.testing.assert_allclose(ours.own, theirs.estimates, rtol=0, atol=1e-12)
+    with pytest.raises(InvalidInputError, match="found 0"):
+        large_on_ranks("geometric:1600:6", targets, step=0.0)
+
+
+def test_a_rank_says_how_far_it_is_and_keeps_its_end(tmp_path):
+    told = []
+    how = {"checkpoint": tmp_path / "kept.npz", "dim": 1}
+    large_on_ranks(
+        "geometric:300:6", iterations=25, **how, progress=lambda *far: told.append(far)
+    )
+    assert told == [(10, 25), (20, 25), (25, 25)]
+    further = large_on_ranks("geometric:300:6", iterations=40, **how)
+    assert further.resumed == 25
+    whole = large_on_ranks("geometric:300:6", iterations=40, dim=1)
+    assert np.array_equal(further.own, whole.own)
 
 
 def test_float32_stays_float32(blocks):

@@ -96,8 +96,28 @@ def test_a_bad_estimate_gives_no_bound_or_a_true_one(monkeypatch):
     monkeypatch.setattr(spectrum, "DENSE_PARTIES", 10)
     monkeypatch.setattr(spectrum, "_fiedler_by_factor", lambda _: wrong)
     monkeypatch.setattr(spectrum, "_fiedler_by_products", lambda _: wrong)
+    monkeypatch.setattr(spectrum, "_low_vector", lambda *_: wrong)
     found = certified_mu2(topology, stream=np.random.default_rng(4))
     assert found.lower is None or found.lower <= exact
+
+
+def test_an_estimate_is_refined_only_where_a_near_bound_can_be_proved(monkeypatch):
+    """Twenty times the work for the last digits is lost on a bound a tenth away."""
+    topology, refined = Topology.family("cycles:2000:6"), []
+    plain = spectrum._fiedler_by_products
+
+    def counted(laplacian):
+        refined.append(laplacian.shape)
+        return plain(laplacian)
+
+    monkeypatch.setattr(spectrum, "_fiedler_by_products", counted)
+    rough = certified_mu2(topology, work=60 * 14_000)
+    assert refined == []
+    near = certified_mu2(topology, work=400 * 14_000)
+    assert len(refined) == 1
+    exact = algebraic_connectivity(topology)
+    assert 0.85 * exact < rough.lower <= exact <= rough.upper < 1.03 * exact
+    assert 0.985 * exact < near.lower <= exact <= near.upper * (1 + 1e-12)
 
 
 def test_failures_of_all_certificates_behind_one_answer_stay_below_1e_9():
@@ -136,3 +156,29 @@ def test_a_hundred_thousand_parties_are_certified(make, certificate):
     found = certified_mu2(make())
     assert found.certificate == certificate
     assert 0.85 * found.upper <= found.lower <= found.upper
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("steps", [1, 2, 9])
+def test_the_filter_is_chebyshev_s_polynomial_without_means(
+    compiled, steps, monkeypatch
+):
+    """Against eigenvectors; the probes have means far from zero."""
+    if compiled:
+        pytest.importorskip("numba")
+        monkeypatch.setattr(spectrum, "COMPILED_PARTIES", 0)
+    topology = Topology.family("regular:60:4:seed=2")
+    values, vectors = np.linalg.eigh(topology.laplacian.toarray())
+    probes = spectrum._aligned(60)
+    probes[:] = np.random.default_rng(3).standard_normal(probes.shape) + 50.0
+    low, top = 0.7, 8.0
+    grown = np.polynomial.Chebyshev.basis(steps)((top + low - 2 * values) / (top - low))
+    grown[0] = 0.0
+    expected = vectors @ (grown[:, None] * (vectors.T @ probes))
+    told = []
+    found = spectrum._chebyshev(
+        topology.laplacian, probes, low, top, steps, told.append
+    )
+    assert told == list(range(1, steps + 1))
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    assert np.abs(found.mean(axis=0)).max() < 1e-12

@@ -271,6 +271,9 @@ def test_ten_million_are_estimated_below_eight_gigabytes():
         ({"method": "nids"}, "no method of large runs"),
         ({"iterations": 0}, "iterations must be at least 1"),
         ({"every": 0.0}, "more than 0"),
+        ({"step": 0.0}, "step scale must be positive and finite, found 0"),
+        ({"step": 0.0, "method": "gradient-tracking"}, "found 0"),
+        ({"step": 0.0, "method": "extra"}, "found 0"),
         ({"targets": np.zeros((7, 2))}, "one row for each of 1,200 parties"),
         ({"targets": np.full(1200, np.nan)}, "finite"),
         ({"targets": np.full(1200, "a")}, "must be numbers"),
@@ -311,7 +314,7 @@ def test_a_file_without_links_is_refused(tmp_path):
     with pytest.raises(InvalidGraphError, match="called ends"):
         topology_from(str(tmp_path / "links.npz"))
     np.save(path, np.array([{}], dtype=object), allow_pickle=True)
-    with pytest.raises(InvalidInputError, match="holds no targets"):
+    with pytest.raises(InvalidInputError, match="Python objects in it"):
         read_targets(path)
     path.write_text("a,b\n1,2\n")
     with pytest.raises(InvalidInputError, match="no file that numpy wrote") as refused:
@@ -368,6 +371,27 @@ def test_the_command_prints_what_the_function_finds(tmp_path, targets):
         "iterations",
         "estimates",
     ]
+
+
+def test_whoever_waits_is_told_how_far_a_certificate_is():
+    """It takes longest of all: an estimate and a proof, product by product."""
+    told = []
+
+    def opening(label, total):
+        return lambda done: told.append((label, done, total))
+
+    found = spectrum.certified_mu2(
+        Topology.family("cycles:2000:6"), work=80 * 14_000, opening=opening
+    )
+    assert found.certificate == "probabilistic"
+    guessed = [one for one in told if one[0] == "products for an estimate"]
+    assert [done for _, done, _ in guessed] == [*range(1, guessed[0][2] + 1)]
+    proved = told[len(guessed) :]
+    assert {label for label, _, _ in proved} == {"products for a proof"}
+    assert proved[-1][1] == proved[-1][2] <= 80
+    told.clear()
+    spectrum.certified_mu2(Topology.family("grid:40x40"), opening=opening)
+    assert told == [("factors", 1, 2), ("factors", 2, 2)]
 
 
 @pytest.mark.slow

@@ -71,6 +71,9 @@ def check_bounds(heading: str, section: Section) -> None:
                 )
 
 
+# Of the graph of a scenario, which somebody else may have written: each party has a
+# cost of its own in it, and links are counted before one is made.
+MOST_PARTIES, MOST_LINKS = 1_000_000, 2_000_000
 # Opens a graph file, with the attribute that holds its weights.
 ReadGraph = Callable[[str, str | None], Topology]
 
@@ -124,9 +127,14 @@ class GraphSection(Section, frozen=True, kw_only=True):
         if self.edges is not None:
             return Topology.from_edges(list(self.edges), parties=names)
         if self.family is not None:
-            found = Topology.family(self.family)
+            found = Topology.family(self.family, most_links=MOST_LINKS)
         else:
             found = read_graph(str(self.file), self.weight)
+        if found.n_parties > MOST_PARTIES:
+            raise InvalidScenarioError(
+                f"[graph] has {found.n_parties:,} parties, and at most "
+                f"{MOST_PARTIES:,} fit into a scenario: use veilsum large for more"
+            )
         return found if names is None else found.renamed(names)
 
 

@@ -70,8 +70,7 @@ ENGINES = ("auto", "numpy", "numba", "jax")
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
-    default="numba",
-    show_default=True,
+    show_default="numba",
     help="What carries iterations out.",
 )
 @click.option(
@@ -105,7 +104,7 @@ def command(
     grid: int | None,
     corrupted: str | None,
     step: float | None,
-    engine: str,
+    engine: str | None,
     no_certificate: bool,
     checkpoint: Path | None,
     every: float,
@@ -128,6 +127,8 @@ def command(
 
     if where is not None and corrupted:
         raise click.UsageError("ranks work out no epsilon: leave --corrupted out")
+    if where is not None and engine is not None:
+        raise click.UsageError("ranks are an engine themselves: leave --engine out")
     with carried_out(where) as here:
         how: dict[str, Any] = {
             "targets": None if targets is None else read_targets(targets),
@@ -142,7 +143,7 @@ def command(
             "every": every,
         }
         if where is None:
-            how |= {"engine": engine, "corrupted": names(corrupted)}
+            how |= {"engine": engine or "numba", "corrupted": names(corrupted)}
             found: Any = _here(graph, how, certify=not no_certificate)
         else:
             found = _on_ranks(here, graph, how)
@@ -173,5 +174,8 @@ def _on_ranks(here: Here, graph: str, how: dict[str, Any]) -> RanksRun:
 
     is_file = Path(graph).is_file()
     return large_on_ranks(
-        topology_from(graph) if is_file else graph, **how, comm=here.comm
+        topology_from(graph) if is_file else graph,
+        **how,
+        comm=here.comm,
+        progress=here.progress,
     )

@@ -26,6 +26,7 @@ import click
 
 from veilsum.cli.app import Failure, on_screen
 from veilsum.errors import InvalidInputError, MissingExtraError, VeilsumError
+from veilsum.watching import Progress, staged, watched
 
 ranks_option = click.option(
     "--on",
@@ -40,6 +41,9 @@ MOST_RANKS = 100_000
 SECONDS = 2.0
 # One thread each, unless somebody says otherwise: ranks share a computer's cores.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+# Set for ranks whose starter has somebody who watches; and how the first rank, which
+# has no screen of its own, then says how far it is.
+WATCHED, TOLD = "VEILSUM_WATCHED", "veilsum: done {} of {}"
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,13 @@ class Here:
     def engine(self) -> str | None:
         """The engine that ranks have; None for what was asked for."""
         return None if self.comm is None else "mpi"
+
+    @property
+    def progress(self) -> Progress:
+        """Whom to tell how far it is: one who looks, or who started the ranks."""
+        if not self.speaks:
+            return False
+        return _tell if self.comm is not None and WATCHED in os.environ else None
 
     def seed(self, given: int | None) -> int | None:
         """Return a seed for all ranks: the one given, or a fresh one."""
@@ -113,6 +124,10 @@ def carried_out(where: str | None) -> Iterator[Here]:
         raise
 
 
+def _tell(done: int, total: int) -> None:
+    click.echo(TOLD.format(done, total), err=True)
+
+
 def launcher() -> str:
     """Return the mpiexec beside this Python, or else the first on the path."""
     beside = Path(sys.executable).with_name("mpiexec")
@@ -132,8 +147,13 @@ def _started(where: str, count: int) -> int:
         for word in sys.argv[1:]
     ]
     command = [launcher(), "-n", str(count), sys.executable, "-m", "veilsum", *words]
-    said = False
-    with TemporaryFile("w+", encoding="utf-8", errors="replace") as printed:
+    said, heard = False, re.compile(TOLD.format(r"(\d+)", r"(\d+)"))
+    with (
+        TemporaryFile("w+", encoding="utf-8", errors="replace") as printed,
+        watched() as opening,
+    ):
+        report = staged(opening, "iterations")
+        settings = dict.fromkeys((*THREADS, WATCHED) if report else THREADS, "1")
         with subprocess.Popen(  # noqa: S603 - this command, as it was typed
             command,
             stdin=subprocess.DEVNULL,
@@ -141,13 +161,16 @@ def _started(where: str, count: int) -> int:
             stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            env=dict.fromkeys(THREADS, "1") | os.environ,
+            env=settings | os.environ,
         ) as job:
             assert job.stderr is not None
             # Whoever ends this process means its ranks: they would go on.
             before = signal.signal(signal.SIGTERM, lambda *_: job.terminate())
             try:
                 for line in job.stderr:
+                    if report is not None and (far := heard.fullmatch(line.strip())):
+                        report(int(far[1]), int(far[2]))
+                        continue
                     said |= line.startswith("Error: ")
                     click.echo(line, nl=False, err=True)
             finally:

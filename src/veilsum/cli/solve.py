@@ -86,9 +86,7 @@ def command(
         )
         for section in described.ignored if here.speaks else ():
             say(f"[{section}] is for real parties: solve simulates and ignores it")
-        run = run_scenario(
-            described, driver=driver, progress=None if here.speaks else False
-        )
+        run = run_scenario(described, driver=driver, progress=here.progress)
         if not here.speaks:
             return
         if folder is not None:

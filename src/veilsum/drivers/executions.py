@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import GraphLike, Topology
+from veilsum.memory import check_room
 from veilsum.numbers.arrays import FloatArray, as_rows
 from veilsum.numbers.laws import check_sigma
 from veilsum.numbers.shapes import Float
@@ -98,6 +99,8 @@ def simulate(
         raise InvalidInputError(f"executions must be at least 1, found {executions}")
     colluders = topology.indices(corrupted)
     honest = [i for i in range(topology.n_parties) if i not in colluders]
+    numbers = (topology.n_parties + len(honest)) * rows.shape[1] * executions
+    check_room(8 * numbers, f"keeping {executions:,} executions")
     # Parties are the first axis in memory and the second for the reader.
     effective = np.empty((*rows.shape, executions))
     stripped = np.empty((len(honest), rows.shape[1], executions))

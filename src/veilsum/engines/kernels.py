@@ -361,6 +361,51 @@ def dgd(
 
 
 @kernel
+def extra_part(
+    first: Any,
+    last: Any,
+    x: Any,
+    correction: Any,
+    other: Any,
+    step: Any,
+    curve: Any,
+    box: Any,
+    graph: Any,
+) -> Any:
+    """Carry out one iteration of EXTRA for parties from one to another."""
+    row = graph[2]
+    width, half = u(len(row)), type(step)(0.5)
+    low, high = load(box[0], u(0), row), load(box[1], u(0), row)
+    for party in range(u(first), u(last)):
+        here = party * width
+        mixed = heard_by(party, x, graph)
+        mine, past = load(x, here, row), load(correction, here, row)
+        new = within(mixed - past, low, high)
+        # Differences first: they are small and exact.
+        more = (mine - mixed) * half + (new - mine) * (step * curve)
+        store(correction, here, past + more)
+        store(other, here, new)
+
+
+@kernel
+def extra(
+    x: Any,
+    correction: Any,
+    other: Any,
+    count: Any,
+    step: Any,
+    curve: Any,
+    box: Any,
+    graph: Any,
+) -> Any:
+    """Carry out so many iterations of EXTRA, on the correction itself."""
+    n = u(graph[0][3].size)
+    for _ in range(count):
+        extra_part(u(0), n, x, correction, other, step, curve, box, graph)
+        x, other = other, x
+
+
+@kernel
 def mix_more(now: Any, before: Any, factors: Any, graph: Any) -> Any:
     """Carry out all rounds but the last; return y_(K-1) and y_(K-2)."""
     links, _, row = graph

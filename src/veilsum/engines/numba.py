@@ -1,8 +1,9 @@
 """The numba engine: whole runs as machine code where it knows how, on all cores.
 
 Distributed gradient descent and gradient tracking of quadratic costs, on boxes or on
-the whole space, are compiled, whole runs at once. Every other method is carried out by
-its one source, with a compiled product for the mixing.
+the whole space, are compiled, whole runs at once; so is EXTRA where costs curve alike.
+Every other method is carried out by its one source, with a compiled product for the
+mixing.
 
 Where costs curve alike everywhere, an iteration treats every coordinate by itself: rows
 are cut into panels of a few columns, each of which stays in cache through all of its
@@ -40,6 +41,7 @@ from veilsum.engines.numpy import DENSE_PARTIES, PlainEngine
 from veilsum.methods.base import Message, Messages, S, State
 from veilsum.methods.chebyshev import Chebyshev, ChebyshevState
 from veilsum.methods.dgd import Dgd, DgdState
+from veilsum.methods.extra import Extra, ExtraState
 from veilsum.methods.gradient_tracking import GradientTracking, TrackingState
 from veilsum.numbers.arrays import Array, PartyPoints, Sparse
 from veilsum.numbers.shapes import Float, Int, UInt
@@ -323,11 +325,10 @@ def _bare_run(
 ) -> CompiledRun | None:
     """Return the run of a method, with this many rounds of mixing in place of one."""
     form = closed_form(task.cost)
-    if form is None or type(method) not in RUNS:
+    if form is None or not isinstance(method.domain, WholeSpace | Box):
         return None
-    if not isinstance(method.domain, WholeSpace | Box):
-        return None
-    return RUNS[type(method)][form.squares is not None](task, form, method, factors)
+    run = RUNS.get((type(method), form.squares is not None))
+    return None if run is None else run(task, form, method, factors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -696,6 +697,37 @@ class PanelledTracking(Panelled):
         return self._run(piece, state, after)
 
 
+@dataclass(frozen=True, eq=False)
+class PanelledExtra(Panelled):
+    """EXTRA; room for x, for its correction, and for what x becomes."""
+
+    rooms: ClassVar[int] = 3
+    parts: ClassVar[tuple[str, ...]] = ("x", "correction")
+
+    def advance(self, state: ExtraState, count: int) -> ExtraState:
+        """Return all parties after so many more iterations."""
+        from veilsum.engines.kernels import extra, extra_part
+
+        step = number(self.method.step, self.task.precision)
+
+        def piece(panel: Panel, k: range) -> None:
+            x, correction, other = panel.rooms
+            how = (step, self._curve, *panel.where)
+            if self._by_parties:
+                for _ in k:
+                    self._each_part(extra_part, x, correction, other, *how)
+                    x, other = other, x
+            else:
+                extra(x, correction, other, len(k), *how)
+                x, other = (other, x) if len(k) % 2 else (x, other)
+            # Estimates change places with every iteration.
+            panel.rooms[:] = x, correction, other
+
+        found = np.empty_like(state.x), np.empty_like(state.correction)
+        after = ExtraState(*found, iteration=state.iteration + count)
+        return self._run(piece, state, after)
+
+
 # Parties with a matrix each: least squares, and masked quadratics
 
 
@@ -765,9 +797,12 @@ class CurvedTracking(Curved):
         return TrackingState(x, y, iteration=state.iteration + count)
 
 
-# By type and not by kind: what is built on a method may do something else. First with
-# one curve for all parties, then with a matrix for each.
-RUNS: dict[type, tuple[Callable[..., CompiledRun], Callable[..., CompiledRun]]] = {
-    Dgd: (PanelledDgd, CurvedDgd),
-    GradientTracking: (PanelledTracking, CurvedTracking),
+# By type and not by kind: what is built on a method may do something else. And by
+# whether parties have a matrix each.
+RUNS: dict[tuple[type, bool], Callable[..., CompiledRun]] = {
+    (Dgd, False): PanelledDgd,
+    (Dgd, True): CurvedDgd,
+    (GradientTracking, False): PanelledTracking,
+    (GradientTracking, True): CurvedTracking,
+    (Extra, False): PanelledExtra,
 }

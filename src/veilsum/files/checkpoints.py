@@ -1,35 +1,69 @@
-"""How far a long run has come, on disk: whole or absent, and only of the same run."""
+"""How far a long run has come, on disk: whole or absent, and only of the same run.
+
+A state has estimates, and what else a method keeps: with the seed, which is easily
+guessed, they can tell everybody's private numbers. So only the owner may read the file.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
 from collections.abc import Mapping
+from dataclasses import fields
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
+from typing import Any, TypeVar
 
 import numpy as np
 
 from veilsum.errors import InvalidInputError, OutputError
-from veilsum.files.contents import not_arrays
+from veilsum.files.arrays import PackedArrays, packed_arrays
+from veilsum.methods.base import State
+from veilsum.numbers.arrays import Array
 
-# The one key that is not the state's, and the one that every state has.
-DIGEST, ITERATION = "digest", "iteration"
+S = TypeVar("S", bound=State)
+
+# The one key that is not the state's.
+DIGEST = "digest"
+# Rows that are hashed at once.
+PIECE = 1 << 15
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+_INSTEAD = "name another file, or remove it to begin anew"
 
 
-def write_checkpoint(path: Path, digest: str, state: Mapping[str, Any]) -> None:
-    """Write a state's arrays and numbers beside the file, then move them there at once.
+def fingerprint(settings: tuple[Any, ...], *arrays: Array[Any]) -> str:
+    """Return a digest of what decides a run's numbers.
+
+    With the versions of what computes them: another one may have other last digits, and
+    a run would no longer be that of one without a break.
+    """
+    from veilsum import __version__
+
+    versions = (__version__, np.__version__)
+    found = blake2b(repr((versions, settings)).encode(), digest_size=16)
+    for array in arrays:
+        found.update(f"{array.dtype} {array.shape}".encode())
+        for low in range(0, len(array), PIECE):
+            found.update(np.ascontiguousarray(array[low : low + PIECE]).data)
+    return found.hexdigest()
+
+
+def write_checkpoint(path: Path, digest: str, state: State) -> None:
+    """Write a state beside the file, then move it there at once.
 
     Args:
-        path: where to; what was there is replaced.
+        path: where to; an earlier state of the same run is replaced, and nothing else.
         digest: of all that decides what the run computes.
-        state: by name.
+        state: to go on from.
     """
+    try:
+        _check_owner(path, digest)
+    except InvalidInputError as error:
+        raise OutputError(f"somebody else writes there: {error}") from None
     staged = path.with_name(f".veilsum-{secrets.token_hex(8)}")
     try:
-        with staged.open("xb") as stream:
-            held: dict[str, Any] = {DIGEST: np.array(digest), **state}
+        with os.fdopen(os.open(staged, _FLAGS, 0o600), "wb") as stream:
+            held: dict[str, Any] = {DIGEST: np.array(digest), **_fields(state)}
             np.savez(stream, **held)
             # What is moved there must have arrived there, should the machine stop.
             stream.flush()
@@ -41,19 +75,32 @@ def write_checkpoint(path: Path, digest: str, state: Mapping[str, Any]) -> None:
         staged.unlink(missing_ok=True)
 
 
-def read_checkpoint(path: Path, digest: str) -> dict[str, Any] | None:
-    """Return the state in a file; None if there is none. Another run's is refused."""
-    return _read(path, digest, None)
+def read_checkpoint(path: Path, digest: str, begun: S) -> S | None:
+    """Return the state in a file; None if there is none.
 
-
-def check_checkpoint(path: Path, digest: str, iterations: int) -> None:
-    """Refuse another run's file, or one that is further than is asked for.
-
-    Asked before long work: no more than two numbers are read.
+    Args:
+        path: where it would be.
+        digest: of this run; another's state is refused.
+        begun: the state that the run begins with: the one in the file has as many
+            numbers of the same kind, or is refused before these are read.
     """
-    held = _read(path, digest, {DIGEST, ITERATION})
-    if held is not None:
-        check_reached(path, int(held[ITERATION]), iterations)
+    if not _check_owner(path, digest):
+        return None
+    wanted = {name: np.asarray(one) for name, one in _fields(begun).items()}
+    held = {}
+    with packed_arrays(path, InvalidInputError) as found:
+        alike = found.names - {DIGEST} == set(wanted)
+        for name, one in wanted.items() if alike else ():
+            head = found.head(name)
+            alike &= head.shape == one.shape and head.dtype == one.dtype
+            if alike:
+                held[name] = found.read(name, head)
+    if not alike or held["iteration"] < 0:
+        raise InvalidInputError(
+            f"{path} has no state of this method and these parties: {_INSTEAD}"
+        )
+    plain = {name: one if one.ndim else one.item() for name, one in held.items()}
+    return type(begun)(**plain)
 
 
 def check_reached(path: Path, reached: int, iterations: int) -> None:
@@ -65,28 +112,31 @@ def check_reached(path: Path, reached: int, iterations: int) -> None:
         )
 
 
-def _read(path: Path, digest: str, names: set[str] | None) -> dict[str, Any] | None:
-    """Return what a file holds under these names, or all of it."""
+def _check_owner(path: Path, digest: str) -> bool:
+    """Say whether a checkpoint of this run is there; refuse anything else."""
     try:
-        # Opened here: numpy would leave a file that is none of its own open.
-        with path.open("rb") as stream:
-            found = np.load(stream, allow_pickle=False)
-            there = set(getattr(found, "files", ()))
-            held = {name: found[name] for name in there if not names or name in names}
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
-        why = not_arrays(error)
-    else:
-        why = "" if there >= {DIGEST, ITERATION} else "it holds something else"
-    if why:
+        if not os.path.lexists(path):
+            return False
+        with packed_arrays(path, InvalidInputError) as found:
+            theirs = _digest_in(found)
+    except ValueError as error:  # with a zero byte in its name, too
         raise InvalidInputError(
-            f"{path} is no checkpoint that can be read: {why}; name another file, or "
-            "remove it to begin anew"
-        )
-    if str(held.pop(DIGEST)) != digest:
+            f"no checkpoint that can be read: {error}; {_INSTEAD}"
+        ) from None
+    if theirs != digest:
         raise InvalidInputError(
             f"{path} is the checkpoint of another run, whose graph, targets, seed, "
-            "method or step differ; name another file, or remove it to begin anew"
+            f"method, step, engine or versions differ; {_INSTEAD}"
         )
-    return held
+    return True
+
+
+def _digest_in(found: PackedArrays) -> str:
+    head = found.head(DIGEST)
+    if head.shape or head.dtype.kind != "U" or head.bytes > 1024:
+        raise ValueError("it names no run")
+    return str(found.read(DIGEST, head))
+
+
+def _fields(state: Any) -> Mapping[str, Any]:
+    return {one.name: getattr(state, one.name) for one in fields(state)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
+from typing import BinaryIO
 
 from veilsum.errors import InvalidInputError
 
@@ -28,12 +29,34 @@ def contents(path: Path, most_bytes: int, kind: type[InvalidInputError]) -> byte
         most_bytes: more are refused before one is read.
         kind: what to raise, about whatever cannot be read.
     """
-    try:
-        _check(path, path.stat(), most_bytes, kind)  # opening a device may do something
-        # Somebody may have put a pipe there since: that is not waited for.
-        with os.fdopen(os.open(path, _READING), "rb") as stream:
-            _check(path, os.fstat(stream.fileno()), most_bytes, kind)
+    with ordinary(path, kind, most_bytes) as stream:
+        try:
             return stream.read(most_bytes)
+        except OSError as error:
+            raise kind(f"cannot read {path}: {error.strerror}") from None
+
+
+def ordinary(
+    path: Path, kind: type[InvalidInputError], most_bytes: int | None = None
+) -> BinaryIO:
+    """Open a file that is an ordinary one.
+
+    Args:
+        path: where it is.
+        kind: what to raise, about whatever cannot be read.
+        most_bytes: more are refused; None where whoever reads it counts.
+    """
+    try:
+        # Opening a device may do something.
+        _check(path, path.stat(), kind, most_bytes)
+        # Somebody may have put a pipe there since: that is not waited for.
+        stream = os.fdopen(os.open(path, _READING), "rb")
+        try:
+            _check(path, os.fstat(stream.fileno()), kind, most_bytes)
+        except BaseException:
+            stream.close()
+            raise
+        return stream
     except OSError as error:
         raise kind(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
@@ -43,27 +66,17 @@ def contents(path: Path, most_bytes: int, kind: type[InvalidInputError]) -> byte
         raise kind(f"cannot read {str(path)!r}: {error}") from None
 
 
-def not_arrays(error: Exception) -> str:
-    """Say why numpy did not read a file; its own words advise to trust pickles.
-
-    >>> not_arrays(KeyError("ends is not a file in the archive"))
-    'it has no array of that name'
-    """
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    if isinstance(error, KeyError):
-        return "it has no array of that name"
-    return "it is no file that numpy wrote, is not whole, or has Python objects in it"
-
-
 def _check(
-    path: Path, found: os.stat_result, most_bytes: int, kind: type[InvalidInputError]
+    path: Path,
+    found: os.stat_result,
+    kind: type[InvalidInputError],
+    most_bytes: int | None,
 ) -> None:
     """Refuse what is no ordinary file, or too long."""
     if not S_ISREG(found.st_mode):
         what = "a folder" if S_ISDIR(found.st_mode) else "a device or a pipe"
         raise kind(f"cannot read {path}: expected an ordinary file, found {what}")
-    if found.st_size > most_bytes:
+    if most_bytes is not None and found.st_size > most_bytes:
         raise kind(
             f"{path} has {found.st_size:,} bytes, and {most_bytes:,} are the most for "
             "a file of this kind: keep data in tables of their own"

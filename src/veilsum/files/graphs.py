@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 from xml.parsers.expat import ExpatError, ParserCreate
-from zipfile import BadZipFile
-
-import numpy as np
 
 from veilsum.errors import InvalidGraphError
-from veilsum.files.contents import contents, not_arrays
+from veilsum.files.arrays import ArrayHead, mapped_array, packed_arrays
+from veilsum.files.contents import contents
+from veilsum.graphs.links import MOST_LINKS
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.arrays import listed
+from veilsum.memory import check_room
+from veilsum.numbers.arrays import Array, listed
 
 # A million links, with names and attributes; looked at before a byte is read.
 MOST_BYTES = 64 << 20
@@ -41,52 +41,72 @@ def topology_from(spec: str, *, weight: str | None = None) -> Topology:
     return Topology.family(spec)
 
 
-def read_topology(path: Path, *, weight: str | None = None) -> Topology:
+def read_topology(
+    path: Path, *, weight: str | None = None, most_links: int = MOST_LINKS
+) -> Topology:
     """Return the graph in a file; the ending tells the format.
 
     `.graphml` is GraphML, `.json` node-link JSON, `.npy` and `.npz` links of numbered
     parties, see `numbered_links`; anything else is an edge list with
     one link per line, `a b` or `a,b`, with its weight behind if it has one, and `#` for
     comments. `weight` names the attribute that holds relative noise variances ("weight"
-    in an edge list); without it all links are alike.
+    in an edge list); without it all links are alike. Of numbered parties more than
+    `most_links` are refused; files of other formats have a size that they may have.
     """
     if path.suffix.lower() in {".npy", ".npz"}:
         if weight is not None:
             raise InvalidGraphError(f"{path} holds links only: leave the weight out")
-        return numbered_links(path)
+        return numbered_links(path, most_links=most_links)
     content = contents(path, MOST_BYTES, InvalidGraphError)
     return topology_in(content, str(path), path.suffix, weight=weight)
 
 
-def numbered_links(path: Path) -> Topology:
+def numbered_links(path: Path, *, most_links: int = MOST_LINKS) -> Topology:
     """Return the graph whose links a numpy file holds: two columns of whole numbers.
 
     A `.npz` file has them as `ends` and may say with `parties` how many there are. A
     `.npy` file is mapped into memory: where it has 32 bits, the smaller index first and
-    all links in order, it stays on disk.
+    all links in order, it stays on disk. More than `most_links` are not looked at.
     """
-    try:
-        # Never pickled objects, which could run anything.
-        if path.suffix.lower() == ".npy":
-            ends = np.load(path, mmap_mode="r", allow_pickle=False)
-            parties = None
-        else:
-            with path.open("rb") as stream:
-                found = np.load(stream, allow_pickle=False)
-                ends = found["ends"]
-                parties = int(found["parties"]) if "parties" in found.files else None
-    except (
-        *(AttributeError, BadZipFile, EOFError, IndexError, KeyError),
-        *(OSError, TypeError, ValueError),
-    ) as error:
-        raise InvalidGraphError(
-            f"{path} holds no links: expected a numpy array of two columns, in a .npz "
-            f"file called ends ({not_arrays(error)})"
-        ) from None
+    parties = None
+    if path.suffix.lower() == ".npy":
+        ends = mapped_array(path, InvalidGraphError)
+        _check_links(path, ends, most_links)
+    else:
+        with packed_arrays(path, InvalidGraphError) as found:
+            if "ends" not in found.names:
+                raise InvalidGraphError(
+                    f"{path} holds no links: expected an array of two columns that is "
+                    f"called ends, found {listed(sorted(found.names)) or 'none'}"
+                )
+            head = found.head("ends")
+            _check_links(path, head, most_links)
+            check_room(2 * head.bytes, f"reading {head.shape[0]:,} links")
+            ends = found.read("ends", head)
+            if "parties" in found.names:
+                number = found.head("parties")
+                if number.shape or number.dtype.kind not in "iu":
+                    raise InvalidGraphError(
+                        f"{path}: parties must be one whole number, found "
+                        f"{number.dtype} of shape {number.shape}"
+                    )
+                parties = int(found.read("parties", number))
     if parties is None:
-        many = ends.size > 0 and ends.dtype.kind in "iu"
-        parties = int(ends.max()) + 1 if many else 2
+        parties = int(ends.max()) + 1 if ends.size else 2
     return Topology.numbered(parties, ends)
+
+
+def _check_links(path: Path, ends: Array[Any] | ArrayHead, most_links: int) -> None:
+    """Refuse what are no links, or too many, before one is looked at."""
+    if len(ends.shape) != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu":
+        raise InvalidGraphError(
+            f"{path} holds no links: expected two columns of whole numbers, found "
+            f"shape {ends.shape} of {ends.dtype}"
+        )
+    if ends.shape[0] > most_links:
+        raise InvalidGraphError(
+            f"{path} has {ends.shape[0]:,} links, and at most {most_links:,} fit"
+        )
 
 
 def topology_in(

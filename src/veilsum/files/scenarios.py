@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from veilsum.agreement.scenario import Scenario, scenario_from
-from veilsum.agreement.sections import ReadGraph, ScenarioFile
+from veilsum.agreement.sections import MOST_LINKS, ReadGraph, ScenarioFile
 from veilsum.errors import InvalidScenarioError
 from veilsum.files.contents import contents
 from veilsum.files.graphs import read_topology
@@ -46,7 +46,7 @@ def graphs_beside(path: Path) -> ReadGraph:
     """Return what opens the graph files that a file names: they are beside it."""
 
     def read_graph(name: str, weight: str | None) -> Topology:
-        return read_topology(path.parent / name, weight=weight)
+        return read_topology(path.parent / name, weight=weight, most_links=MOST_LINKS)
 
     return read_graph
 

@@ -16,6 +16,7 @@ import networkx as nx
 import numpy as np
 
 from veilsum.errors import InvalidGraphError, MemoryShortError
+from veilsum.graphs.links import MOST_LINKS as LINKS_THAT_FIT
 from veilsum.graphs.links import (
     MOST_NUMBERED,
     LinkArray,
@@ -38,12 +39,12 @@ class GraphFamily:
 
     Attributes:
         usage: how a user writes it.
-        build: returns a graph of networkx, or links.
-        streamed: returns the links of more than MANY_PARTIES.
+        build: returns a graph of networkx; None where all are made as links.
+        streamed: returns links, of more than MANY_PARTIES where there is `build`.
     """
 
     usage: str
-    build: Callable[..., Any]
+    build: Callable[..., Any] | None
     streamed: Callable[..., LinkArray] | None = None
 
 
@@ -57,7 +58,7 @@ MOST_LINKS, MOST_DRAWING = 2_000_000, 20_000_000
 
 
 def _whole(text: str, most: int = MOST_PARTIES) -> int:
-    if not text.strip().isdigit():
+    if not text.strip().isdecimal():
         raise ValueError(f"{text!r} is not a whole number")
     if len(text) > 10 or int(text) > most:
         raise ValueError(f"{text} is more than the {most:,} that fit")
@@ -120,34 +121,36 @@ def _many(text: str) -> int:
     return _whole(text, MOST_NUMBERED)
 
 
-def _many_in_circle(n: str, offsets: str) -> LinkArray:
-    return circle(_many(n), [_many(part) for part in offsets.split(",")])
+def _many_in_circle(n: str, offsets: str, **how: Any) -> LinkArray:
+    return circle(_many(n), [_many(part) for part in offsets.split(",")], **how)
 
 
-def _many_on_grid(shape: str, *, only: Only | None = None) -> LinkArray:
+def _many_on_grid(shape: str, **how: Any) -> LinkArray:
     rows, by, columns = shape.partition("x")
     if not by:
         raise ValueError(f"{shape!r} is not ROWSxCOLUMNS")
-    return plane(_many(rows), _many(columns), only=only)
+    return plane(_many(rows), _many(columns), **how)
 
 
-def _cycles(n: str, degree: str, seed: str = "seed=0") -> LinkArray:
-    return cycles(_many(n), _many(degree), _seed(seed))
+def _cycles(n: str, degree: str, seed: str = "seed=0", **how: Any) -> LinkArray:
+    return cycles(_many(n), _many(degree), _seed(seed), **how)
 
 
-def _geometric(
-    n: str, degree: str, seed: str = "seed=0", *, only: Only | None = None
-) -> LinkArray:
-    return geometric(_many(n), _many(degree), _seed(seed), only=only)
+def _geometric(n: str, degree: str, seed: str = "seed=0", **how: Any) -> LinkArray:
+    return geometric(_many(n), _many(degree), _seed(seed), **how)
 
 
 FAMILIES: dict[str, GraphFamily] = {
     "complete": GraphFamily("complete:N", _complete),
     "ring": GraphFamily(
-        "ring:N", lambda n: nx.cycle_graph(_whole(n)), lambda n: circle(_many(n), [1])
+        "ring:N",
+        lambda n: nx.cycle_graph(_whole(n)),
+        lambda n, **how: circle(_many(n), [1], **how),
     ),
     "path": GraphFamily(
-        "path:N", lambda n: nx.path_graph(_whole(n)), lambda n: line(_many(n))
+        "path:N",
+        lambda n: nx.path_graph(_whole(n)),
+        lambda n, **how: line(_many(n), **how),
     ),
     "star": GraphFamily(
         "star:N (hub and N-1 leaves)", lambda n: nx.star_graph(_whole(n) - 1)
@@ -161,9 +164,11 @@ FAMILIES: dict[str, GraphFamily] = {
     ),
     "circulant": GraphFamily("circulant:N:OFFSET,OFFSET", _circulant, _many_in_circle),
     "regular": GraphFamily("regular:N:DEGREE[:seed=K]", _regular, _cycles),
-    "cycles": GraphFamily("cycles:N:DEGREE[:seed=K] (random cycles, united)", _cycles),
+    "cycles": GraphFamily(
+        "cycles:N:DEGREE[:seed=K] (random cycles, united)", None, _cycles
+    ),
     "geometric": GraphFamily(
-        "geometric:N:DEGREE[:seed=K] (near ones in a square)", _geometric
+        "geometric:N:DEGREE[:seed=K] (near ones in a square)", None, _geometric
     ),
     "grid": GraphFamily("grid:ROWSxCOLUMNS", _grid, _many_on_grid),
     "barbell": GraphFamily("barbell:N:M (two complete graphs, one link)", _barbell),
@@ -172,10 +177,7 @@ FAMILIES: dict[str, GraphFamily] = {
 
 
 # Families of which some parties' links are made without everybody's.
-IN_PARTS: dict[str, Callable[..., LinkArray]] = {
-    "geometric": _geometric,
-    "grid": _many_on_grid,
-}
+IN_PARTS = ("geometric", "grid")
 
 
 def build_part(spec: str, only: Only) -> LinkArray:
@@ -193,11 +195,12 @@ def build_part(spec: str, only: Only) -> LinkArray:
     return LinkArray(graph.n_parties, touching(graph.ends, only(graph.n_parties)))
 
 
-def build(spec: str, only: Only | None = None) -> Any:
+def build(spec: str, only: Only | None = None, *, most_links: int | None = None) -> Any:
     """Return the graph a string names, its nodes numbered from 0.
 
     Links where the family is made of them, else a graph of networkx; of some parties
-    only where `build_part` asks for them.
+    only where `build_part` asks for them. Where more than `most_links` would have to be
+    made, none is.
     """
     name, *arguments = spec.strip().split(":")
     if name not in FAMILIES:
@@ -208,10 +211,13 @@ def build(spec: str, only: Only | None = None) -> Any:
         )
     family = FAMILIES[name]
     made = family.build
-    if family.streamed is not None and _asks_for_many(arguments):
-        made = family.streamed
-    if only is not None:
-        made = partial(IN_PARTS[name], only=only)
+    many = family.streamed is not None and _asks_for_many(arguments)
+    if made is None or many or only is not None:
+        assert family.streamed is not None
+        most = LINKS_THAT_FIT if most_links is None else most_links
+        made = partial(family.streamed, most=most)
+        if only is not None:
+            made = partial(made, only=only)
     try:
         graph = made(*arguments)
     except (InvalidGraphError, MemoryShortError):
@@ -233,6 +239,6 @@ def build(spec: str, only: Only | None = None) -> Any:
 def _asks_for_many(arguments: list[str]) -> bool:
     """Say whether the first argument, N or ROWSxCOLUMNS, is beyond small graphs."""
     sides = arguments[0].split("x") if arguments else []
-    if not sides or not all(one.strip().isdigit() and len(one) < 12 for one in sides):
+    if not sides or not all(one.strip().isdecimal() and len(one) < 12 for one in sides):
         return False
     return sum(log2(max(int(one), 1)) for one in sides) > log2(MANY_PARTIES)

@@ -25,6 +25,9 @@ MOST_LINKS = 350_000_000
 PIECE = 1 << 22
 # Drawing is begun anew after so many exchanges that came to nothing.
 MOST_TRIES = 1000
+# Of united cycles about half the square of the degree has to be exchanged; and where
+# half of all pairs are linked, exchanges hardly ever come to an end.
+MOST_UNITED, DENSE = 1000, 400
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,30 +193,29 @@ def pieces_joined(ends: Any, root: Any) -> None:
         root[i] = root[root[i]]
 
 
-def _check_bytes(n: int, links: int, each: int) -> None:
+def _check_bytes(n: int, links: int, each: int, most: int) -> None:
     """Refuse what does not fit; each link takes so many bytes at the worst moment."""
-    if links > MOST_LINKS:
+    if links > most:
         raise InvalidGraphError(
             f"a graph of {n:,} parties would have {links:,} links, and at most "
-            f"{MOST_LINKS:,} fit one process: ask for fewer parties, or fewer links of "
-            "each"
+            f"{most:,} fit: ask for fewer parties, or fewer links of each"
         )
     check_room(each * links + 16 * n, f"a graph of {n:,} parties and {links:,} links")
 
 
-# Families
+# Families; of more than `most` links none is made
 
 
-def line(n: int) -> LinkArray:
+def line(n: int, *, most: int = MOST_LINKS) -> LinkArray:
     """Return the links 0 - 1 - 2 - ..."""
     if n < 2:
         raise ValueError("a path needs two parties")
-    _check_bytes(n, n, 24)
+    _check_bytes(n, n, 24, most)
     i = np.arange(n, dtype=np.int32)
     return LinkArray(n, np.stack([i[:-1], i[1:]], axis=1))
 
 
-def circle(n: int, offsets: Iterable[int]) -> LinkArray:
+def circle(n: int, offsets: Iterable[int], *, most: int = MOST_LINKS) -> LinkArray:
     """Return the links i - i + offset around a circle.
 
     >>> circle(5, [1]).ends.tolist()
@@ -223,12 +225,13 @@ def circle(n: int, offsets: Iterable[int]) -> LinkArray:
     steps = sorted({min(one % n, -one % n) for one in offsets} - {0}) if n > 1 else []
     if not steps:
         raise ValueError("no step joins two parties")
-    _check_bytes(n, n * len(steps), 24)
+    _check_bytes(n, n * len(steps), 24, most)
     # To parties before the largest step others come around from the end of the circle.
     around = sorted({*steps, *(n - one for one in steps)})
     found = []
-    for low in range(0, n, PIECE):
-        i = np.arange(low, min(n, low + PIECE), dtype=np.int64)
+    at_once = max(1, PIECE // len(around))
+    for low in range(0, n, at_once):
+        i = np.arange(low, min(n, low + at_once), dtype=np.int64)
         here = np.array(around if low < steps[-1] else steps)
         first, second = np.repeat(i, len(here)), (i[:, None] + here).ravel()
         later = second < n
@@ -238,13 +241,15 @@ def circle(n: int, offsets: Iterable[int]) -> LinkArray:
     return LinkArray(n, np.concatenate(found))
 
 
-def plane(rows: int, columns: int, *, only: Only | None = None) -> LinkArray:
+def plane(
+    rows: int, columns: int, *, only: Only | None = None, most: int = MOST_LINKS
+) -> LinkArray:
     """Return the links of a grid, numbered row by row; of some parties if asked to."""
     n = rows * columns
     if not 2 <= n <= MOST_NUMBERED:
         raise ValueError(f"it has {n:,} parties, and 2 to {MOST_NUMBERED:,} fit")
     own = slice(0, n) if only is None else only(n)
-    _check_bytes(own.stop - own.start, 2 * (own.stop - own.start), 24)
+    _check_bytes(own.stop - own.start, 2 * (own.stop - own.start), 24, most)
     i = np.arange(max(own.start - columns, 0), own.stop, dtype=np.int32)
     pairs = np.empty((len(i), 2, 2), dtype=np.int32)
     pairs[:, :, 0] = i[:, None]
@@ -254,7 +259,7 @@ def plane(rows: int, columns: int, *, only: Only | None = None) -> LinkArray:
     return LinkArray(n, pairs[kept] if only is None else touching(pairs[kept], own))
 
 
-def cycles(n: int, degree: int, seed: int = 0) -> LinkArray:
+def cycles(n: int, degree: int, seed: int = 0, *, most: int = MOST_LINKS) -> LinkArray:
     """Return a random graph in which everybody has `degree` links: united cycles.
 
     Half as many random cycles through all parties as the degree, and a random matching
@@ -270,7 +275,12 @@ def cycles(n: int, degree: int, seed: int = 0) -> LinkArray:
             f"cycles are united to at least 2 links each, and to at most half as many "
             f"as there are parties; found {degree} for {n}"
         )
-    _check_bytes(n, n * degree // 2, 40)
+    if degree > MOST_UNITED or (n > DENSE and 3 * degree > n):
+        raise ValueError(
+            f"{degree} links for each of {n} take too long to draw: at most "
+            f"{MOST_UNITED:,}, and a third as many as there are parties"
+        )
+    _check_bytes(n, n * degree // 2, 40, most)
     stream = np.random.default_rng((n, degree, seed))
     first = np.empty(n, dtype=np.int64)
     walk = stream.permutation(n)
@@ -331,7 +341,12 @@ def _stand_in(keys: Array[np.int64], wanted: Array[np.int64]) -> Array[np.bool_]
 
 
 def geometric(
-    n: int, degree: int, seed: int = 0, *, only: Only | None = None
+    n: int,
+    degree: int,
+    seed: int = 0,
+    *,
+    only: Only | None = None,
+    most: int = MOST_LINKS,
 ) -> LinkArray:
     """Return parties at random places of a square, linked to all within a radius.
 
@@ -345,7 +360,7 @@ def geometric(
         raise ValueError(f"{degree} links each need more than {degree} parties")
     own = slice(0, n) if only is None else only(n)
     many = own.stop - own.start
-    _check_bytes(many, many * (degree + 3) // 2, 40)
+    _check_bytes(many, many * (degree + 3) // 2, 40, most)
     check_room(50 * n, f"the places of {n:,} parties")
     near = compiled(near_ones) or near_ones
     stream = np.random.default_rng((n, degree, seed))

@@ -41,6 +41,8 @@ DENSE_PARTIES = 1500
 SHORT_LINKS = 0.05
 # How far below the estimate a bound may be set before giving up on it.
 GAPS = (1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 0.6)
+# A gap that a rough estimate, one in a hundred off, would spoil.
+NEAR = 3e-2
 # One answer may try every window, and rest on a certificate for the cut, one for the
 # whole graph and one for the worst honest graph; their failures may add up to this.
 FAILURE_PROBABILITY = 1e-9
@@ -50,7 +52,7 @@ PROBES = 8  # as many numbers as memory hands out at once
 MOST_FILTER_WORK = 2e8
 UNIT_ROUNDOFF = 2.0**-53
 # Above so many parties products are compiled, as loading numba pays; and above so many
-# nothing is kept beside a few vectors.
+# those with one vector, too.
 COMPILED_PARTIES, MANY_PARTIES = 50_000, 200_000
 LANCZOS_STEPS = 40
 # A filter of fewer steps proves bounds that are some hundredths apart: more digits of
@@ -84,7 +86,7 @@ def certified_mu2(
         stream: draws the random probes; they must not be known to whoever made the
             graph, hence fresh ones by default.
         work: steps of the filter times stored entries of L that it may take.
-        opening: hears how far it is; see `veilsum.watching`.
+        opening: opens stages for whoever waits.
     """
     if topology.n_parties <= DENSE_PARTIES or not is_connected(topology):
         value = algebraic_connectivity(topology)
@@ -97,7 +99,7 @@ def certified_mu2(
         if topology.n_parties > MOST_FACTORED:
             line = np.cos(np.pi * np.arange(topology.n_parties) / topology.n_parties)
             return Mu2(None, rayleigh(laplacian, line), "none")
-        return _by_inertia(laplacian)
+        return _by_inertia(laplacian, opening)
     return _by_filter(laplacian, stream or np.random.default_rng(), work, opening)
 
 
@@ -132,10 +134,14 @@ def fiedler_vector(topology: Topology) -> Vector:
     return _fiedler_by_products(topology.laplacian)
 
 
-def _by_inertia(laplacian: Sparse) -> Mu2:
+def _by_inertia(laplacian: Sparse, opening: Opening) -> Mu2:
+    # The first bound that is tried mostly holds; nobody knows how far a factor is.
+    told = opening("factors", 2)
     upper = rayleigh(laplacian, _fiedler_by_factor(laplacian))
+    told(1)
     for gap in GAPS:
         bound = inertia_bound(laplacian, upper * (1 - gap))
+        told(2)
         if bound is not None:
             return Mu2(bound, upper, "inertia")
     return Mu2(None, upper, "none")
@@ -226,25 +232,30 @@ def _rounding_margin(factor: linalg.SuperLU, n: int) -> float:
 
 
 def _by_filter(
-    laplacian: Sparse,
-    stream: np.random.Generator,
-    work: float,
-    opening: Opening = silent,
+    laplacian: Sparse, stream: np.random.Generator, work: float, opening: Opening
 ) -> Mu2:
-    top = 2.0 * float(laplacian.diagonal().max())  # Gershgorin
-    n, most = laplacian.shape[0], work / laplacian.nnz
-    if n > MANY_PARTIES or (n > COMPILED_PARTIES and most < ROUGH_STEPS):
-        upper = rayleigh(laplacian, _low_vector(laplacian, opening))
-    else:
+    n, top = laplacian.shape[0], 2.0 * float(laplacian.diagonal().max())  # Gershgorin
+    most = work / laplacian.nnz
+    told = opening("products for an estimate", 2 * LANCZOS_STEPS)
+    upper = rayleigh(laplacian, _low_vector(laplacian, told))
+    # A better one takes twenty times as long; it pays if a near bound can be proved.
+    if n <= MANY_PARTIES and _filter_steps(*_window(upper, NEAR), top, n) <= most:
         upper = rayleigh(laplacian, _fiedler_by_products(laplacian))
-    # The bound to prove and the edge of the filter, from ambitious to modest.
+    # From ambitious to modest.
     for gap in GAPS:
-        low, high = upper * (1 - gap), upper * (1 - gap / 4)
-        if _filter_steps(low, high, top, n) > most:
+        low, high = _window(upper, gap)
+        steps = _filter_steps(low, high, top, n)
+        if steps > most:
             continue
-        if filter_certifies(laplacian, low, high, top, stream, opening):
+        told = opening("products for a proof", steps)
+        if filter_certifies(laplacian, low, high, top, stream, told):
             return Mu2(low, upper, "probabilistic")
     return Mu2(None, upper, "none")
+
+
+def _window(upper: float, gap: float) -> tuple[float, float]:
+    """Return the bound to prove, and the edge of the filter above it."""
+    return upper * (1 - gap), upper * (1 - gap / 4)
 
 
 def _smallest_part() -> float:
@@ -264,7 +275,7 @@ def filter_certifies(
     high: float,
     top: float,
     stream: np.random.Generator,
-    opening: Opening = silent,
+    told: Advance = lambda _done: None,
 ) -> bool:
     """Return whether random probes prove mu2 > low, but for a tiny probability.
 
@@ -280,7 +291,6 @@ def filter_certifies(
     stream.standard_normal(out=probes)
     # Parts far below the window overflow: an infinite norm certifies nothing, as due.
     with np.errstate(over="ignore", invalid="ignore"):
-        told = opening("lower bound", steps)
         filtered = _chebyshev(laplacian, probes, high, top, steps, told)
         norms = np.sqrt(np.einsum("ij,ij->j", filtered, filtered))
     # Halved, so that rounding errors in the recurrence cannot matter.
@@ -297,21 +307,24 @@ def _chebyshev(
 ) -> FloatArray:
     """Return T_k(y(L)) Z on 1-perp, y(x) = (top + high - 2x) / (top - high).
 
-    The constant vector is projected out at every step: p is largest there, and would
-    turn rounding error into everything. The probes are used up.
+    The constant vector is taken out at every step: p is largest there, and would turn
+    rounding error into everything. The probes are used up.
     """
     width = top - high
     own, others = (top + high) / width, 2.0 / width
-    now = probes
-    now -= now.mean(axis=0)
-    before = _aligned(len(now))
+    now, before = probes, _aligned(len(probes))
+    middle, last = now.mean(axis=0), np.zeros(PROBES)
     for k in range(steps):
         # The first polynomial is y itself, the following ones are 2 y now - before.
         many = 2.0 if k else 1.0
-        _combine(laplacian, now, before, many * own, many * others)
-        before -= before.mean(axis=0)
+        # Means are taken out of what is made of vectors, not of these: L turns them
+        # into zeros, and two passes over memory are spared.
+        less = many * own * middle - last
+        means = _combine(laplacian, now, before, (many * own, many * others), less)
         before, now = now, before
+        last, middle = middle, means
         told(k + 1)
+    now -= middle
     return now
 
 
@@ -323,30 +336,37 @@ def _times(laplacian: Sparse, vector: Vector) -> Vector:
     if laplacian.shape[0] <= MANY_PARTIES:
         return np.asarray(laplacian @ vector)
     out = np.zeros((len(vector), 1))
-    _combine(laplacian, vector[:, None], out, 0.0, -1.0)
+    _combine(laplacian, vector[:, None], out, (0.0, -1.0), np.zeros(1))
     return out[:, 0]
 
 
 def _combine(
-    laplacian: Sparse, now: FloatArray, before: FloatArray, own: float, others: float
-) -> None:
-    """Replace `before` by own now - others L now - before."""
-    n = laplacian.shape[0]
+    laplacian: Sparse,
+    now: FloatArray,
+    before: FloatArray,
+    factors: tuple[float, float],
+    less: Vector,
+) -> Vector:
+    """Replace `before` by own now - others L now - before - less; return its means."""
+    n, (own, others) = laplacian.shape[0], factors
     if n <= COMPILED_PARTIES or find_spec("numba") is None:
-        np.subtract(own * now - others * (laplacian @ now), before, out=before)
-        return
+        made = own * now - others * (laplacian @ now) - less
+        np.subtract(made, before, out=before)
+        return np.asarray(before.mean(axis=0))
     from veilsum.graphs.filtering import COMBINED
 
     rows = COMBINED[now.shape[1]]
     csr = (laplacian.indptr, laplacian.indices, laplacian.data)
     flat = (now.reshape(-1), before.reshape(-1))
     cuts = np.linspace(0, n, 4 * CORES + 1).astype(int).tolist()
+    taken = tuple(less.tolist())
 
-    def part(first: int, last: int) -> None:
-        rows(first, last, *csr, *flat, own, others)
+    def part(first: int, last: int) -> tuple[float, ...]:
+        added: tuple[float, ...] = rows(first, last, *csr, *flat, own, others, taken)
+        return added
 
     with ThreadPoolExecutor(CORES) as pool:
-        list(pool.map(part, cuts[:-1], cuts[1:]))
+        return np.sum(list(pool.map(part, cuts[:-1], cuts[1:])), axis=0) / n
 
 
 def _aligned(parties: int) -> FloatArray:
@@ -356,7 +376,7 @@ def _aligned(parties: int) -> FloatArray:
     return raw[first : first + parties * PROBES].reshape(parties, PROBES)
 
 
-def _low_vector(laplacian: Sparse, opening: Opening) -> Vector:
+def _low_vector(laplacian: Sparse, told: Advance) -> Vector:
     """Return about the lowest eigenvector on 1-perp, in the memory of a few vectors.
 
     Lanczos' recurrence twice: once for its coefficients, once more to add up what they
@@ -371,9 +391,10 @@ def _low_vector(laplacian: Sparse, opening: Opening) -> Vector:
         told(len(alphas))
     _, vectors = eigh_tridiagonal(alphas, betas[:-1], select="i", select_range=(0, 0))
     found, again = np.zeros_like(start), _lanczos(laplacian, start)
-    for k, (vector, _, _) in enumerate(again):
-        found += vectors[k, 0] * vector
-        told(len(alphas) + k + 1)
+    pairs = zip(vectors[:, 0], again, strict=True)
+    for done, (part, (vector, _, _)) in enumerate(pairs, len(alphas) + 1):
+        found += part * vector
+        told(done)
     return found
 
 

@@ -147,8 +147,11 @@ class Topology(Shown):
         )
 
     @classmethod
-    def family(cls, spec: str) -> Topology:
+    def family(cls, spec: str, *, most_links: int | None = None) -> Topology:
         """Return a named graph, its parties called "0", "1", ...
+
+        Where it would have more than `most_links`, none is made: for names that others
+        wrote.
 
         >>> Topology.family("ring:4").neighbours("0")
         ('1', '3')
@@ -156,7 +159,7 @@ class Topology(Shown):
         # Not before it is needed: networkx takes long to load, and 20 MB.
         from veilsum.graphs import families
 
-        graph = families.build(spec)
+        graph = families.build(spec, most_links=most_links)
         if isinstance(graph, LinkArray):
             many = graph.n_parties > families.MANY_PARTIES
             found = cls.numbered(graph.n_parties, graph.ends, sorted_already=True)

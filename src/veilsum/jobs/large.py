@@ -9,12 +9,10 @@ knows every share, and the streams they come from are repeatable.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 from time import monotonic, perf_counter, process_time
 from typing import Any, Literal
@@ -30,12 +28,13 @@ from veilsum.costs.remainders import SquaredNorm
 from veilsum.engines.choosing import check_there, engine_for
 from veilsum.engines.engine import Engine, Task, check_bounded
 from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.files.arrays import mapped_array
 from veilsum.files.checkpoints import (
-    check_checkpoint,
+    check_reached,
+    fingerprint,
     read_checkpoint,
     write_checkpoint,
 )
-from veilsum.files.contents import not_arrays
 from veilsum.files.graphs import topology_from
 from veilsum.files.output import prepare_folder
 from veilsum.graphs.mixing import mixing_weights
@@ -45,7 +44,7 @@ from veilsum.methods.base import Method
 from veilsum.methods.dgd import Dgd
 from veilsum.methods.extra import Extra, extra_step, least_eigenvalue
 from veilsum.methods.gradient_tracking import GradientTracking
-from veilsum.numbers.arrays import FloatArray, PartyPoints, Sparse, Vector, as_whole
+from veilsum.numbers.arrays import FloatArray, PartyPoints, Vector, as_whole
 from veilsum.numbers.laws import LatticeMasks, Masks
 from veilsum.numbers.masking import (
     PIECE,
@@ -58,7 +57,13 @@ from veilsum.showing import Showing, Shown, Table, counted, in_line
 from veilsum.watching import Opening, Progress, silent, watched
 
 LargeMethod = Literal["dgd", "gradient-tracking", "extra"]
-LARGE_METHODS: tuple[LargeMethod, ...] = ("dgd", "gradient-tracking", "extra")
+# The weights of each.
+MIXING: dict[LargeMethod, str] = {
+    "dgd": "metropolis",
+    "gradient-tracking": "metropolis",
+    "extra": "lazy-metropolis",
+}
+LARGE_METHODS = tuple(MIXING)
 
 # Gradients of ||x - p||^2 are 2-Lipschitz.
 SMOOTH = 2.0
@@ -147,8 +152,10 @@ class LargeRun(Shown):
         """The worst party's distance from the answer."""
         far = 0.0
         for low in range(0, len(self.estimates), PIECE):
-            away = self.estimates[low : low + PIECE] - self.answer
-            far = max(far, float((away * away).sum(axis=1).max()))
+            with np.errstate(over="ignore", invalid="ignore"):
+                away = self.estimates[low : low + PIECE] - self.answer
+                # What is nan stays nan: of 0 and nan Python's larger one is 0.
+                far = float(np.maximum(far, (away * away).sum(axis=1).max()))
         return float(np.sqrt(far))
 
     @property
@@ -283,8 +290,9 @@ def large(
         step: dgd's first, or that of the other methods; a usual one without.
         engine: numba, jax, or numpy.
         certify: whether mu2 is bounded and epsilon with it: minutes for ten million.
-        checkpoint: a file that is written on the way, and on Ctrl-C. If it is there,
-            the run goes on from it, to the same bits.
+        checkpoint: a file that is written on the way and on Ctrl-C, which only its
+            owner may read: it can tell targets. If it is there, the run goes on from
+            it, to the same bits.
         every: minutes between two of them.
         progress: see `veilsum.watching`.
 
@@ -297,14 +305,11 @@ def large(
     ((0, 0, 0, 0), 'probabilistic', True)
     """
     iterations = as_whole(iterations, what="iterations", least=1)
-    if method not in LARGE_METHODS:
+    check_asked(method, every)
+    if engine == "mpi":
         raise InvalidInputError(
-            f"no method of large runs is called {method!r}; choose from "
-            f"{', '.join(LARGE_METHODS)}"
-        )
-    if not every > 0:
-        raise InvalidInputError(
-            f"checkpoints are so many minutes apart, more than 0; found {every}"
+            "every rank would hold the whole graph: veilsum large --on mpi:N has each "
+            "make its own parties only"
         )
     check_there(engine)
     path = None if checkpoint is None else Path(checkpoint)
@@ -318,13 +323,15 @@ def large(
                 topology = topology_from(graph)
             else:
                 topology = Topology.of(graph)
-        rows = _targets(targets, topology.n_parties, dim, seed)
-        size = (topology.n_parties, topology.n_edges, rows.shape[1])
+        given = None if targets is None else given_targets(targets, topology.n_parties)
+        dim = as_whole(dim, what="dim", least=1) if given is None else given.shape[1]
+        size = (topology.n_parties, topology.n_edges, dim)
         wanted = bytes_wanted(*size, method=method, certify=certify)
         memory.check_room(
             wanted - size[1] * 8,
             f"a run of {size[0]:,} parties, {size[1]:,} links, {size[2]} coordinates",
         )
+        rows = _drawn(topology.n_parties, dim, seed) if given is None else given
         reach = _reach(rows)
         law = Masks("lattice", sigma, grid, 2.0 * reach).on(topology)
         assert isinstance(law, LatticeMasks)
@@ -333,37 +340,33 @@ def large(
                 f"masks on a grid of {law.grid.bits} bits do not fit 64-bit integers: "
                 "use a coarser grid, or a smaller sigma"
             )
-        digest = ""
-        if path is not None:
-            digest = _digest(
-                topology,
-                rows,
-                method=method,
-                sigma=sigma,
-                grid=law.grid.bits,
-                seed=seed,
-                step=step,
-                engine=engine,
-            )
-            check_checkpoint(path, digest, iterations)
         promise, mu2 = None, None
         if certify:
             with measured.phase("certificate"):
                 promise, mu2 = _promise(topology, law.masks, corrupted, open_stage)
         with measured.phase("masks"):
-            told = open_stage("links", topology.n_edges)
+            told = open_stage("links masked", topology.n_edges)
             cost, answer, sums = _masked(topology, law, rows, seed, told)
-        del rows
+        del rows, given
         with measured.phase("weights"):
+            # Nobody can tell how far these are; that they are under way is said.
+            told = open_stage("weights, and an order", 2)
+            told(0)
             task = task_of(topology, cost, method=method, step=step, reach=reach)
+            told(1)
             runner = engine_for(task, engine)
             state = runner.begin()
+            told(2)
         resumed = 0
-        if path is not None and (held := read_checkpoint(path, digest)) is not None:
-            state = _restored(state, held)
+        saving = None
+        if path is not None:
+            settings = (method, step, reach, runner.name, float(sigma), law.grid.bits)
+            digest = _digest(topology, cost, runner, settings)
+            saving = _Saving(path, digest, 60.0 * every)
+            state = read_checkpoint(path, digest, state) or state
             resumed = state.iteration
+            check_reached(path, resumed, iterations)
         with measured.phase("iterations"):
-            saving = None if path is None else _Saving(path, digest, 60.0 * every)
             state = _advanced(runner, state, iterations, open_stage, saving)
         with measured.phase("estimates"):
             estimates = runner.points(state)
@@ -387,18 +390,22 @@ def large(
     )
 
 
+def check_asked(method: str, every: float) -> None:
+    """Refuse methods that there are not, and times that are none."""
+    if method not in LARGE_METHODS:
+        raise InvalidInputError(
+            f"no method of large runs is called {method!r}; choose from "
+            f"{', '.join(LARGE_METHODS)}"
+        )
+    if not every > 0:
+        raise InvalidInputError(
+            f"checkpoints are so many minutes apart, more than 0; found {every}"
+        )
+
+
 def read_targets(path: Path) -> FloatArray:
     """Return the rows of a .npy file, which stay on disk until they are needed."""
-    try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InvalidInputError(
-            f"{path} holds no targets: {not_arrays(error)}; expected an array with a "
-            "row of numbers for each party, as numpy.save writes it"
-        ) from None
-    if not isinstance(found, np.ndarray):
-        raise InvalidInputError(f"{path} holds several arrays: write one as .npy")
-    return found
+    return mapped_array(path, InvalidInputError)
 
 
 def bytes_wanted(
@@ -414,7 +421,7 @@ def bytes_wanted(
     proving = matrix + 2 * 8 * 8 * parties + 8 * 8 * parties if certify else 0
     # Targets, masked coefficients, the start, all three in the engine's order, states
     # before and after; rooms of panels, or what a method's own source makes.
-    arrays = {"dgd": 10 + 3, "gradient-tracking": 11 + 5, "extra": 10 + 6}[method]
+    arrays = {"dgd": 10 + 3, "gradient-tracking": 11 + 5, "extra": 11 + 3}[method]
     running = 2 * matrix + 8 * links + arrays * rows
     # The last is Python with numba, before there is anything.
     return 8 * links + max(proving, running) + 300_000_000
@@ -438,50 +445,58 @@ def task_of(
         reach: half the width of dgd's box.
     """
     parties, dim = cost.coefficients.shape
-    name = "lazy-metropolis" if method == "extra" else "metropolis"
-    weights = mixing_weights(topology, name)
+    weights = mixing_weights(topology, MIXING[method])
     return Task(
-        method=_method(method, dim, step, reach, weights),
+        method=method_of(
+            method,
+            dim,
+            step=step,
+            reach=reach,
+            least=lambda: least_eigenvalue(weights),
+        ),
         weights={"symmetric": weights},
         cost=cost,
         start=np.zeros((parties, dim)),
     )
 
 
-def _method(
-    name: LargeMethod, dim: int, step: float | None, reach: float, weights: Sparse
+def method_of(
+    name: LargeMethod,
+    dim: int,
+    *,
+    step: float | None,
+    reach: float,
+    least: Callable[[], float],
 ) -> Method[Any]:
+    """Return the method with the step that was asked for, or a usual one.
+
+    Args:
+        name: its name.
+        dim: of estimates.
+        step: its step, or None for the usual one.
+        reach: half the width of dgd's box.
+        least: finds the least eigenvalue of the mixing weights, or less.
+    """
     if name == "dgd":
-        return Dgd(Box(-reach, reach, dim=dim), given(step, DGD_STEP), DGD_POWER)
+        first = DGD_STEP if step is None else step
+        return Dgd(Box(-reach, reach, dim=dim), first, DGD_POWER)
     if name == "gradient-tracking":
         usual = TRACKING_STEP / SMOOTH
-        return GradientTracking(WholeSpace(dim), given(step, usual))
-    usual = extra_step(SMOOTH, least_eigenvalue(weights))
-    return Extra(WholeSpace(dim), given(step, usual))
+        return GradientTracking(WholeSpace(dim), usual if step is None else step)
+    if step is None:
+        step = extra_step(SMOOTH, least())
+    return Extra(WholeSpace(dim), step)
 
 
-def given(step: float | None, usual: float) -> float:
-    """Return the step that was asked for, or else the usual one."""
-    return usual if step is None else step
-
-
-def _targets(
-    targets: ArrayLike | None, parties: int, dim: int, seed: int
-) -> FloatArray:
-    """Return one row for each party, drawn if there are none."""
-    if targets is None:
-        dim = as_whole(dim, what="dim", least=1)
-        memory.check_room(
-            8 * parties * dim, f"{dim} coordinates of {parties:,} parties"
-        )
-        seed = as_whole(seed, what="a seed", least=0)
-        stream = np.random.default_rng((TARGETS_PURPOSE, seed))
-        return stream.standard_normal((parties, dim))
-    return given_targets(targets, parties)
+def _drawn(parties: int, dim: int, seed: int) -> FloatArray:
+    """Return a made-up row for each party."""
+    seed = as_whole(seed, what="a seed", least=0)
+    stream = np.random.default_rng((TARGETS_PURPOSE, seed))
+    return stream.standard_normal((parties, dim))
 
 
 def given_targets(targets: ArrayLike, parties: int) -> FloatArray:
-    """Return one row for each party, where they are; refuse what are none."""
+    """Return somebody's rows, one for each party."""
     rows = np.asanyarray(targets)
     if rows.dtype.kind not in "fiu":
         raise InvalidInputError(f"targets must be numbers, found {rows.dtype}")
@@ -547,8 +562,8 @@ def _promise(
 
     def certify(honest: Topology) -> Mu2:
         entries = 2 * honest.n_edges + honest.n_parties
-        work = CERTIFICATE_STEPS * entries
-        found.append(certified_mu2(honest, work=work, opening=opening))
+        most = CERTIFICATE_STEPS * entries
+        found.append(certified_mu2(honest, work=most, opening=opening))
         return found[-1]
 
     promise = against(topology, masks, corrupted=corrupted, certify=certify)
@@ -590,8 +605,7 @@ class _Saving:
 
     def write(self, state: Any) -> None:
         """Write now."""
-        held = {one.name: getattr(state, one.name) for one in fields(state)}
-        write_checkpoint(self.path, self.digest, held)
+        write_checkpoint(self.path, self.digest, state)
         self.last = monotonic()
 
 
@@ -630,27 +644,18 @@ def _farthest(points: Any) -> float:
     return max(float(points.max()), -float(points.min()))
 
 
-def _restored(begun: Any, held: dict[str, Any]) -> Any:
-    """Return a state of the kind that the engine begins with."""
-    names = {one.name for one in fields(begun)}
-    shapes = {name: np.shape(getattr(begun, name)) for name in names}
-    if names != set(held) or any(held[name].shape != shapes[name] for name in names):
-        raise InvalidInputError(
-            "the checkpoint's state is not of this method: name another file, or "
-            "remove it to begin anew"
-        )
-    plain = {name: one if one.ndim else one.item() for name, one in held.items()}
-    return type(begun)(**plain)
+def _digest(
+    topology: Topology, cost: EffectiveCost, engine: Engine, settings: tuple[Any, ...]
+) -> str:
+    """Return a fingerprint of all that decides the run's numbers.
 
-
-def _digest(topology: Topology, rows: FloatArray, **settings: Any) -> str:
-    """Return a fingerprint of all that decides the run's numbers."""
-    found = blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=16)
-    for array in (topology.edges, topology.weights[:1], rows):
-        found.update(f"{array.dtype} {array.shape}".encode())
-        for low in range(0, len(array), PIECE):
-            found.update(np.ascontiguousarray(array[low : low + PIECE]).data)
-    return found.hexdigest()
+    Of seed, masks and targets what came of them: they may have been another file's, or
+    another version's. Of the engine in which order it keeps parties.
+    """
+    nearness = getattr(engine, "nearness", None)
+    order = None if nearness is None else nearness.order
+    arrays = (topology.edges, topology.weights[:1], cost.coefficients)
+    return fingerprint(settings, *arrays, *(() if order is None else (order,)))
 
 
 def _order_of(engine: Engine) -> str:

@@ -9,8 +9,7 @@ repeats.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
-from hashlib import blake2b
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -18,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from veilsum.costs.bases import Affine
-from veilsum.costs.domains import Box, WholeSpace
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import SquaredNorm
 from veilsum.drivers.ranks import OwnGraph, go_through, own_engine
@@ -26,36 +24,28 @@ from veilsum.engines.mpi import Ranks
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.files.checkpoints import (
     check_reached,
+    fingerprint,
     read_checkpoint,
     write_checkpoint,
 )
 from veilsum.files.output import prepare_folder
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.large import (
-    DGD_POWER,
-    DGD_STEP,
-    SMOOTH,
+    MIXING,
     TARGETS_PURPOSE,
-    TRACKING_STEP,
     LargeMethod,
-    given,
+    check_asked,
     given_targets,
+    method_of,
 )
-from veilsum.methods.base import Method, State
-from veilsum.methods.dgd import Dgd
-from veilsum.methods.extra import Extra, extra_step
-from veilsum.methods.gradient_tracking import GradientTracking
-from veilsum.numbers.arrays import Array, FloatArray, Sparse, Vector, as_whole
+from veilsum.methods.base import State
+from veilsum.numbers.arrays import Array, FloatArray, Vector, as_whole
 from veilsum.numbers.laws import LatticeMasks, Masks
 from veilsum.numbers.masking import CounterStreams
 from veilsum.numbers.shapes import Float
 from veilsum.showing import Showing, Shown, counted, in_line
+from veilsum.watching import Progress, silent, watched
 
-MIXING: dict[LargeMethod, str] = {
-    "dgd": "metropolis",
-    "gradient-tracking": "metropolis",
-    "extra": "lazy-metropolis",
-}
 # Targets that are drawn at once; other ranks' are drawn, too, and not kept.
 DRAWN = 1 << 16
 
@@ -119,8 +109,8 @@ class RanksRun(Shown):
                 "Limits": (
                     "a simulation: ranks drew every share, from streams that a seed "
                     "repeats; between real parties each draws its own",
-                    "no guarantee is worked out here: it follows from the graph and "
-                    "sigma, on one machine",
+                    "no epsilon is worked out here: it follows from the graph and "
+                    "sigma, and `veilsum privacy` finds it on one machine",
                 )
             },
         )
@@ -151,6 +141,7 @@ def large_on_ranks(
     checkpoint: str | Path | None = None,
     every: float = 10.0,
     comm: Any = None,
+    progress: Progress = None,
 ) -> RanksRun:
     """Simulate very many parties that find the mean of their private targets.
 
@@ -172,6 +163,7 @@ def large_on_ranks(
             are there, the run goes on from them, to the same bits.
         every: minutes between two of them.
         comm: how ranks reach each other; all that were started together without.
+        progress: of the first rank; see `veilsum.watching`.
 
     Raises:
         InvalidInputError: the halo is most of the graph, or memory does not suffice;
@@ -182,14 +174,7 @@ def large_on_ranks(
     (3000, (0, 0, 0, 0))
     """
     iterations = as_whole(iterations, what="iterations", least=1)
-    if not every > 0:
-        raise InvalidInputError(
-            f"checkpoints are so many minutes apart, more than 0; found {every}"
-        )
-    if method not in MIXING:
-        raise InvalidInputError(
-            f"no method of ranks is called {method!r}; choose from {', '.join(MIXING)}"
-        )
+    check_asked(method, every)
     if checkpoint is not None:
         prepare_folder(Path(checkpoint).parent)
     if isinstance(graph, str):
@@ -198,9 +183,10 @@ def large_on_ranks(
         here = OwnGraph.of_links(graph.n_parties, graph.edges, comm)
     here.parts.check()
     ranks, rows = here.ranks, _own_targets(here, targets, dim, seed)
-    reach = max(1.0, ranks.largest(float(np.abs(rows).max())))
+    reach = ranks.largest(float(np.abs(rows).max()))
     if not reach < np.inf:
         raise InvalidInputError("targets must be finite numbers, found nan or inf")
+    reach = max(1.0, reach)
     law = here.law(Masks("lattice", sigma, grid, 2.0 * reach))
     assert isinstance(law, LatticeMasks)
     if law.wide:
@@ -223,24 +209,37 @@ def large_on_ranks(
     start = np.zeros_like(rows)
     del rows, own, numbers
     weights = here.weights(MIXING[method])
+
+    def least() -> float:
+        # As `least_eigenvalue` bounds it for many parties, with everybody's weights.
+        kept = float(weights.diagonal(ranks.own.start).min())
+        return -2.0 * ranks.largest(-kept) - 1.0
+
     engine = own_engine(
         here,
-        method=_method(here, weights, method, start.shape[1], step, reach),
+        method=method_of(method, start.shape[1], step=step, reach=reach, least=least),
         weights=weights,
         cost=cost,
         start=start,
     )
     kept = None
     if checkpoint is not None:
-        settings = (method, float(sigma), law.grid.bits, seed, step, ranks.comm.size)
-        digest = _digest(here, cost.coefficients, settings)
+        size = (ranks.comm.size, here.n_parties)
+        settings = (method, step, reach, float(sigma), law.grid.bits, *size)
+        digest = fingerprint(settings, here.links, cost.coefficients)
         kept = _Kept(here.ranks, Path(checkpoint), digest, 60.0 * every)
     state = None if kept is None else kept.latest(engine.begin())
     if kept is not None and state is not None:
         check_reached(kept.path, state.iteration, iterations)
-    found = go_through(
-        engine, iterations, state=state, told=None if kept is None else kept.look
-    )
+    with watched(False if ranks.comm.rank else progress) as opening:
+        advance = (opening or silent)("iterations", iterations)
+
+        def told(now: State) -> None:
+            advance(now.iteration)
+            if kept is not None:
+                kept.look(now, at_end=now.iteration >= iterations)
+
+        found = go_through(engine, iterations, state=state, told=told)
     # In Python's integers: a total may be larger than what float64 holds exactly.
     unit = law.grid.exact_step / (-2 * here.n_parties)
     answer = np.array([float(unit * one) for one in total])
@@ -284,15 +283,6 @@ def _own_targets(
     return rows
 
 
-def _digest(here: OwnGraph, coefficients: FloatArray, settings: Any) -> str:
-    """Return a fingerprint of all that decides this rank's numbers."""
-    found = blake2b(repr(settings).encode(), digest_size=16)
-    for array in (here.links, coefficients):
-        found.update(f"{array.shape}".encode())
-        found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()
-
-
 @dataclass(eq=False)
 class _Kept:
     """Checkpoints of all ranks: a file each, of the same iteration.
@@ -312,50 +302,29 @@ class _Kept:
         which = f"{self.ranks.comm.rank}-of-{self.ranks.comm.size}-{'ab'[slot]}"
         return self.path.with_name(f"{self.path.stem}.{which}{self.path.suffix}")
 
-    def look(self, state: State) -> None:
-        """Write if the first rank says that it is time."""
+    def look(self, state: State, *, at_end: bool) -> None:
+        """Write if the first rank says that it is time, and at the end."""
         due = np.array([monotonic() - self.last >= self.seconds], dtype=np.int64)
         self.ranks.comm.Bcast(due)
-        if due[0]:
+        if at_end or due[0]:
             self.write(state)
 
     def write(self, state: Any) -> None:
         """Write this rank's rows, and wait until all ranks have."""
-        held = {one.name: getattr(state, one.name) for one in fields(state)}
-        write_checkpoint(self._file(1 - self.slot), self.digest, held)
+        write_checkpoint(self._file(1 - self.slot), self.digest, state)
         self.ranks.comm.Barrier()
         self._file(self.slot).unlink(missing_ok=True)
         self.slot, self.last = 1 - self.slot, monotonic()
 
     def latest(self, begun: Any) -> Any:
         """Return the last state that all ranks have; None if there is none."""
-        own = [read_checkpoint(self._file(slot), self.digest) for slot in (0, 1)]
-        when = [-1 if one is None else int(one["iteration"]) for one in own]
+        files = (self._file(0), self._file(1))
+        own = [read_checkpoint(one, self.digest, begun) for one in files]
+        when = [-1 if one is None else one.iteration for one in own]
         everybody = np.empty((self.ranks.comm.size, 2), np.int64)
         self.ranks.comm.Allgather(np.array(when), everybody)
         common = set.intersection(*(set(row) for row in everybody.tolist())) - {-1}
         if not common:
             return None
         self.slot = when.index(max(common))
-        held = own[self.slot]
-        assert held is not None
-        plain = {name: one if one.ndim else one.item() for name, one in held.items()}
-        return type(begun)(**plain)
-
-
-def _method(
-    here: OwnGraph,
-    weights: Sparse,
-    name: LargeMethod,
-    dim: int,
-    step: float | None,
-    reach: float,
-) -> Method[Any]:
-    if name == "dgd":
-        return Dgd(Box(-reach, reach, dim=dim), given(step, DGD_STEP), DGD_POWER)
-    if name == "gradient-tracking":
-        return GradientTracking(WholeSpace(dim), given(step, TRACKING_STEP / SMOOTH))
-    # As `least_eigenvalue` bounds it for many parties, with everybody's own weights.
-    kept = weights.diagonal(here.ranks.own.start).min()
-    least = -2.0 * here.ranks.largest(-float(kept)) - 1.0
-    return Extra(WholeSpace(dim), given(step, extra_step(SMOOTH, least)))
+        return own[self.slot]

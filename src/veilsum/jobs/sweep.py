@@ -832,21 +832,33 @@ class _File:
     def begun(cls, path: Path, made: _Lines) -> _File:
         """Return the file, new or taken up again after its last whole run."""
         prepare_folder(path.parent)
+        head = _lines([list(COLUMNS)]).encode()
         if not path.exists():
-            head = _lines([list(COLUMNS)]).encode()
             write_files(path.parent, {path.name: head})
             return cls(path, (), len(head))
         # A line that has no end was being written when somebody pulled the plug.
         whole = contents(path, MOST_BYTES, InvalidInputError).rpartition(b"\n")[0]
-        lines = (whole + b"\n").decode(errors="replace").split("\n")[:-1]
-        table = list(csv.reader(lines, strict=False))
-        if not table or table[0] != list(COLUMNS):
+        whole += b"\n"
+        none = InvalidInputError(
+            f"{path} is not the table of a sweep: name another file, or move it"
+        )
+        if not whole.startswith(head):
+            raise none
+        # Counted before there is a text for each.
+        if whole.count(b"\n") > 1 + len(made.runs.choices) * len(made.tolerate):
             raise InvalidInputError(
-                f"{path} is not the table of a sweep: name another file, or move it"
+                f"{path} is the table of another sweep: it has more lines than this "
+                "one. Name another file"
             )
+        lines = whole.decode(errors="replace").split("\n")[:-1]
+        try:
+            table = list(csv.reader(lines, strict=False))
+        except csv.Error:  # a cell that is longer than any
+            raise none from None
         per_run = len(made.tolerate)
         kept = 1 + per_run * ((len(table) - 1) // per_run)
-        rows = tuple(cls._rows(path, table[1:kept], made))
+        # What will be cut off must be of this sweep as well.
+        rows = tuple(cls._rows(path, table[1:], made))[: kept - 1]
         size = len("".join(f"{line}\n" for line in lines[:kept]).encode())
         with path.open("r+b") as stream:
             stream.truncate(size)
@@ -872,8 +884,6 @@ class _File:
                     "or settings, or by another version of veilsum. Name another file"
                 )
             yield row
-        if len(table) > len(made.runs.choices) * len(made.tolerate):
-            raise InvalidInputError(f"{path} has more lines than this sweep")
 
     def add(self, rows: Sequence[Row]) -> None:
         """Add the lines of one run, in one piece."""

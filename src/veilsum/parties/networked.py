@@ -7,7 +7,7 @@ import hmac
 import logging
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ from veilsum.net.runner import (
 from veilsum.net.store import RunStore, Sealing, has_begun
 from veilsum.net.trust import check_identity
 from veilsum.numbers.arrays import listed
-from veilsum.numbers.masking import Streams, SystemStreams
+from veilsum.numbers.masking import SystemStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.transcript import Transcript
 from veilsum.protocol.effects import Abort, Persist
@@ -69,7 +69,6 @@ class Networked(Secret):
             come back to this one.
         confirm: shown what will be done before anything is sent; raises to stay away.
         watch: told whenever the party's machine has moved.
-        streams: where shares come from; a test may inject its own.
         record: told of everything that happens: by events, or a test.
         looping: runs the network's coroutine to its end.
         tapped: whether to keep all numbers that are stored, sent and received, for this
@@ -90,7 +89,6 @@ class Networked(Secret):
     later: frozenset[str] = frozenset()
     confirm: Callable[[Assignment], None] | None = None
     watch: Callable[[Machine], None] | None = None
-    streams: Streams = field(default_factory=SystemStreams)
     record: Recording | None = None
     looping: Callable[[Coroutine[Any, Any, Ending]], Ending] = asyncio.run
     tapped: bool = False
@@ -227,7 +225,8 @@ class Networked(Secret):
                 plan,
                 self.party,
                 keys=keys,
-                streams=self.streams,
+                # Never from a seed: nobody can hand in others.
+                streams=SystemStreams(),
                 work=work,
                 continues=self.drop is not None,
             ),

@@ -2,8 +2,11 @@
 
 Ray's driver is a process of its own, for Ray ends a driver that has lost its cluster,
 and prints what it likes. Whoever asks for work talks to it over a pipe, and hears in
-one sentence that the cluster is gone. A cluster that is started here listens on this
-computer only and reports to nobody.
+one sentence that the cluster is gone.
+
+Whoever reaches a cluster runs what they like, as its owner. One that is started here
+listens on this computer only, asks for a token that is in no file, keeps its files and
+sockets in a folder that others cannot enter, and reports to nobody.
 """
 
 from __future__ import annotations
@@ -13,11 +16,16 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
+from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import count as numbered
 from multiprocessing import get_context, parent_process
+from pathlib import Path
+from secrets import token_hex
+from shutil import rmtree
 from signal import SIG_IGN, SIGINT, signal
 from socket import create_connection
+from tempfile import mkdtemp
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -45,6 +53,10 @@ SETTINGS = {
 }
 # What a cluster on a loopback address is joined with, too.
 ON_LOOPBACK = {key: SETTINGS[key] for key in ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER",)}
+# The first Ray whose clusters can ask for a token.
+TOKENS_SINCE = (2, 52)
+# Where a cluster keeps its files: names of sockets below it must be short.
+SHORT = "/tmp"  # noqa: S108 - a folder of our own is made there
 # Seconds until a driver that was told to go is ended, and that it may take to join.
 GRACE, PATIENCE = 30.0, 300.0
 
@@ -62,6 +74,11 @@ class RayWorkers(Executor):
             raise InvalidInputError(f"a Ray cluster needs Ray: {installing('ray')}")
         if not count:
             _check_answers(address)  # Ray itself would try for minutes
+        elif tuple(map(int, version("ray").split(".")[:2])) < TOKENS_SINCE:
+            raise InvalidInputError(
+                f"Ray {version('ray')} asks nobody for a token, so that others on this "
+                f"computer could have it do anything: {installing('ray')}"
+            )
         self._address = f"ray:{count}" if count else address
         self._lock, self._numbers = Lock(), numbered()
         self._told: dict[int, Future[Any]] = {}
@@ -208,9 +225,10 @@ def _drive(line: Connection, address: str, count: int) -> None:
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
     try:
+        folder = _shut_off() if count else None
         import ray
 
-        workers = _joined(ray, address, count)
+        workers = _joined(ray, address, count, folder)
         head = f"ray:{ray.get_runtime_context().gcs_address}"
     except Exception as error:
         line.send((False, _first_line(error)))
@@ -258,9 +276,26 @@ def _drive(line: Connection, address: str, count: int) -> None:
                 continue
             one.future().add_done_callback(partial(answer, number))
     ray.shutdown()
+    # Only now that nothing of it is left: what comes late would make the folder anew,
+    # or find one that somebody else has made.
+    if folder is not None:
+        rmtree(folder, ignore_errors=True)
 
 
-def _joined(ray: Any, address: str, count: int) -> int:
+def _shut_off() -> str:
+    """Keep others from a cluster that this process will start; return its folder.
+
+    Ray's own token is in a file that others may read where the home folder is open to
+    them. Whoever has named one wants others of theirs to join.
+    """
+    os.umask(0o077)
+    os.environ["RAY_AUTH_MODE"] = "token"
+    if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ):
+        os.environ["RAY_AUTH_TOKEN"] = token_hex(32)
+    return mkdtemp(prefix="veilsum-", dir=SHORT if Path(SHORT).is_dir() else None)
+
+
+def _joined(ray: Any, address: str, count: int, folder: str | None) -> int:
     """Join or start a cluster; return how many workers it has."""
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if not count:
@@ -270,6 +305,8 @@ def _joined(ray: Any, address: str, count: int) -> int:
         num_cpus=count,
         include_dashboard=False,
         object_store_memory=STORE_BYTES,
+        # Ray opens this one to everybody; the folder around it stays closed.
+        _temp_dir=f"{folder}/r",
         **quiet,
     )
     return count
