@@ -384,7 +384,6 @@ def _low_vector(laplacian: Sparse, told: Advance) -> Vector:
     """
     start = np.random.default_rng(0).standard_normal(laplacian.shape[0])
     alphas, betas = [], []
-    told = opening("upper bound", 2 * LANCZOS_STEPS)
     for _, alpha, beta in _lanczos(laplacian, start):
         alphas.append(alpha)
         betas.append(beta)
