@@ -22,7 +22,7 @@ from veilsum.costs.domains import Box, WholeSpace
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import SquaredNorm
 from veilsum.drivers.ranks import OwnGraph, go_through, own_engine
-from veilsum.engines.mpi import Ranks
+from veilsum.engines.mpi import Ranks, settle
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.files.checkpoints import read_checkpoint, write_checkpoint
 from veilsum.graphs.topology import Topology
@@ -309,7 +309,7 @@ class _Kept:
     def look(self, state: State) -> None:
         """Write if the first rank says that it is time."""
         due = np.array([monotonic() - self.last >= self.seconds], dtype=np.int64)
-        self.ranks.comm.Bcast(due)
+        settle([self.ranks.comm.Ibcast(due)])
         if due[0]:
             self.write(state)
 
@@ -317,7 +317,7 @@ class _Kept:
         """Write this rank's rows, and wait until all ranks have."""
         held = {one.name: getattr(state, one.name) for one in fields(state)}
         write_checkpoint(self._file(1 - self.slot), self.digest, held)
-        self.ranks.comm.Barrier()
+        settle([self.ranks.comm.Ibarrier()])
         self._file(self.slot).unlink(missing_ok=True)
         self.slot, self.last = 1 - self.slot, monotonic()
 
