@@ -12,11 +12,12 @@ itself.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -47,6 +48,7 @@ Some: TypeAlias = Int[Array[np.int64], " some"]
 BLOCK_BYTES, FEWEST_ROWS = 1 << 19, 256
 # Seconds in which ranks that iterate, or write their files, hear of each other.
 SILENCE = 600.0
+give_way = os.sched_yield if hasattr(os, "sched_yield") else partial(sleep, 0)
 
 
 def all_ranks() -> Any:
@@ -363,6 +365,8 @@ def settle(waiting: list[Any]) -> None:
                 "waited for: its host, or the network to it, is gone. Start the "
                 "command again; with --checkpoint a large run goes on from its files"
             )
+        # Whoever is waited for may be waiting for this processor.
+        give_way()
     waiting.clear()
 
 
