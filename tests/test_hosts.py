@@ -435,7 +435,11 @@ def test_a_cut_between_hosts_is_noticed_on_both_sides(pair, tmp_path, monkeypatc
     near, far = job.wait_for(pair.ranks)
     job.wait_for(lambda: len([*tmp_path.glob("kept.*.npz")]) >= 2)
     pair.switch.unplug(pair.far)
-    assert "for 15 seconds nothing has come from a rank" in job.sentence()
+    # Where the far rank is first, the launcher hears of its end: not over the network,
+    # which ssh would need.
+    said = job.sentence()
+    mine = "for 15 seconds nothing has come from a rank" in said
+    assert mine or "one of 2 ranks ended before the others" in said
     check_ended(near, far)
     pair.switch.plug(pair.far)
     last = 0
