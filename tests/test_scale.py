@@ -62,7 +62,7 @@ def test_a_process_that_is_killed_changes_nothing(tmp_path):
 
 
 def test_a_process_that_always_dies_is_given_up(tmp_path):
-    with Processes(1) as on, pytest.raises(BrokenExecutor):
+    with Processes(1) as on, pytest.raises(BrokenExecutor, match="fewer of them"):
         list(map_pieces(always_die, [0], seed=0, on=on))
 
 
@@ -74,6 +74,15 @@ def test_without_ray_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setattr("veilsum.scale.cluster.find_spec", lambda _: None)
     with pytest.raises(InvalidInputError, match=r"pip install '\.\[ray\]'"):
         workers_on("ray:2")
+    without = {"grpc"}
+    monkeypatch.setattr(
+        "veilsum.scale.cluster.find_spec", lambda name: name not in without or None
+    )
+    with pytest.raises(InvalidInputError, match=r"client: pip install '\.\[ray\]'"):
+        workers_on("ray://127.0.0.1:1")
+    without.clear()
+    with pytest.raises(InvalidInputError, match="cannot be reached"):
+        workers_on("ray://127.0.0.1:1")
 
 
 def test_ray_is_not_imported_before_somebody_asks_for_it():

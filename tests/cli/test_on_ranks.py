@@ -269,6 +269,31 @@ def test_ranks_tell_only_if_somebody_started_them_who_looks(monkeypatch):
     assert (second.progress, Here().progress) == (False, None)
 
 
+@pytest.mark.parametrize(
+    ("said", "seconds"), [("Error: rank 1 of 2: it is alone", 50), ("a warning", 1)]
+)
+def test_a_launcher_that_waits_for_lost_hosts_is_ended(
+    said, seconds, monkeypatch, tmp_path
+):
+    """As mpiexec does when the network is cut: it hears nothing, whatever it is told.
+
+    What it has started holds its output still longer. It is not ended over less than a
+    rank's error.
+    """
+    fake = tmp_path / "mpiexec"
+    lines = ["trap '' TERM", f"echo '{said}' >&2", f"sleep 5 & sleep {seconds}; exit 7"]
+    fake.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    fake.chmod(0o755)
+    monkeypatch.setattr(ranks, "launcher", lambda: str(fake))
+    monkeypatch.setattr(ranks, "GRACE", 0.2)
+    monkeypatch.setattr(ranks, "SECONDS", 0.2)
+    words = ["solve", str(scenario(tmp_path)), "--on", "mpi:2"]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 1
+    assert said in found.stderr
+    assert ("mpiexec ended with 7" in found.stderr) == (said == "a warning")
+
+
 def test_without_mpiexec_a_sentence_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr(ranks.sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -14,7 +14,7 @@ import pytest
 from engine_tasks import METHODS, arrived, make_task, one_way_task
 from veilsum.engines import mpi
 from veilsum.engines.numpy import PlainEngine
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.large import large
 from veilsum.jobs.ranks import large_on_ranks
@@ -319,3 +319,24 @@ def test_one_rank_takes_and_refuses_what_one_process_does(tmp_path):
     assert large_on_ranks("grid:20x10", targets, **asked).resumed == 0
     with pytest.raises(InvalidInputError, match="has 10 iterations already, and 9"):
         large_on_ranks("grid:20x10", targets, **{**asked, "iterations": 9})
+
+
+def test_rows_that_never_come_are_not_waited_for_for_ever(monkeypatch):
+    """Twice the same two messages: once nobody sends the second."""
+    comm = mpi.all_ranks().Dup()
+    monkeypatch.setattr(mpi, "SILENCE", 0.3)
+    rows = np.arange(4.0)
+    for tags in ((1, 2), (1,)):
+        heard = np.empty((2, 4))
+        posted = [comm.Irecv(heard[k], 0, k + 1) for k in range(2)]
+        posted += [comm.Isend(rows, 0, tag) for tag in tags]
+        if len(tags) == 2:
+            mpi.settle(posted)
+            assert np.array_equal(heard, [rows, rows])
+            assert posted == []
+            continue
+        with pytest.raises(VeilsumError, match="nothing has come from a rank"):
+            mpi.settle(posted)
+        posted[1].Cancel()
+        posted[1].Wait()
+    comm.Free()

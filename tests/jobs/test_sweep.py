@@ -315,10 +315,10 @@ def test_costs_with_functions_of_their_own_stay_in_their_process():
 def test_processes_that_end_too_soon_say_what_to_do(monkeypatch):
     class Gone(ThreadPoolExecutor):
         def submit(self, *_):
-            raise BrokenExecutor
+            raise BrokenExecutor("nobody is there")
 
     monkeypatch.setattr("veilsum.scale.workers.Processes", Gone)
-    with pytest.raises(vs.InvalidInputError, match="fewer of them"):
+    with pytest.raises(vs.InvalidInputError, match=r"nobody is there\. .*kept"):
         vs.sweep(COSTS, **GRID, on="processes:2")
 
 

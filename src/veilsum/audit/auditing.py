@@ -298,8 +298,7 @@ def _lost(
         else "Nothing is kept: with --out, an audit goes on from there"
     )
     return InvalidInputError(
-        f"those that shared an audit have ended before it ({error}). If memory ran "
-        f"out, fewer of them need less. {words}"
+        f"those that shared an audit have ended before it: {error}. {words}"
     )
 
 

@@ -20,13 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import randbits
 from tempfile import TemporaryFile
+from threading import Thread, Timer
 from typing import Any
 
 import click
 
 from veilsum.cli.app import Failure, on_screen
 from veilsum.errors import InvalidInputError, MissingExtraError, VeilsumError
-from veilsum.watching import Progress, staged, watched
+from veilsum.watching import Progress, Report, staged, watched
 
 ranks_option = click.option(
     "--on",
@@ -39,6 +40,8 @@ ranks_option = click.option(
 MOST_RANKS = 100_000
 # Whoever fails by itself waits so long for others to fail alike.
 SECONDS = 2.0
+# Seconds until a launcher that was told to end its ranks is ended itself.
+GRACE = 10.0
 # One thread each, unless somebody says otherwise: ranks share a computer's cores.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # Set for ranks whose starter has somebody who watches; and how the first rank, which
@@ -117,6 +120,8 @@ def carried_out(where: str | None) -> Iterator[Here]:
             said = on_screen(f"Error: rank {comm.rank} of {comm.size}: {said}")
             click.echo(said, err=True)
             comm.Abort(1)
+            # MPICH comes back from that where it cannot tell the other hosts.
+            os._exit(1)
         if comm.rank:
             # The first one says it; all end alike.
             mend = isinstance(error, InvalidInputError | click.UsageError)
@@ -147,14 +152,13 @@ def _started(where: str, count: int) -> int:
         for word in sys.argv[1:]
     ]
     command = [launcher(), "-n", str(count), sys.executable, "-m", "veilsum", *words]
-    said, heard = False, re.compile(TOLD.format(r"(\d+)", r"(\d+)"))
     with (
         TemporaryFile("w+", encoding="utf-8", errors="replace") as printed,
         watched() as opening,
     ):
         report = staged(opening, "iterations")
         settings = dict.fromkeys((*THREADS, WATCHED) if report else THREADS, "1")
-        with subprocess.Popen(  # noqa: S603 - this command, as it was typed
+        job = subprocess.Popen(  # noqa: S603 - this command, as it was typed
             command,
             stdin=subprocess.DEVNULL,
             stdout=printed,
@@ -162,19 +166,8 @@ def _started(where: str, count: int) -> int:
             encoding="utf-8",
             errors="replace",
             env=settings | os.environ,
-        ) as job:
-            assert job.stderr is not None
-            # Whoever ends this process means its ranks: they would go on.
-            before = signal.signal(signal.SIGTERM, lambda *_: job.terminate())
-            try:
-                for line in job.stderr:
-                    if report is not None and (far := heard.fullmatch(line.strip())):
-                        report(int(far[1]), int(far[2]))
-                        continue
-                    said |= line.startswith("Error: ")
-                    click.echo(line, nl=False, err=True)
-            finally:
-                signal.signal(signal.SIGTERM, before)
+        )
+        said = _heard(job, report)
         printed.seek(0)
         output = printed.read()
     if job.returncode == 0:
@@ -184,6 +177,53 @@ def _started(where: str, count: int) -> int:
         # Whatever else the launcher has to say, a rank has said more.
         return job.returncode if job.returncode in {1, 2} else 1
     raise Failure(lost(count, job.returncode, output))
+
+
+def _heard(job: subprocess.Popen[str], report: Report | None) -> bool:
+    """Repeat what ranks say until they have ended; return whether one said why.
+
+    Once one did, or somebody ends this, the launcher has a while to end the others: it
+    would wait for ever for hosts that are cut off.
+    """
+    assert job.stderr is not None
+    lines, said = job.stderr, []
+    told = re.compile(TOLD.format(r"(\d+)", r"(\d+)"))
+
+    def hurry() -> None:
+        late = Timer(GRACE, job.kill)
+        late.daemon = True
+        late.start()
+
+    def end() -> None:
+        job.terminate()
+        hurry()
+
+    def repeat() -> None:
+        for line in lines:
+            if report is not None and (far := told.fullmatch(line.strip())):
+                report(int(far[1]), int(far[2]))
+                continue
+            click.echo(line, nl=False, err=True)
+            if line.startswith("Error: "):
+                said.append(line)
+                hurry()
+        lines.close()
+
+    # Whoever ends this process means its ranks: they would go on.
+    before = signal.signal(signal.SIGTERM, lambda *_: end())
+    # Beside this: what the launcher started may hold its end longer than it lives.
+    repeating = Thread(target=repeat, daemon=True)
+    repeating.start()
+    try:
+        job.wait()
+    except KeyboardInterrupt:
+        end()
+        job.wait()
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    repeating.join(SECONDS)
+    return bool(said)
 
 
 def lost(count: int, code: int, output: str) -> str:

@@ -12,10 +12,12 @@ itself.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
+from time import monotonic, sleep
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,6 +30,7 @@ from veilsum.errors import (
     BadGradientError,
     InvalidInputError,
     MissingExtraError,
+    VeilsumError,
     installing,
 )
 from veilsum.graphs.cutting import PIECE, CutParts, Ends, Places, cut
@@ -43,6 +46,9 @@ Some: TypeAlias = Int[Array[np.int64], " some"]
 
 # Bytes of one array's block: a handful of these stay in a core's own cache.
 BLOCK_BYTES, FEWEST_ROWS = 1 << 19, 256
+# Seconds in which ranks that iterate, or write their files, hear of each other.
+SILENCE = 600.0
+give_way = os.sched_yield if hasattr(os, "sched_yield") else partial(sleep, 0)
 
 
 def all_ranks() -> Any:
@@ -87,13 +93,15 @@ class Ranks:
         """Return all ranks' rows, on every rank."""
         found = np.empty((self.ends[-1], *rows.shape[1:]), rows.dtype)
         counts = np.diff(self.ends) * rows[:1].size
-        self.comm.Allgatherv(np.ascontiguousarray(rows), (found, counts))
+        own = np.ascontiguousarray(rows)
+        settle([self.comm.Iallgatherv(own, (found, counts))])
         return found
 
     def largest(self, number: float) -> float:
         """Return the largest of all ranks' numbers; nan if one of them is nan."""
         found = np.empty(self.comm.size)
-        self.comm.Allgather(np.array([number], np.float64), found)
+        own = np.array([number], np.float64)
+        settle([self.comm.Iallgather(own, found)])
         return float(found.max())
 
     def total(self, rows: Rows) -> Vector:
@@ -104,9 +112,10 @@ class Ranks:
         """
         firsts = np.arange(0, len(rows), PIECE)
         sums = np.add.reduceat(np.asarray(rows, np.float64), firsts, axis=0)
+        sums = np.ascontiguousarray(sums)
         counts = -(-np.diff(self.ends) // PIECE) * rows.shape[1]
         found = np.empty((counts.sum() // rows.shape[1], rows.shape[1]))
-        self.comm.Allgatherv(np.ascontiguousarray(sums), (found, counts))
+        settle([self.comm.Iallgatherv(sums, (found, counts))])
         return np.asarray(found.sum(axis=0))
 
 
@@ -241,7 +250,7 @@ class RankEngine(PlainEngine):
                     )
                     state = after
             # Others wait for what is told here, whatever went wrong.
-            _wait(waiting)
+            settle(waiting)
         if self.task.cost.remainder.kind == "local":
             self._agree(failed)
         return state
@@ -280,7 +289,7 @@ class RankEngine(PlainEngine):
         after, found = list(before), state
         for turn, block in enumerate(self._blocks):
             if not block.inner:
-                _wait(waiting)
+                settle(waiting)
             both = zip(parts, told, strict=True)
             sums = [block.weights[part] @ rows for part, rows in both]
             mixed = sums[0] if len(sums) == 1 else np.concatenate(sums, axis=-1)
@@ -323,7 +332,8 @@ class RankEngine(PlainEngine):
         """Raise on every rank what failed first on any of them."""
         comm, never = self.ranks.comm, np.iinfo(np.int64).max
         when = np.empty(comm.size, np.int64)
-        comm.Allgather(np.array([failed[0] if failed else never]), when)
+        own = np.array([failed[0] if failed else never])
+        settle([comm.Iallgather(own, when)])
         if when.min() == never:
             return
         whose = int(np.argmin(when))
@@ -339,10 +349,24 @@ class RankEngine(PlainEngine):
         raise BadGradientError(text.tobytes().decode(), party if party >= 0 else None)
 
 
-def _wait(waiting: list[Any]) -> None:
-    """Wait until everything that was posted has gone and come."""
-    if waiting:
-        waiting[0].Waitall(waiting)
+def settle(waiting: list[Any]) -> None:
+    """Wait until everything that was posted has gone and come, but not for ever.
+
+    MPI itself hears nothing of a network that is cut, and would wait.
+
+    Raises:
+        VeilsumError: nothing has come for so long that nothing will.
+    """
+    until = monotonic() + SILENCE
+    while waiting and not waiting[0].Testall(waiting):
+        if monotonic() > until:
+            raise VeilsumError(
+                f"for {SILENCE:.0f} seconds nothing has come from a rank that is "
+                "waited for: its host, or the network to it, is gone. Start the "
+                "command again; with --checkpoint a large run goes on from its files"
+            )
+        # Whoever is waited for may be waiting for this processor.
+        give_way()
     waiting.clear()
 
 

@@ -20,7 +20,7 @@ from veilsum.costs.bases import Affine
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import SquaredNorm
 from veilsum.drivers.ranks import OwnGraph, go_through, own_engine
-from veilsum.engines.mpi import Ranks
+from veilsum.engines.mpi import Ranks, settle
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.files.checkpoints import (
     check_reached,
@@ -305,14 +305,14 @@ class _Kept:
     def look(self, state: State, *, at_end: bool) -> None:
         """Write if the first rank says that it is time, and at the end."""
         due = np.array([monotonic() - self.last >= self.seconds], dtype=np.int64)
-        self.ranks.comm.Bcast(due)
+        settle([self.ranks.comm.Ibcast(due)])
         if at_end or due[0]:
             self.write(state)
 
     def write(self, state: Any) -> None:
         """Write this rank's rows, and wait until all ranks have."""
         write_checkpoint(self._file(1 - self.slot), self.digest, state)
-        self.ranks.comm.Barrier()
+        settle([self.ranks.comm.Ibarrier()])
         self._file(self.slot).unlink(missing_ok=True)
         self.slot, self.last = 1 - self.slot, monotonic()
 

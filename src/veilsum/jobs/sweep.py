@@ -525,9 +525,8 @@ def _carried_out(
                     progress(len(rows), asked)
     except BrokenExecutor as error:
         raise InvalidInputError(
-            f"those that shared a sweep have ended before it ({error}). A script needs "
-            'if __name__ == "__main__": around what starts processes; if memory ran '
-            f"out, fewer of them need less. {_kept_words(kept, len(rows), asked)}"
+            f"those that shared a sweep have ended before it: {error}. "
+            f"{_kept_words(kept, len(rows), asked)}"
         ) from None
     except KeyboardInterrupt:
         # What there is stays; whoever has a file goes on from there.

@@ -30,7 +30,12 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from veilsum.errors import InvalidInputError, installing
-from veilsum.scale.processes import RETRIES, carried_out, set_for_children
+from veilsum.scale.processes import (
+    AS_IT_STARTED,
+    RETRIES,
+    carried_out,
+    set_for_children,
+)
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -57,6 +62,8 @@ ON_LOOPBACK = {key: SETTINGS[key] for key in ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER
 TOKENS_SINCE = (2, 52)
 # Where a cluster keeps its files: names of sockets below it must be short.
 SHORT = "/tmp"  # noqa: S108 - a folder of our own is made there
+# Where a cluster hears clients, unless somebody chose another port.
+CLIENTS = 10001
 # Seconds until a driver that was told to go is ended, and that it may take to join.
 GRACE, PATIENCE = 30.0, 300.0
 
@@ -72,6 +79,10 @@ class RayWorkers(Executor):
     def __init__(self, address: str, count: int = 0) -> None:
         if find_spec("ray") is None:
             raise InvalidInputError(f"a Ray cluster needs Ray: {installing('ray')}")
+        if address.startswith("ray://") and find_spec("grpc") is None:
+            raise InvalidInputError(
+                f"a client of a Ray cluster needs Ray's client: {installing('ray')}"
+            )
         if not count:
             _check_answers(address)  # Ray itself would try for minutes
         elif tuple(map(int, version("ray").split(".")[:2])) < TOKENS_SINCE:
@@ -93,6 +104,7 @@ class RayWorkers(Executor):
             if not left:
                 raise InvalidInputError(
                     f"the Ray cluster at {self._address} cannot be reached: {found}"
+                    f"{'' if count else _ways_in(address)}"
                 )
         self.count, self.address = found
         self._hearing = Thread(target=self._hear, daemon=True)
@@ -114,7 +126,7 @@ class RayWorkers(Executor):
                 return False, "it does not answer as a cluster does"
             ready, found = self._line.recv()
         except (EOFError, OSError):
-            return False, "its driver ended as it started"
+            return False, f"its driver {AS_IT_STARTED}"
         except BaseException:
             self.shutdown(wait=False)
             raise
@@ -193,6 +205,15 @@ class RayWorkers(Executor):
 
 def _host(address: str) -> str:
     return address.removeprefix("ray://").rpartition(":")[0].strip("[]")
+
+
+def _ways_in(address: str) -> str:
+    """Say what may be missing: Ray itself says little more than that time was up."""
+    hint = ". If it asks for a token, set RAY_AUTH_MODE=token and have that token here"
+    if not address.startswith("ray://"):
+        hint += ". A computer that is no part of it can be its client: --on "
+        hint += f"ray://{_host(address)}:{CLIENTS}"
+    return hint
 
 
 def _check_answers(address: str) -> None:
@@ -299,7 +320,14 @@ def _joined(ray: Any, address: str, count: int, folder: str | None) -> int:
     """Join or start a cluster; return how many workers it has."""
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if not count:
-        ray.init(address=address, **quiet)
+        for left in reversed(range(STARTS)):
+            try:
+                ray.init(address=address, **quiet)
+                break
+            except ConnectionAbortedError:
+                # A busy head was too slow to start what serves this client.
+                if not left:
+                    raise
         return max(1, int(ray.cluster_resources().get("CPU", 1)))
     ray.init(
         num_cpus=count,
@@ -313,8 +341,9 @@ def _joined(ray: Any, address: str, count: int, folder: str | None) -> int:
 
 
 def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    # A heading says nothing without the end of what stands below it.
+    return f"{lines[0]} {lines[-1]}" if lines[0].endswith(":") else lines[0]
 
 
 def _carry_out(version: str, fn: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:

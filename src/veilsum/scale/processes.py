@@ -23,6 +23,11 @@ Found = TypeVar("Found")
 
 # How often a piece is begun again whose worker ended without a word.
 RETRIES = 3
+# What to do about a process that never came to work.
+AS_IT_STARTED = (
+    'ended as it started; a script needs if __name__ == "__main__": around what starts '
+    "processes"
+)
 # Each worker has one thread for its linear algebra: together they have all processors.
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # Seconds for a worker that is told to go; then it is ended.
@@ -81,7 +86,12 @@ class Processes(Executor):
                     (told.set_result if ended else told.set_exception)(found)
                     break
             if not told.done():
-                told.set_exception(BrokenExecutor("a process ended without a word"))
+                told.set_exception(
+                    BrokenExecutor(
+                        "a process ended without a word; if memory ran out, fewer of "
+                        "them need less"
+                    )
+                )
         self._dismissed(hand)
 
     def _hired(self) -> _Hand:
@@ -149,7 +159,7 @@ class _Hand:
         try:
             self.line.recv()
         except (EOFError, OSError):
-            raise BrokenExecutor("a process ended as it started") from None
+            raise BrokenExecutor(f"a process {AS_IT_STARTED}") from None
 
     def ask(self, fn: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
         """Return whether a call came to an end, and what came of it."""

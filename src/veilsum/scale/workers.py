@@ -52,7 +52,5 @@ def shared_by(where: str | None) -> Iterator[Executor | None]:
             yield on
     except BrokenExecutor as error:
         raise InvalidInputError(
-            f"those that shared the work have ended before it ({error}): ask again. A "
-            'script needs if __name__ == "__main__": around what starts processes; if '
-            "memory ran out, fewer of them need less"
+            f"those that shared the work have ended before it: {error}. Ask again"
         ) from None
