@@ -10,6 +10,10 @@ import pytest
 import scipy.linalg  # noqa: F401 - whose threads are limited below
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
+from typechecker import once_a_call
+
+# What `--jaxtyping-packages` decorates with, before anything of the package is there.
+jaxtyping.jaxtyped = once_a_call
 
 # Tests run side by side: threads of each would only wait for those of the other.
 _ONE_THREAD = threadpool_limits(1, user_api="blas")
