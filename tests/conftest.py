@@ -10,6 +10,7 @@ import pytest
 import scipy.linalg  # noqa: F401 - whose threads are limited below
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
+
 from typechecker import once_a_call
 
 # What `--jaxtyping-packages` decorates with, before anything of the package is there.

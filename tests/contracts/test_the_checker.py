@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from beartype.roar import BeartypeCallHintViolation
 from jaxtyping._decorator import jaxtyped
-from typechecker import checker, once_a_call
 
 import veilsum as vs
+from typechecker import checker, once_a_call
 from veilsum.errors import VeilsumError
 from veilsum.numbers.arrays import FloatArray
 from veilsum.numbers.shapes import Float
@@ -38,7 +38,7 @@ def told(name: str, parts: "tuple[int, ...]" = ()) -> "dict[str, int]":
     return dict.fromkeys([name], parts[0] if parts else name)
 
 
-def unreadable(it: "NoSuchName", n: int) -> int:  # noqa: F821
+def unreadable(it: "NoSuchName", n: int) -> int:
     return n if it else it
 
 
