@@ -1,5 +1,6 @@
 """Hypothesis profiles: `dev` is quick, `ci` is long and repeats itself."""
 
+import fcntl
 import gc
 import logging
 import os
@@ -38,6 +39,16 @@ _CHECKER_CHOOSES = (
 
 def pytest_configure(config):
     config.addinivalue_line("filterwarnings", _CHECKER_CHOOSES)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Let one worker compile a file: those who waited for it find it compiled."""
+    if not isinstance(collector, pytest.File):
+        return (yield)
+    with collector.path.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        return (yield)
 
 
 def pytest_collection_finish():
