@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import jaxtyping
 import numpy as np
@@ -14,6 +15,8 @@ from typechecker import checker, once_a_call
 from veilsum.errors import VeilsumError
 from veilsum.numbers.arrays import FloatArray
 from veilsum.numbers.shapes import Float
+
+Row = TypeVar("Row", bound=Float[FloatArray, " n"])
 
 REFUSALS = (BeartypeCallHintViolation, jaxtyping.TypeCheckError)
 
@@ -48,6 +51,10 @@ def nested(a: Float[FloatArray, " n"]) -> Float[FloatArray, " n"]:
     return a
 
 
+def second(a: Row, b: Row) -> Row:
+    return b if len(a) else a
+
+
 def some(n: int) -> Iterator[int]:
     yield from range(n)
 
@@ -79,6 +86,8 @@ CALLS = [
     (unreadable, (1, "2"), {}, False),
     (unreadable, ("", 2), {}, False),
     (nested, (ROW,), {}, True),
+    (second, (ROW, ROW), {}, True),
+    (second, (ROW, np.ones(4)), {}, False),
     (some, (3,), {}, True),
     (some, ("3",), {}, False),
 ]
