@@ -1,5 +1,6 @@
 """Hypothesis profiles: `dev` is quick, `ci` is long and repeats itself."""
 
+import fcntl
 import gc
 import logging
 import os
@@ -10,6 +11,11 @@ import pytest
 import scipy.linalg  # noqa: F401 - whose threads are limited below
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
+
+from typechecker import once_a_call
+
+# What `--jaxtyping-packages` decorates with, before anything of the package is there.
+jaxtyping.jaxtyped = once_a_call
 
 # Tests run side by side: threads of each would only wait for those of the other.
 _ONE_THREAD = threadpool_limits(1, user_api="blas")
@@ -33,6 +39,16 @@ _CHECKER_CHOOSES = (
 
 def pytest_configure(config):
     config.addinivalue_line("filterwarnings", _CHECKER_CHOOSES)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Let one worker compile a file: those who waited for it find it compiled."""
+    if not isinstance(collector, pytest.File):
+        return (yield)
+    with collector.path.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        return (yield)
 
 
 def pytest_collection_finish():

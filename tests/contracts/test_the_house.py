@@ -17,12 +17,17 @@ FILES = {
     for path in sorted(SOURCE.rglob("*.py"))
     if path.name != "__init__.py"
 }
-TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
 WORDS = (ROOT / "docs" / "develop" / "words.md").read_text()
 # Words of others: HTTP's header, and the paper's own, where the paper is reproduced.
 PAPERS = {"veilsum.paper", "veilsum.report.figures", "veilsum.cli.paper"} | {
     "veilsum.report.forms"  # schema.org's words
 }
+
+
+@pytest.fixture(scope="module")
+def trees():
+    """Every file, parsed where a test asks for it: collecting tests needs none."""
+    return {name: ast.parse(path.read_text()) for name, path in FILES.items()}
 
 
 def imports(trees):
@@ -42,13 +47,13 @@ def circles(trees):
     return [sorted(part) for part in found if len(part) > 1]
 
 
-def test_no_file_imports_another_in_a_circle():
-    assert circles(TREES) == []
+def test_no_file_imports_another_in_a_circle(trees):
+    assert circles(trees) == []
 
 
-def test_a_circle_would_be_seen():
+def test_a_circle_would_be_seen(trees):
     planted = {
-        **TREES,
+        **trees,
         "veilsum.errors": ast.parse("from veilsum.numbers.arrays import listed"),
     }
     assert circles(planted)[0] >= ["veilsum.errors", "veilsum.numbers.arrays"]
@@ -67,9 +72,9 @@ def test_every_file_stands_in_its_room_on_the_page():
             assert rest[0] in known, name
 
 
-def test_a_class_has_a_name_of_its_own():
+def test_a_class_has_a_name_of_its_own(trees):
     homes = defaultdict(list)
-    for name, tree in TREES.items():
+    for name, tree in trees.items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].append(name)
@@ -96,12 +101,12 @@ def parts(name):
     return {spaced, *spaced.split("_")}
 
 
-def test_no_word_is_used_where_the_glossary_has_another():
+def test_no_word_is_used_where_the_glossary_has_another(trees):
     wrong = {one: word for word, others in glossary().items() for one in others}
     assert wrong["agent"] == "party"
     found = [
         f"{where}: {name} (say {wrong[part]})"
-        for where, tree in TREES.items()
+        for where, tree in trees.items()
         if where not in PAPERS
         for name in names_in(tree)
         for part in parts(name) & set(wrong)

@@ -4,15 +4,23 @@ from pathlib import Path
 
 import pytest
 
-nbformat = pytest.importorskip("nbformat")
-nbclient = pytest.importorskip("nbclient")
-
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 PAGE = FOLDER.parent / "docs" / "notebooks.md"
 
 
-def executed(notebook):
+@pytest.fixture(scope="module")
+def nbformat():
+    """Imported by the tests that run a notebook: it takes seconds."""
+    return pytest.importorskip("nbformat")
+
+
+@pytest.fixture(scope="module")
+def nbclient():
+    return pytest.importorskip("nbclient")
+
+
+def executed(nbclient, notebook):
     client = nbclient.NotebookClient(
         notebook,
         timeout=300,
@@ -24,13 +32,13 @@ def executed(notebook):
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs(path):
+def test_a_notebook_runs(path, nbformat, nbclient):
     notebook = nbformat.read(path, 4)
     nbformat.validate(notebook)
     assert [one for one in notebook.cells if one.get("outputs")] == [], "clear it first"
     shown = [
         output
-        for cell in executed(notebook).cells
+        for cell in executed(nbclient, notebook).cells
         for output in cell.get("outputs", [])
     ]
     # Figures and results are shown as a reader wants them, and nothing warns; on a busy
@@ -42,13 +50,13 @@ def test_a_notebook_runs(path):
     assert "Error" not in told
 
 
-def test_a_notebook_that_claims_too_much_fails():
+def test_a_notebook_that_claims_too_much_fails(nbformat, nbclient):
     """The twin: an assertion in a cell is one of the test."""
     wrong = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell("assert 1 + 1 == 3, 'claimed'")]
     )
     with pytest.raises(nbclient.exceptions.CellExecutionError, match="claimed"):
-        executed(wrong)
+        executed(nbclient, wrong)
 
 
 def test_every_notebook_is_on_the_page():

@@ -27,6 +27,23 @@ MAKERS = {
 every_stream = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
 
+@pytest.mark.parametrize("bits", [np.random.PCG64, np.random.Philox])
+def test_seeded_words_are_the_integers_of_the_generator(bits):
+    """Seeds that were written down give what they gave."""
+    whole = np.random.Generator(bits(3)).integers(0, 2**64, size=20, dtype=np.uint64)
+    stream = SeededStream(np.random.Generator(bits(3)))
+    found = np.concatenate([stream.words(count) for count in (0, 1, 12, 7)])
+    assert found.tolist() == whole.tolist()
+
+
+def test_a_generator_of_shorter_words_is_refused():
+    """Its raw words would leave half of the bits empty."""
+    short = np.random.MT19937(3)
+    assert short.random_raw(1000).max() < 2**32
+    with pytest.raises(InvalidInputError, match=r"default_rng\(seed\) makes one"):
+        SeededStream(np.random.Generator(short))
+
+
 def rotate(x, n):
     return (x << n | x >> (32 - n)) & 0xFFFFFFFF
 

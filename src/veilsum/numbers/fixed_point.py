@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil, floor, inf, isfinite, isqrt, log2, sqrt
 from typing import Any, TypeAlias
 
@@ -72,7 +72,7 @@ class Grid:
                 f"a grid has between {least} and 200 bits{below}, found {self.bits}"
             )
 
-    @property
+    @cached_property
     def exact_step(self) -> Fraction:
         """g, the distance of neighbouring points."""
         return (self.unit or 1) * Fraction(2) ** -self.bits

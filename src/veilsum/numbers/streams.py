@@ -57,14 +57,22 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SeededStream(Secret):
-    """Words of a numpy generator: repeatable, so for simulation only."""
+    """Words of a numpy generator of 64 bits: repeatable, so for simulation only."""
 
     generator: np.random.Generator
+
+    def __post_init__(self) -> None:
+        if isinstance(self.generator.bit_generator, np.random.MT19937):
+            raise InvalidInputError(
+                "a stream needs a generator of 64-bit words, found MT19937, whose have "
+                "32; np.random.default_rng(seed) makes one"
+            )
 
     def words(self, count: int) -> Words:
         """Return `count` uniform 64-bit words."""
         check_count(count)
-        return self.generator.integers(0, 2**64, size=count, dtype=np.uint64)
+        # As `integers` of the whole range, without what that costs on a short share.
+        return self.generator.bit_generator.random_raw(count)
 
     def normals(self, count: int) -> Vector:
         """Return `count` standard normals in float64."""
