@@ -55,9 +55,6 @@ UNIT_ROUNDOFF = 2.0**-53
 # those with one vector, too.
 COMPILED_PARTIES, MANY_PARTIES = 50_000, 200_000
 LANCZOS_STEPS = 40
-# A filter of fewer steps proves bounds that are some hundredths apart: more digits of
-# the upper one would take longer than the filter itself.
-ROUGH_STEPS = 100
 # Of more parties no factor is made: it would not fit a laptop's memory.
 MOST_FACTORED = 1_000_000
 CORES = os.cpu_count() or 1
