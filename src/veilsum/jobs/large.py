@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from math import log
 from pathlib import Path
 from time import monotonic, perf_counter, process_time
 from typing import Any, Literal
@@ -53,6 +54,7 @@ from veilsum.numbers.masking import (
     masks_in_pieces,
 )
 from veilsum.privacy.guarantee import Guarantee, against, epsilon_bound
+from veilsum.privacy.lattice import MOST_CYCLE_LINKS
 from veilsum.showing import Showing, Shown, Table, counted, in_line
 from veilsum.watching import Opening, Progress, silent, watched
 
@@ -418,13 +420,26 @@ def bytes_wanted(
     """
     entries = 2 * links + parties
     matrix, rows = 12 * entries + 4 * parties, 8 * parties * dim
-    proving = matrix + 2 * 8 * 8 * parties + 8 * 8 * parties if certify else 0
+    proving = matrix + 3 * 8 * 8 * parties + _cycle_bytes(parties, links)
+    proving = proving if certify else 0
     # Targets, masked coefficients, the start, all three in the engine's order, states
     # before and after; rooms of panels, or what a method's own source makes.
     arrays = {"dgd": 10 + 3, "gradient-tracking": 11 + 5, "extra": 11 + 3}[method]
     running = 2 * matrix + 8 * links + arrays * rows
     # The last is Python with numba, before there is anything.
     return 8 * links + max(proving, running) + 300_000_000
+
+
+def _cycle_bytes(parties: int, links: int) -> int:
+    """Return what the lattice law's bound takes, which looks at cycles of few parties.
+
+    One for each link beyond a tree's, down two branches as deep as a random graph's.
+    """
+    more = links - parties
+    if not 0 < 3 * more <= MOST_CYCLE_LINKS:
+        return 0
+    long = 2.0 * log(parties) / log(max(2.0, 2.0 * links / parties - 1.0)) + 4.0
+    return int(60 * min(more * long, MOST_CYCLE_LINKS))
 
 
 def task_of(
