@@ -248,12 +248,23 @@ def test_what_is_no_checkpoint_is_refused_and_never_run(targets, tmp_path):
 
 def test_a_run_that_does_not_fit_is_refused_with_both_numbers(monkeypatch):
     graph = Topology.family("regular:200000:6")
-    wanted = bytes_wanted(200_000, 600_000, 4, method="dgd")
+    wanted = bytes_wanted(200_000, 600_000, 4, method="dgd", certify=False)
     monkeypatch.setattr(memory, "SMALL", 0)
     monkeypatch.setattr(memory, "available", lambda: 100_000_000)
     said = f"about {memory.in_words(wanted - 4_800_000)} of memory, and 100 MB are free"
     with pytest.raises(MemoryShortError, match=said):
         large(graph, **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("parties", "degree", "taken"), [(100_000, 6, 0.442e9), (300_000, 6, 0.846e9)]
+)
+def test_cycles_that_a_proof_looks_at_are_in_the_estimate(parties, degree, taken):
+    """Measured of runs with a certificate; without one they are not made."""
+    asked = {"dim": 4, "method": "dgd"}
+    found = bytes_wanted(parties, parties * degree // 2, **asked)
+    assert taken < found < 1.4 * taken
+    assert bytes_wanted(parties, parties * degree // 2, certify=False, **asked) < taken
 
 
 def test_ten_million_are_estimated_below_eight_gigabytes():

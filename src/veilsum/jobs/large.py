@@ -74,6 +74,8 @@ DGD_STEP, DGD_POWER = 0.5, 0.75
 TRACKING_STEP = 0.4
 # Iterations between two looks at the clock: a run that is resumed has the same ones.
 AT_ONCE = 10
+# Seconds between two looks at whether estimates ran away; the last ones always are.
+LOOK = 10.0
 # Of a certificate's filter: minutes for ten million parties, and bounds on epsilon that
 # are a tenth apart.
 CERTIFICATE_STEPS = 80
@@ -632,13 +634,16 @@ def _advanced(
     saving: _Saving | None,
 ) -> Any:
     """Return the last state, a few iterations after the other."""
-    told = opening("iterations", iterations)
+    told, looked = opening("iterations", iterations), monotonic()
     while state.iteration < iterations:
         # Always up to the same ones: a run that is resumed computes the same bits.
         count = AT_ONCE - state.iteration % AT_ONCE
         try:
             state = engine.advance(state, min(count, iterations - state.iteration))
-            check_bounded(_farthest(state.x), state.iteration)
+            # Now and then: they may have to come from a device.
+            if state.iteration >= iterations or monotonic() - looked > LOOK:
+                check_bounded(_farthest(np.asarray(state.x)), state.iteration)
+                looked = monotonic()
         except KeyboardInterrupt:
             if saving is None:
                 raise
@@ -654,7 +659,7 @@ def _advanced(
     return state
 
 
-def _farthest(points: Any) -> float:
+def _farthest(points: PartyPoints) -> float:
     """Return the largest coordinate, without another array of that size."""
     return max(float(points.max()), -float(points.min()))
 
