@@ -116,10 +116,9 @@ class Meeting(Company):
     def __init__(self, folder, table, meet=lambda _: None):
         super().__init__(folder, table)
         self.moves, self.works, self.meet, self.heard = {}, {}, meet, []
-        streams = MovedStreams(ShareStreams(7), self.moves)
+        self.streams = MovedStreams(ShareStreams(7), self.moves)
         self.options = {
-            name: {"streams": streams, "confirm": partial(self.begin, name)}
-            for name in self.names
+            name: {"confirm": partial(self.begin, name)} for name in self.names
         }
         self.records["a"] = lambda *event: self.heard.append(event)
 

@@ -12,9 +12,10 @@ import json
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from unittest import mock
 
 import tomli_w
 
@@ -27,6 +28,7 @@ from veilsum.files.output import as_json
 from veilsum.net.identity import read_identity
 from veilsum.net.passes import own_token
 from veilsum.net.receipt import verify_receipts
+from veilsum.parties import networked
 from veilsum.parties.joining import own_part, receipt_of
 from veilsum.parties.local import local_run
 from veilsum.parties.networked import Networked
@@ -121,6 +123,7 @@ class Company:
         drivers: by party: the last ones that took part.
         proxies: by party: before its door, while it runs; see `behind`.
         ahead: by party: seconds that its clock is.
+        streams: where all parties' shares come from, in place of the operating system.
         over: set when everybody who was started has ended.
     """
 
@@ -134,6 +137,7 @@ class Company:
         self.limits, self.records, self.budgets, self.options = limits, {}, {}, {}
         self.drivers, self.proxies, self._doors = {}, {}, {}
         self.over, self.ahead, self._moved = None, {}, asyncio.Event()
+        self.streams = None
 
     @property
     def names(self):
@@ -176,11 +180,17 @@ class Company:
         with self.ledger(name) as ledger:
             return self.part(name).run(driver, ledger)
 
+    def _drawing(self):
+        """Nobody can hand streams to a real party: they are put in their place."""
+        if self.streams is None:
+            return nullcontext()
+        return mock.patch.object(networked, "SystemStreams", return_value=self.streams)
+
     async def start(self, *names):
         """Start some; a result, or what was raised, by name."""
         for name in names:
             self.drivers[name] = self.driver(name)
-        with ThreadPoolExecutor(len(names)) as pool:
+        with self._drawing(), ThreadPoolExecutor(len(names)) as pool:
             calls = [self._in_a_thread(pool, name) for name in names]
             found = await asyncio.gather(*calls, return_exceptions=True)
         return dict(zip(names, found, strict=True))

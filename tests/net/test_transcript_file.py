@@ -44,12 +44,11 @@ class Tapped(Company):
 
     def __init__(self, folder, table):
         super().__init__(folder, table)
-        self.assignments = {}
+        self.assignments, self.streams = {}, ShareStreams(7)
         self.options = {name: self.tapped(name) for name in self.names}
 
     def tapped(self, name, **more):
         return {
-            "streams": ShareStreams(7),
             "tapped": True,
             "confirm": lambda task: self.assignments.setdefault(name, task),
             **more,

@@ -88,6 +88,6 @@ def test_processes_find_the_same():
 
 
 def test_those_who_end_before_the_work_are_named():
-    said = pytest.raises(InvalidInputError, match=r"ended before it .*: ask again")
+    said = pytest.raises(InvalidInputError, match=r"ended before it: gone. Ask again")
     with said, shared_by("threads:1"):
         raise BrokenExecutor("gone")
