@@ -127,6 +127,8 @@ class Company:
         over: set when everybody who was started has ended.
     """
 
+    streams = None
+
     def __init__(self, folder, table, *, limits=QUICK, **how):
         folder.mkdir(parents=True, exist_ok=True)
         scenario = folder / "scenario.toml"
@@ -137,7 +139,6 @@ class Company:
         self.limits, self.records, self.budgets, self.options = limits, {}, {}, {}
         self.drivers, self.proxies, self._doors = {}, {}, {}
         self.over, self.ahead, self._moved = None, {}, asyncio.Event()
-        self.streams = None
 
     @property
     def names(self):
