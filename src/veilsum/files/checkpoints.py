@@ -7,17 +7,17 @@ guessed, they can tell everybody's private numbers. So only the owner may read t
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import fields
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
 from veilsum.errors import InvalidInputError, OutputError
 from veilsum.files.arrays import PackedArrays, packed_arrays
+from veilsum.files.output import stage
 from veilsum.methods.base import State
 from veilsum.numbers.arrays import Array
 
@@ -27,7 +27,6 @@ S = TypeVar("S", bound=State)
 DIGEST = "digest"
 # Rows that are hashed at once.
 PIECE = 1 << 15
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _INSTEAD = "name another file, or remove it to begin anew"
 
 
@@ -60,19 +59,22 @@ def write_checkpoint(path: Path, digest: str, state: State) -> None:
         _check_owner(path, digest)
     except InvalidInputError as error:
         raise OutputError(f"somebody else writes there: {error}") from None
-    staged = path.with_name(f".veilsum-{secrets.token_hex(8)}")
+
+    def put(stream: BinaryIO) -> None:
+        held: dict[str, Any] = {DIGEST: np.array(digest), **_fields(state)}
+        np.savez(stream, **held)
+        # What is moved there must have arrived there, should the machine stop.
+        stream.flush()
+        os.fsync(stream.fileno())
+
     try:
-        with os.fdopen(os.open(staged, _FLAGS, 0o600), "wb") as stream:
-            held: dict[str, Any] = {DIGEST: np.array(digest), **_fields(state)}
-            np.savez(stream, **held)
-            # What is moved there must have arrived there, should the machine stop.
-            stream.flush()
-            os.fsync(stream.fileno())
-        staged.replace(path)
+        staged = stage(path.parent, put, private=True)
+        try:
+            staged.replace(path)
+        finally:
+            staged.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from None
-    finally:
-        staged.unlink(missing_ok=True)
 
 
 def read_checkpoint(path: Path, digest: str, begun: S) -> S | None:

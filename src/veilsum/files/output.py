@@ -6,9 +6,10 @@ import json
 import os
 import secrets
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import methodcaller
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from veilsum.errors import OutputError
 
@@ -44,7 +45,8 @@ def write_files(
     written: list[tuple[Path, Path]] = []
     try:
         for name, content in files.items():
-            written.append((_stage(folder, content, private=private), folder / name))
+            put = methodcaller("write", content)
+            written.append((stage(folder, put, private=private), folder / name))
         for staged, final in written:
             staged.replace(final)
     except OSError as error:
@@ -55,7 +57,10 @@ def write_files(
     return [final for _, final in written]
 
 
-def _stage(folder: Path, content: bytes, *, private: bool) -> Path:
+def stage(
+    folder: Path, put: Callable[[BinaryIO], object], *, private: bool = False
+) -> Path:
+    """Write a file under a name of its own, to be moved into place; return it."""
     staged = folder / f".veilsum-{secrets.token_hex(8)}"
     # A result has the mode that the user's files have. The system knows it: who asks
     # for a process's umask sets it, for all of its threads.
@@ -64,7 +69,7 @@ def _stage(folder: Path, content: bytes, *, private: bool) -> Path:
     handle = os.open(staged, flags, mode)
     try:
         with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
+            put(stream)
     except BaseException:
         staged.unlink(missing_ok=True)
         raise
