@@ -137,7 +137,7 @@ def test_a_regression_of_tables_is_printed_for_people(tmp_path):
     assert found.exit_code == 0, found.output
     assert "4 parties, one answer:" in found.stdout
     assert "receipts verified" in found.stdout
-    assert "private against any party: epsilon 0\n" in found.stdout
+    assert "masks: private against any party, epsilon 0\n" in found.stdout
     assert "four wards" in found.stdout
     assert "folders are gone; --out FOLDER keeps them" in found.stderr
     pooled = read_job(scenario, "model").run(driver="vectorised")

@@ -14,6 +14,9 @@ from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.scenarios import read_scenario
 from veilsum.jobs.job_file import read_job
 from veilsum.jobs.meta import FEW_STUDIES
+from veilsum.jobs.releases import EXACT, REBUILT
+from veilsum.jobs.running import SUMS_TELL
+from veilsum.privacy.guarantee import ONE_RUN_LIMIT
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -276,23 +279,34 @@ missing = { c = ["-9"] }
             read_job(written(folder, FILES.replace("[model]", wrong)), "model")
 
 
-def limits_in(output):
-    """Return what stands under Limits, each in one line."""
-    told = output.split("\nLimits:\n")[1].split("\n\n")[0]
+def limits_in(output, heading="Limits:"):
+    """Return the limits under a heading, each in one line."""
+    told = output.split(f"\n{heading}\n")[1].split("\n\n")[0]
     return [" ".join(one.split()) for one in re.split(r"\n  (?! )", f"\n{told}")[1:]]
 
 
-def test_three_limits_are_shown_the_question_s_own_first_and_all_if_asked():
+def test_limits_about_sums_stand_beside_the_promise_and_the_others_below():
     given = ("meta", EXAMPLES / "sleep-meta.toml", "--driver", "vectorised")
-    few, every = (limits_in(run(*given, *more).output) for more in ((), ("--limits",)))
+    short, long = (run(*given, *more).output for more in ((), ("--limits",)))
     whole = json.loads(run(*given, "--json").output)["guarantee"]["limits"]
-    assert every == whole
-    assert len(few) == 4
-    assert few[0] == FEW_STUDIES
-    assert set(few[:3]) < set(whole)
-    assert (
-        few[3] == f"and {len(whole) - 3} more: --limits shows them, and --json has them"
-    )
+    about_sums = limits_in(short, SUMS_TELL)
+    assert about_sums == [EXACT, FEW_STUDIES]
+    assert sorted([*about_sums, *limits_in(long)]) == sorted(whole)
+    few = limits_in(short)
+    more = len(whole) - len(about_sums) - 2
+    assert few == [
+        *limits_in(long)[0:1],
+        ONE_RUN_LIMIT,
+        f"and {more} more: --limits shows them, and --json has them",
+    ]
+
+
+def test_epsilon_of_a_fit_by_rounds_is_not_shown_without_what_its_sums_tell():
+    given = ("fit", EXAMPLES / "randhie.toml", "--driver", "vectorised")
+    assert limits_in(run(*given).output, SUMS_TELL) == [EXACT, REBUILT]
+    # The twin: a fit of one sum, of which nothing of the kind was found.
+    once = run("fit", EXAMPLES / "lung.toml", "--driver", "vectorised").output
+    assert limits_in(once, SUMS_TELL) == [EXACT]
 
 
 def test_who_would_be_refused_is_counted_where_all_would():

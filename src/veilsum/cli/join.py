@@ -546,6 +546,8 @@ def _report(folder: Path, found: Joined, *, style: str, as_json: bool) -> None:
         return
     result = found.result
     click.echo(f"{result.summary()}\n\n{result.guarantee.sentence}")
+    for line in result.sums_tell:
+        click.echo(f"sums: {line}")
     signed, all_ = len(found.signed_by), len(found.receipt.parties)
     status = result.guarantee.status
     word = "" if status == "private" else f"{status}; "

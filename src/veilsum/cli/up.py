@@ -196,8 +196,12 @@ def _print(results: list[dict[str, Any]], *, same: bool, good: bool) -> None:
 
 
 def _promise(guarantee: dict[str, Any]) -> str:
-    """Return a guarantee in a line; result.json has all of it."""
+    """Return a guarantee in two lines or three; result.json has all of it."""
+    from veilsum.jobs.releases import SUM_LIMITS
+
     most, epsilon = guarantee.get("tolerate") or 0, guarantee["epsilon"]
     told = "no epsilon" if epsilon is None else f"epsilon {epsilon:.3g}"
     who = "any party" if most == 1 else f"any {most} parties together"
-    return f"{guarantee['status']} against {who}: {told}"
+    masks = f"masks: {guarantee['status']} against {who}, {told}"
+    open_ = [line for line in guarantee["limits"] if line in SUM_LIMITS]
+    return "\n".join([masks, *(f"sums: {line}" for line in open_)])

@@ -24,7 +24,7 @@ from veilsum.jobs.nested import in_order, sums_about
 from veilsum.jobs.presence import Group, Look
 from veilsum.jobs.recipes import Sums, SumsOnly
 from veilsum.jobs.regression import Model
-from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
+from veilsum.jobs.releases import REBUILT, Foreseen, Release, ReleaseLimit
 from veilsum.jobs.timed import HazardResult, TimedJob, TimedRows, hazard_tables
 from veilsum.models import glm
 from veilsum.models.families import Poisson
@@ -70,6 +70,8 @@ class BinnedRecipe(SumsOnly):
         wide: with each column times the number of the bin beside the others; None if
             hazards are not checked.
     """
+
+    left_open = (REBUILT,)
 
     base: NewtonRecipe
     wide: Newton | None = None

@@ -47,9 +47,11 @@ FIRST, SECOND = "weights and estimates", "weights and estimates at tau2"
 STUDIES = {"studies": 1}
 
 FEW_STUDIES = (
-    "each study is two numbers, and six sums of them are shown: whoever knows all "
-    "studies but three can solve for these three, and for two of them with the first "
-    "round alone; of four or more, other studies would give the same sums"
+    "each study has two numbers, and one run releases six sums of them: with all "
+    "studies but three known, these three can be solved for, and two of them after the "
+    "first round. Four or more studies are not determined by one run; every further "
+    "run with another study of anybody adds up to six sums, and three runs determined "
+    "four studies in 8 of 8 trials"
 )
 
 

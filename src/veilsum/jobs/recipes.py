@@ -26,6 +26,7 @@ from typing import (
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.jobs.releases import (
     BY_ROW,
+    REBUILT,
     Foreseen,
     Release,
     ReleaseLimit,
@@ -227,6 +228,8 @@ class ManyRounds(SumsOnly, Generic[S]):
     where no limit says how many there is room for.
     """
 
+    left_open = (REBUILT,)
+
     if TYPE_CHECKING:
 
         @property
@@ -364,6 +367,18 @@ class OneSumMore(SumsOnly):
     def last_release(self, before: Sums, job: str) -> Release:
         """Return what the last sum shows, and where it is evaluated."""
         raise NotImplementedError
+
+
+def open_limits(recipe: Any) -> tuple[str, ...]:
+    """Return what the sums of a recipe may reveal, a sentence each.
+
+    A recipe around another one, such as robust errors around a fit, adds its own.
+    """
+    own: tuple[str, ...] = ()
+    while recipe is not None:
+        own += tuple(getattr(recipe, "left_open", ()))
+        recipe = getattr(recipe, "inner", None)
+    return tuple(dict.fromkeys(own))
 
 
 def and_left_out(counts: Counts) -> Counts:

@@ -14,7 +14,14 @@ from veilsum.drivers.driver import Assignment, GivenUpError, Released
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import Known, Ledger, Look, Wanted
 from veilsum.jobs.presence import Screened
-from veilsum.jobs.recipes import Contribution, PartyWork, Questions, Recipe, Sums
+from veilsum.jobs.recipes import (
+    Contribution,
+    PartyWork,
+    Questions,
+    Recipe,
+    Sums,
+    open_limits,
+)
 from veilsum.jobs.releases import EXACT, Release, condensed
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.arrays import Array, Vector
@@ -34,6 +41,7 @@ MAY_SHRINK = (
 )
 
 
+SUMS_TELL = "That is about masks. About the sums themselves:"
 LOOSENED = "But rules were switched off, and sums may tell more than that of a party:"
 
 
@@ -64,7 +72,7 @@ class JobResult(Shown):
     @property
     def further_limits(self) -> tuple[str, ...]:
         """What these terms, and this kind of job, do not hide either."""
-        return (*self.terms.caveats, *getattr(self.inner[0], "left_open", ()))
+        return (*self.terms.caveats, *open_limits(self.recipe))
 
     @property
     def loosened(self) -> tuple[str, ...]:
@@ -72,12 +80,20 @@ class JobResult(Shown):
         return ()
 
     @property
+    def sums_tell(self) -> tuple[str, ...]:
+        """The limits about released sums, shown beside the promise about masks."""
+        lines = (EXACT, *open_limits(self.recipe))
+        known = self.guarantee.limits
+        return tuple(one for one in lines if one in known and one not in self.loosened)
+
+    @property
     def foremost(self) -> tuple[str, ...]:
-        """The limits to be read first: all of this kind of job, and three at least."""
-        own = [one for one in self.further_limits if one not in self.loosened]
-        first = dict.fromkeys((*own, EXACT, CURIOUS_LIMIT, ONE_RUN_LIMIT))
+        """The limits to be read first: all of this kind of job, and two at least."""
+        elsewhere = {*self.loosened, *self.sums_tell}
+        own = [one for one in self.further_limits if one not in elsewhere]
+        first = dict.fromkeys((*own, CURIOUS_LIMIT, ONE_RUN_LIMIT))
         known = [one for one in first if one in self.guarantee.limits]
-        return tuple(known[: max(3, len(own))])
+        return tuple(known[: max(2, len(own))])
 
     @cached_property
     def releases(self) -> tuple[Release, ...]:
@@ -129,12 +145,14 @@ class JobResult(Shown):
     def showing(self, **options: Any) -> Showing:
         """Return the answer, made with these options, and what it rests on."""
         promise = self.guarantee
-        rest = tuple(one for one in promise.limits if one not in self.loosened)
+        elsewhere = {*self.loosened, *self.sums_tell}
+        rest = tuple(one for one in promise.limits if one not in elsewhere)
         told = condensed(self.releases, self.summed_over)
         promise = replace(promise, released=told, limits=rest)
         beside = Items(LOOSENED, self.loosened) if self.loosened else ""
+        tell = Items(SUMS_TELL, self.sums_tell) if self.sums_tell else ""
         shown = promise.showing()
-        blocks = (self.difference, self.road, shown.title, beside, *shown.blocks)
+        blocks = (self.difference, self.road, shown.title, tell, beside, *shown.blocks)
         said = (one for one in blocks if one)
         answered: Callable[..., Showing] = self.answered
         return answered(**options).also(*said, folded=shown.folded)
@@ -171,7 +189,8 @@ def promise_before(recipe: Recipe, terms: Terms) -> Guarantee:
     """Return a promise as it is made before a run, when anybody may yet be lost."""
     promise = recipe.stated(terms.guarantee, [recipe.release(())])
     more = (MAY_SHRINK,) if terms.policy.drop else ()
-    return replace(promise, limits=(*promise.limits, *terms.caveats, *more))
+    limits = (*promise.limits, *terms.caveats, *open_limits(recipe), *more)
+    return replace(promise, limits=limits)
 
 
 def run_job(

@@ -17,8 +17,8 @@ import numpy as np
 
 from veilsum.drivers.driver import Released
 from veilsum.jobs.presence import Group, answering, screened, size_of
-from veilsum.jobs.recipes import Contribution, Recipe
-from veilsum.jobs.releases import ReleaseLimit
+from veilsum.jobs.recipes import Contribution, Recipe, open_limits
+from veilsum.jobs.releases import REBUILT, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.numbers.arrays import Array, Vector
@@ -311,8 +311,10 @@ class TableResult(JobResult):
     @property
     def loosened(self) -> tuple[str, ...]:
         """What rules would have refused; with site terms, what these sums tell."""
-        told = getattr(self.inner[0], "left_open", ()) if self.rules.site_terms else ()
-        return (*told, *self.rules.open)
+        if not self.rules.site_terms:
+            return self.rules.open
+        own = (line for line in open_limits(self.recipe) if line != REBUILT)
+        return (*own, *self.rules.open)
 
     @property
     def dropped(self) -> int:

@@ -16,6 +16,7 @@ from veilsum.drivers.driver import Assignment
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.recipes import PartyWork
+from veilsum.jobs.releases import SUM_LIMITS
 from veilsum.jobs.survey import SurveyGuarantee, SurveyRecipe
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
@@ -264,7 +265,8 @@ def _guarantee(promise: Guarantee) -> Iterator[str]:
     worst = promise.worst
     told = "none" if promise.epsilon is None else f"{promise.epsilon:.6g}"
     size = 0 if worst is None else worst.tolerate
-    yield f"{promise.status}, against every coalition of {size}; epsilon {told}"
+    yield f"masks: {promise.status} against every coalition of {size}; epsilon {told}"
+    yield from (f"sums: {line}" for line in promise.limits if line in SUM_LIMITS)
     if worst is not None and worst.worst_coalition:
         yield f"the worst of them: {listed(worst.worst_coalition)}"
     if isinstance(promise, SurveyGuarantee):

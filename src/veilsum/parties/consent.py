@@ -53,6 +53,7 @@ from veilsum.jobs.meta import MetaJob
 from veilsum.jobs.minimise import Minimise
 from veilsum.jobs.mixed import MixedJob
 from veilsum.jobs.presence import FEW_VALUES, Screened
+from veilsum.jobs.recipes import open_limits
 from veilsum.jobs.regression import FormulaJob
 from veilsum.jobs.releases import BY_PARTY, Foreseen
 from veilsum.jobs.statistics import StatisticsJob
@@ -1130,7 +1131,10 @@ def _counts(found: Asked, room: _Room) -> Iterator[str]:
         if one.is_category and one.name in fit.formula.variables
     ]
     response = quoted(fit.model.response)
-    yield "count these as known, for they are among the numbers or follow from them:"
+    yield (
+        "these totals are among the numbers or follow at once (the list is not "
+        "complete: more follows by solving equations):"
+    )
     if not fit.model.levels:
         yield f"- the sum of the response {response} over all rows"
     inside = [one for one in categories if one.name != fit.formula.response]
@@ -1234,9 +1238,9 @@ MEANINGS: Mapping[str, str] = {
     "minimum_guests": "of a cell that fewer than {} guests filled no total is asked "
     "for",
     "minimum_rows": "a table with fewer than {} rows takes no part",
-    "minimum_count": "every level, combination and bin that a table has any rows in, "
-    "and each value of a column that has two values there, such as 0 and 1, has {} "
-    "rows of it or more",
+    "minimum_count": "each level, combination and bin that the question names, and "
+    "each value of a column with two values, has no rows in a table or at least {}; "
+    "smaller groups that follow from several sums are not checked",
     "effective_count": "no column, and no part of a formula, rests on fewer than {} "
     "rows of a table",
     "maximum_leverage": "no row has more than {} of the weight of a coefficient within "
@@ -1407,8 +1411,7 @@ def _open(found: Asked, *, drawn: bool) -> Iterator[str]:
             "Your own ledger, a file of yours that counts what your data were used "
             "for, keeps count of it, and nobody else does."
         )
-    inner = getattr(found.recipe, "inner", found.recipe)
-    yield from (f"- {line}" for line in getattr(inner, "left_open", ()))
+    yield from (f"- {line}" for line in open_limits(found.recipe))
     if isinstance(found.recipe, PriceRecipe):
         yield f"- {GENERATORS}"
     if isinstance(found.recipe, Minimise):

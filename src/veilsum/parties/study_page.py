@@ -188,7 +188,8 @@ def _sum(pages: Mapping[str, Consent], total: Total) -> Iterator[str]:
     else:
         yield (
             "masks: what they leave open adds up, over all sums and whoever colludes "
-            f"in each, to epsilon {total.epsilon:.6g}; the sums themselves are known"
+            f"in each, to epsilon {total.epsilon:.6g}. The sums are exact, and what "
+            "follows from them is not hidden"
         )
     yield f"columns that are looked at in one question or another: {len(columns)}"
     yield from ADD_UP

@@ -71,8 +71,8 @@ GRID_LIMIT = (
 )
 # Of sums of whole numbers, whose units the agreement says.
 UNITS_LIMIT = (
-    "sums are of whole numbers of the agreed units, rounded for each row: who of the "
-    "honest parties has which row changes no sum"
+    "sums are of whole numbers of the agreed units, rounded for each row: moving rows "
+    "between honest parties changes no sum"
 )
 SAME_VIEWS_LIMIT = (
     "records exchanged between honest parties, or their rows dealt to them in any way "
@@ -88,8 +88,8 @@ NEAR_VIEWS_LIMIT = (
 # Where a first sum counts parties by what their rows hold.
 SCREENED_UNITS_LIMIT = (
     "sums after the first are of whole numbers of the agreed units, rounded for each "
-    "row: who of the honest parties has which row changes none of them; the first "
-    "counts the parties that hold a level, a cell, a bin or a value"
+    "row: moving rows between honest parties changes none of them, but can change the "
+    "first, which counts the parties that hold a level, a cell, a bin or a value"
 )
 SCREENED_SAME_VIEWS_LIMIT = (
     "records exchanged between honest parties, or their rows dealt to them in any way "

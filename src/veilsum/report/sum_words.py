@@ -12,6 +12,7 @@ from veilsum.jobs.dispatch_periods import FLEETS
 from veilsum.jobs.fitting import FRACTIONS
 from veilsum.jobs.meta import FEW_STUDIES
 from veilsum.jobs.mixed import PARTIES_EACH, POLES
+from veilsum.jobs.releases import REBUILT
 from veilsum.parties.consent import GENERATORS
 from veilsum.report.plan_facts import SumFacts
 from veilsum.report.sentences import Language
@@ -221,10 +222,17 @@ LIMITS: Mapping[str, str] = {
     f"kleinsten und des größten. Weniger als {2 * PARTIES_EACH} ehrliche Mitglieder "
     f"werden abgelehnt, und {PARTIES_EACH} mehr sind es für jede zufällige Steigung, "
     "außer site_terms ist erlaubt",
-    FEW_STUDIES: "jede Studie besteht aus zwei Zahlen, und sechs Summen davon werden "
-    "gezeigt: wer alle Studien bis auf drei kennt, kann diese drei ausrechnen, und "
-    "zwei davon schon mit der ersten Runde; bei vier oder mehr gäben auch andere "
-    "Studien dieselben Summen",
+    FEW_STUDIES: "jede Studie hat zwei Zahlen, und ein Lauf gibt sechs Summen davon "
+    "frei: sind alle Studien bis auf drei bekannt, lassen sich diese drei ausrechnen, "
+    "zwei davon schon nach der ersten Runde. Vier oder mehr Studien sind durch einen "
+    "Lauf nicht bestimmt; jeder weitere Lauf, bei dem irgendjemand eine andere Studie "
+    "einbringt, liefert bis zu sechs weitere Summen, und drei Läufe bestimmten vier "
+    "Studien in 8 von 8 Versuchen",
+    REBUILT: "diese Anpassung gibt exakte Summen an mehreren Stellen frei. Sind "
+    "Spalten Kategorien oder ganze Zahlen, können diese Summen bestimmen, wie viele "
+    "Zeilen jede Kombination von Werten haben: Gitterreduktion rekonstruierte die "
+    "ganze Altersspalte hinter einer logistischen Anpassung von 300 Zeilen bei 3 "
+    "ehrlichen Mitgliedern in 20 von 20 Versuchen. Noch verhindert das keine Regel",
     FRACTIONS: "was ein Mitglied abzieht, ist ein Bruch seiner Zeilenzahl: bei einer "
     "Spalte mit wenigen Werten, etwa 0 und 1, kann das Durchprobieren aller Zahlen "
     "verraten, wie viele Zeilen ein Mitglied hat, und mit welchem Wert. Verlangt sind "
