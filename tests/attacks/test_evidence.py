@@ -196,8 +196,8 @@ def test_what_is_no_evidence_is_refused_in_a_sentence(accuser, made):
 FRAMES = {
     "nothing": b"",
     "noise": b"\x00" * 50,
-    "a huge claim": b"VS\x01\xff\xff\xff\xff",
-    "nesting": b"VS\x01" + (9000).to_bytes(4, "little") + b"\x91" * 9000,
+    "a huge claim": b"VS\x02\xff\xff\xff\xff",
+    "nesting": b"VS\x02" + (9000).to_bytes(4, "little") + b"\x91" * 9000,
     "a message that nobody signs": Codec(9).encode(Confirm(0, bytes(32))),
 }
 

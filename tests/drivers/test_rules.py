@@ -20,7 +20,9 @@ class EmitsBeforeCommit(Machine):
     def _declare_ready(self):
         phase = super()._declare_ready()
         numbers = self._epoch.private + self._epoch.mask()
-        masked = Masked(party=self.me, epoch=self.epoch, numbers=numbers)
+        masked = Masked(
+            party=self.me, epoch=self.epoch, nonce=bytes(64), numbers=numbers
+        )
         frame = self.plan.codec.encode(self._book.sealed(masked))
         self._out += self._peers.tell(masked, frame)
         return phase

@@ -256,7 +256,7 @@ def test_the_stranger_finds_the_examples_of_the_page():
     page = " ".join(PAGE.split())
     assert frame("Round", 3, 7, numbers).hex(" ") in page
     request = digest(b'veilsum request\0"coefficients"')
-    assert frame("Ready", "a", 0, b"", bytes(range(16)), [], request).hex(" ") in page
+    assert frame("Ready", "a", 0, b"", bytes(range(16)), [], request, *sealed).hex(" ") in page
     assert numbers.digest.hex() in page
     blocks = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
     (table,) = (tomllib.loads(text) for text in blocks if "[cost]" in text)

@@ -796,7 +796,7 @@ def test_evidence_written_as_the_page_says_is_proof(tmp_path):
 def frame_of(fields):
     """A frame without numbers, as the page on the wire has it."""
     header = msgspec.msgpack.encode(fields)
-    return b"VS\x01" + len(header).to_bytes(4, "little") + header
+    return b"VS\x02" + len(header).to_bytes(4, "little") + header
 
 
 def test_a_receipt_signed_as_the_page_says_is_good(tmp_path):

@@ -240,7 +240,8 @@ def _proved(evidence: Evidence) -> Contradiction:
         raise InvalidInputError(
             "the records are of two starts, and whoever has lost its disk starts anew"
         )
-    if not contradict(one, other):
+    plan = bytes.fromhex(evidence.plan)
+    if not contradict(one, other, plan, codec):
         raise InvalidInputError("an honest party signs both records")
     if not pair.is_a_lie:
         raise InvalidInputError("whoever goes on with an old copy leaves twice")
