@@ -1154,7 +1154,9 @@ class Machine(Secret):
         sums = self._sums
         sums.restore(stored)
         self._out += [Deliver(k, total) for k, total in enumerate(sums.totals)]
-        for ready in stored.committed((len(sums.totals) - 2) * self.plan.epochs_per_sum):
+        for ready in stored.committed(
+            (len(sums.totals) - 2) * self.plan.epochs_per_sum
+        ):
             if ready.party != self.me:
                 self._book.add(ready)
         self._begin_epoch(stored.lost())
