@@ -103,11 +103,11 @@ class CommitsAlone(Machine):
 class AddsOne(Machine):
     """Masks another vector than its own."""
 
-    def _commit(self):
+    def _declare_ready(self):
         self._epoch.private = self._epoch.private + 1
-        return super()._commit()
+        return super()._declare_ready()
 
-    table = changed(COMMITTING, action=_commit)
+    table = changed(CONFIRMING, action=_declare_ready)
 
 
 class AnswersWrong(Machine):

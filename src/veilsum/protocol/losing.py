@@ -98,11 +98,7 @@ class Situation:
 
 
 def withheld_words(names: Sequence[str]) -> str:
-    """Say that masked vectors have not come, and that this accuses nobody.
-
-    >>> withheld_words(["b"])
-    'withheld by b: Ready was signed and the masked vector has not come; a crash or a slow connection looks the same'
-    """
+    """Say that masked vectors have not come, and that this accuses nobody."""
     return (
         f"withheld by {listed(names)}: Ready was signed and the masked vector has not "
         "come; a crash or a slow connection looks the same"
