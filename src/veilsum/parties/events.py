@@ -64,7 +64,8 @@ class RunEvent:
         epoch: which one; it counts sums, and losses of parties.
         round: how many rounds of an iterative method are done.
         names: whom it is about: who was met, is waited for, withholds a masked vector,
-            was lost, contradicted itself; of `stopped`, whose letters have to be carried first.
+            was lost, contradicted itself; of `stopped`, whose letters have to be
+            carried first.
         file: what was written.
         question: the name of the question, if the run is one of a study.
         reason: in one word, why a run ended without an answer; `was over` if it had
