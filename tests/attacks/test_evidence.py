@@ -168,8 +168,8 @@ def test_records_of_another_party_than_the_named_one_prove_nothing(accuser):
 
 
 HOSTILE = {
-    "not an object": lambda _: ["veilsum evidence 1"],
-    "another format": lambda a: a.forged(format="veilsum evidence 2"),
+    "not an object": lambda _: ["veilsum evidence 2"],
+    "another format": lambda a: a.forged(format="veilsum evidence 1"),
     "a field more": lambda a: a.forged(mood="good"),
     "a field less": lambda a: {k: v for k, v in a.forged().items() if k != "plan"},
     "one record": lambda a: a.forged(records=a.forged()["records"][:1]),

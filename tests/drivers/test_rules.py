@@ -1,5 +1,6 @@
 """The history checker speaks up: machines with a planted defect do not get past it."""
 
+import msgspec
 import pytest
 
 from machines import changed
@@ -110,6 +111,15 @@ class AddsOne(Machine):
     table = changed(CONFIRMING, action=_declare_ready)
 
 
+class OpensAnother(Machine):
+    """Draws its nonce anew before it shows its masked numbers."""
+
+    def _emit(self):
+        masked = msgspec.structs.replace(self._epoch.masked, nonce=bytes(64))
+        self._epoch.masked = self._book.sealed(masked)
+        return super()._emit()
+
+
 class AnswersWrong(Machine):
     """Computes another answer and believes whatever is proposed."""
 
@@ -159,6 +169,7 @@ PLANTED = [
     (ReusesTheFirstEpoch, SUMS, QUIET, "used epoch 0 with two inputs"),
     (CommitsAlone, FLOODING, QUIET, "committed epoch 0 without "),
     (AddsOne, FLOODING, QUIET, "the masks of epoch 0 do not add up to zero"),
+    (OpensAnother, FLOODING, QUIET, "showed another vector in epoch 0"),
     (AnswersWrong, FLOODING, QUIET, "away from the answer"),
     (GivesNoReason, FLOODING, QUIET, "gave up without a reason"),
 ]

@@ -774,7 +774,7 @@ def test_evidence_written_as_the_page_says_is_proof(tmp_path):
         fields[3] = key.sign(signed)
         frames.append(frame_of(fields))
     content = {
-        "format": "veilsum evidence 1",
+        "format": "veilsum evidence 2",
         "run": "trial",
         "consortium": "0f" * 32,
         "plan": plan.hex(),
