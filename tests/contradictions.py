@@ -18,9 +18,13 @@ LIAR, PLAN, OTHER_PLAN = "d", b"p" * 32, b"q" * 32
 START, OTHER_START = b"s" * 16, b"t" * 16
 replaced = msgspec.structs.replace
 
-READY = Ready(party=LIAR, epoch=0, lost=(), request=bytes(32))
-MASKED = Masked(party=LIAR, epoch=0, numbers=np.array([1, 2], np.uint64))
-WIDE = Masked(party=LIAR, epoch=0, numbers=np.array([1, -(2**70)], dtype=object))
+READY = Ready(party=LIAR, epoch=0, lost=(), request=bytes(32), commitment=bytes(32))
+MASKED = Masked(
+    party=LIAR, epoch=0, nonce=bytes(64), numbers=np.array([1, 2], np.uint64)
+)
+WIDE = Masked(
+    party=LIAR, epoch=0, nonce=bytes(64), numbers=np.array([1, -(2**70)], dtype=object)
+)
 RESULT = Result(party=LIAR, epoch=0, numbers=np.array([0.5]))
 AGREED = Agreed(party=LIAR, epoch=0, digest=bytes(32))
 LOST = Lost(party=LIAR, epoch=0, lost=("a",))

@@ -4,6 +4,7 @@ shares      no edge and epoch has two shares; no epoch has two sets of parties
 ready       only after every neighbour confirmed the two shares of the edge
 commit      only with everybody's Ready, and by everybody for the same parties and the
             same request
+commitment  one for an epoch, and only the vector that opens it is ever shown
 charge      once for an epoch, and before anything masked leaves
 emission    nothing masked leaves before the commit; nobody is dropped after it
 masks       those of a committed epoch add up to zero, exactly
@@ -25,6 +26,7 @@ from veilsum.numbers.arrays import Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.effects import Emission, Persist
 from veilsum.protocol.epoch import confirmation
+from veilsum.protocol.evidence import commitment
 from veilsum.protocol.messages import (
     Confirm,
     Deposit,
@@ -73,6 +75,7 @@ class _Story(Secret):
     finished_at: float = 0.0
     leaps: float = 0.0
     ready: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
+    promised: dict[int, Ready] = field(default_factory=dict)
     asked: dict[int, dict[str, bytes]] = field(
         default_factory=lambda: defaultdict(dict)
     )
@@ -200,6 +203,14 @@ class _Checker:
         elif isinstance(message, EMISSIONS) and own:
             masked = message.masked if isinstance(message, Deposit) else message
             self._emitted(event, story, masked.epoch)
+            if isinstance(masked, Masked):
+                self._opened(event, story, masked)
+
+    def _opened(self, event: Event, story: _Story, masked: Masked) -> None:
+        ready = story.promised.get(masked.epoch)
+        opening = ready and commitment(ready, masked, self.plan.digest, self.codec)
+        if ready is None or opening != ready.commitment:
+            self.complain(event, f"showed another vector in epoch {masked.epoch}")
 
     def _gave_up(self, event: Event, story: _Story, lost: Lost) -> None:
         """Passing an old notice on again is no new one."""
@@ -227,6 +238,9 @@ class _Checker:
         self._in_epoch(event, story, ready.epoch, ready.lost)
         story.ready[ready.epoch].add(event.party)
         story.asked[ready.epoch][event.party] = ready.request
+        promised = story.promised.setdefault(ready.epoch, ready)
+        if promised.commitment != ready.commitment:
+            self.complain(event, f"committed to two vectors in epoch {ready.epoch}")
         if ready.epoch in story.given_up:
             self.complain(event, f"was ready for epoch {ready.epoch}, given up before")
         whole = self.plan.topology

@@ -168,8 +168,8 @@ def test_records_of_another_party_than_the_named_one_prove_nothing(accuser):
 
 
 HOSTILE = {
-    "not an object": lambda _: ["veilsum evidence 1"],
-    "another format": lambda a: a.forged(format="veilsum evidence 2"),
+    "not an object": lambda _: ["veilsum evidence 2"],
+    "another format": lambda a: a.forged(format="veilsum evidence 1"),
     "a field more": lambda a: a.forged(mood="good"),
     "a field less": lambda a: {k: v for k, v in a.forged().items() if k != "plan"},
     "one record": lambda a: a.forged(records=a.forged()["records"][:1]),
@@ -196,8 +196,8 @@ def test_what_is_no_evidence_is_refused_in_a_sentence(accuser, made):
 FRAMES = {
     "nothing": b"",
     "noise": b"\x00" * 50,
-    "a huge claim": b"VS\x01\xff\xff\xff\xff",
-    "nesting": b"VS\x01" + (9000).to_bytes(4, "little") + b"\x91" * 9000,
+    "a huge claim": b"VS\x02\xff\xff\xff\xff",
+    "nesting": b"VS\x02" + (9000).to_bytes(4, "little") + b"\x91" * 9000,
     "a message that nobody signs": Codec(9).encode(Confirm(0, bytes(32))),
 }
 

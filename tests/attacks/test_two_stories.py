@@ -65,14 +65,22 @@ def splits(graph, liar):
 def tells(group, at, step, *, signs_both=False):
     """One vector for a group of neighbours, another one for all others.
 
-    Who signs both agrees with each of the two groups on its own sums.
+    Each has been committed to. Who signs both agrees with each of the two groups on its
+    own sums.
     """
 
+    def other(masked):
+        numbers = np.array(masked.numbers)
+        numbers[at : at + 1] += np.uint64(step)  # as residues are added
+        return msgspec.structs.replace(masked, numbers=numbers)
+
     def script(world, to, message):
-        if isinstance(message, Masked) and message.party == world.liar and to in group:
-            numbers = np.array(message.numbers)
-            numbers[at : at + 1] += np.uint64(step)  # as residues are added
-            message = world.sign(msgspec.structs.replace(message, numbers=numbers))
+        own = to in group and getattr(message, "party", "") == world.liar
+        if own and isinstance(message, Ready):
+            promised = other(world.own._epoch.prepared or world.own._epoch.masked)
+            message = world.sign(world.own._book.committed(message, promised))
+        if own and isinstance(message, Masked):
+            message = world.sign(other(message))
         if signs_both and isinstance(message, Agreed) and message.party == world.liar:
             theirs = world.nodes[to].machine._book.of(Agreed, 0).get(to)
             if theirs is not None:

@@ -224,7 +224,9 @@ def a_second_masked_vector(patch):
         name = epoch.place.neighbours[0]
         less = epoch.sent[name].numbers - epoch.got[name].numbers
         numbers = self.plan.law.wrap(epoch.masked.numbers - less)
-        more = Masked(party=self.me, epoch=epoch.number, numbers=numbers)
+        more = Masked(
+            party=self.me, epoch=epoch.number, nonce=bytes(64), numbers=numbers
+        )
         self._out.append(Send(name, self.plan.codec.encode(self._book.sealed(more))))
         return phase
 

@@ -90,7 +90,7 @@ def test_a_transcript_is_announced_and_writes_over_nothing(company):
     before = key.read_bytes()
     found = join(company, "a", "--transcript", str(key), "--yes")
     assert found.exit_code == 2
-    assert "is no transcript" in flat(found.stderr)
+    assert "is not a transcript" in flat(found.stderr)
     assert "give another file with --transcript" in flat(found.stderr)
     assert key.read_bytes() == before
 

@@ -254,7 +254,8 @@ def test_hostile_evidence_ends_with_2_and_a_sentence(study, tmp_path):
         "twice": text.replace('"width": 0', '"width": 0, "width": 1'),
         "deep": text.replace('"width": 0', f'"width": {"[" * 9000}{"]" * 9000}'),
         "infinite": text.replace('"width": 0', '"width": Infinity'),
-        "another": text.replace("evidence 1", "evidence 9"),
+        "another": text.replace("evidence 2", "evidence 9"),
+        "older": text.replace("evidence 2", "evidence 1"),
         "more": text.replace('"width": 0', '"width": 0, "x": 0'),
     }
     for name, content in bad.items():
@@ -265,6 +266,8 @@ def test_hostile_evidence_ends_with_2_and_a_sentence(study, tmp_path):
         assert found.stdout == ""
         assert "is not a receipt or evidence" in found.stderr
         assert found.stderr.count("\n") == 1
+        if name == "older":
+            assert 'found "veilsum evidence 1": read it with the version' in found.stderr
     large = tmp_path / "large.json"
     with large.open("wb") as stream:
         stream.truncate((64 << 20) + 1)

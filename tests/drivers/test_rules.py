@@ -1,5 +1,6 @@
 """The history checker speaks up: machines with a planted defect do not get past it."""
 
+import msgspec
 import pytest
 
 from machines import changed
@@ -20,7 +21,9 @@ class EmitsBeforeCommit(Machine):
     def _declare_ready(self):
         phase = super()._declare_ready()
         numbers = self._epoch.private + self._epoch.mask()
-        masked = Masked(party=self.me, epoch=self.epoch, numbers=numbers)
+        masked = Masked(
+            party=self.me, epoch=self.epoch, nonce=bytes(64), numbers=numbers
+        )
         frame = self.plan.codec.encode(self._book.sealed(masked))
         self._out += self._peers.tell(masked, frame)
         return phase
@@ -101,11 +104,20 @@ class CommitsAlone(Machine):
 class AddsOne(Machine):
     """Masks another vector than its own."""
 
-    def _commit(self):
+    def _declare_ready(self):
         self._epoch.private = self._epoch.private + 1
-        return super()._commit()
+        return super()._declare_ready()
 
-    table = changed(COMMITTING, action=_commit)
+    table = changed(CONFIRMING, action=_declare_ready)
+
+
+class OpensAnother(Machine):
+    """Draws its nonce anew before it shows its masked numbers."""
+
+    def _emit(self):
+        masked = msgspec.structs.replace(self._epoch.masked, nonce=bytes(64))
+        self._epoch.masked = self._book.sealed(masked)
+        return super()._emit()
 
 
 class AnswersWrong(Machine):
@@ -157,6 +169,7 @@ PLANTED = [
     (ReusesTheFirstEpoch, SUMS, QUIET, "used epoch 0 with two inputs"),
     (CommitsAlone, FLOODING, QUIET, "committed epoch 0 without "),
     (AddsOne, FLOODING, QUIET, "the masks of epoch 0 do not add up to zero"),
+    (OpensAnother, FLOODING, QUIET, "showed another vector in epoch 0"),
     (AnswersWrong, FLOODING, QUIET, "away from the answer"),
     (GivesNoReason, FLOODING, QUIET, "gave up without a reason"),
 ]

@@ -78,12 +78,16 @@ class Party:
         self._confirm()
         await self._until("confirming", partial(self._sent_by_neighbours, "Confirm"))
         self._check_confirmations()
-        self._publish("Ready", 0, [], self._request())
+        opening = (secrets.token_bytes(64), self._masked())
+        promise = ([], self._request())
+        sealed = self._commitment(self.me, self.incarnation, promise, opening)
+        self._publish("Ready", 0, *promise, sealed)
         await self._until("committing", partial(self._sent_by_all, "Ready"))
-        if any(fields[-1] != self._request() for fields in self._fields_of("Ready")):
+        if any(fields[-2] != self._request() for fields in self._fields_of("Ready")):
             raise self._quit("result", "somebody was asked for something else")
-        self._publish("Masked", 0, self._masked())
+        self._publish("Masked", 0, *opening)
         await self._until("summing", partial(self._sent_by_all, "Masked"))
+        self._check_commitments()
         return await self._agree(self._answer())
 
     async def part(self):
@@ -167,6 +171,21 @@ class Party:
             rows.append(self.given["Share", name][-1].values)
             rows.append(tuple(-v for v in self.got["Share", name][-1].values))
         return self.law.numbers(map(sum, zip(*rows, strict=True)))
+
+    def _commitment(self, party, start, promise, opening):
+        """The hash by which a Ready fixes the Masked that follows."""
+        ready = frame("Ready", party, 0, b"", start, *promise, bytes(32))
+        masked = frame("Masked", party, 0, b"", start, *opening)
+        length = len(ready).to_bytes(8, "little")
+        return digest(b"veilsum commitment\0" + self.plan + length + ready + masked)
+
+    def _check_commitments(self):
+        for name in self.agreed.names:
+            _, (*_, start, lost, request, sealed) = self.records["Ready", 0, name]
+            _, (*_, nonce, numbers) = self.records["Masked", 0, name]
+            promise, opening = (lost, request), (nonce, numbers)
+            if self._commitment(name, start, promise, opening) != sealed:
+                raise self._quit("proof", f"{name} shows another vector than promised")
 
     def _answer(self):
         """The minimiser of the summed cost; with it the sum is done."""

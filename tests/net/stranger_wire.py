@@ -22,9 +22,9 @@ from pathlib import Path
 import msgspec
 from cryptography import x509
 
-MAGIC = b"VS\x01"
+MAGIC = b"VS\x02"
 # How many fields each message has that a run by flooding needs, its name aside.
-RECORDS = {"Join": 5, "Ready": 6, "Masked": 5, "Result": 5, "Agreed": 5, "Quit": 5}
+RECORDS = {"Join": 5, "Ready": 7, "Masked": 6, "Result": 5, "Agreed": 5, "Quit": 5}
 FIELDS = {"Status": 8, "Share": 4, "Confirm": 2, **RECORDS}
 NUMBERED = {"Share", "Masked", "Result"}
 # What a [policy] is where the file is silent.

@@ -9,6 +9,7 @@ import ssl
 from dataclasses import fields
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -44,7 +45,15 @@ from veilsum.net.refusals import SOURCES, Refusals
 from veilsum.net.sockets import failure
 from veilsum.numbers.laws import Masks
 from veilsum.protocol.codec import Codec
-from veilsum.protocol.messages import MESSAGES, Quit, Ready, Record, Round
+from veilsum.protocol.evidence import commitment
+from veilsum.protocol.messages import (
+    MESSAGES,
+    Masked,
+    Quit,
+    Ready,
+    Record,
+    Round,
+)
 from veilsum.protocol.plan import CHECKPOINT_BYTES, CHECKPOINT_ROUNDS, Plan, Policy
 from veilsum.protocol.work import request_digest
 
@@ -490,12 +499,18 @@ def hexadecimal(first):
 def test_the_pages_frames_are_real_ones():
     codec = Codec(10)
     numbers = np.array([1.0, -2.0])
-    told = hexadecimal("56 53 01 0e")
+    told = hexadecimal("56 53 02 0e")
     assert codec.encode(Round(3, 7, numbers)) == told
     request = request_digest("coefficients")
     start = bytes(range(16))
-    ready = Ready(party="a", epoch=0, incarnation=start, lost=(), request=request)
-    assert codec.signed_part(ready) == hexadecimal("56 53 01 41")
+    author = {"party": "a", "epoch": 0, "incarnation": start}
+    whole = np.array([1, 2**64 - 1], np.uint64)
+    masked = Masked(**author, nonce=bytes(range(64)), numbers=whole)
+    assert codec.signed_part(masked) == hexadecimal("56 53 02 66")
+    ready = Ready(**author, lost=(), request=request, commitment=bytes(32))
+    sealed = commitment(ready, masked, bytes(32), codec)
+    ready = msgspec.structs.replace(ready, commitment=sealed)
+    assert codec.signed_part(ready) == hexadecimal("56 53 02 63")
     assert Codec.digest(numbers).hex() in PAGE
 
 

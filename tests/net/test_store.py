@@ -519,7 +519,11 @@ UNSOUND = {
     ),
     "newer": (
         edited(f"PRAGMA user_version = {STORE.version + 1}"),
-        "of format 3, this veilsum reads format 2",
+        "of format 4, this veilsum reads format 3",
+    ),
+    "older": (
+        edited("PRAGMA user_version = 2"),
+        "of format 2, this veilsum reads format 3: use the version of veilsum that ",
     ),
     "without its header": (flipped(0), "its beginning is damaged"),
     "with a damaged page": (flipped(STORE.page), "is damaged"),

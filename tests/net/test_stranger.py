@@ -256,7 +256,13 @@ def test_the_stranger_finds_the_examples_of_the_page():
     page = " ".join(PAGE.split())
     assert frame("Round", 3, 7, numbers).hex(" ") in page
     request = digest(b'veilsum request\0"coefficients"')
-    assert frame("Ready", "a", 0, b"", bytes(range(16)), [], request).hex(" ") in page
+    author, opening = ("a", 0, b"", bytes(range(16))), bytes(range(64))
+    masked = frame("Masked", *author, opening, Numbers("u", (1, 2**64 - 1)))
+    blank = frame("Ready", *author, [], request, bytes(32))
+    framed = len(blank).to_bytes(8, "little") + blank + masked
+    sealed = digest(b"veilsum commitment\0" + bytes(32) + framed)
+    assert masked.hex(" ") in page
+    assert frame("Ready", *author, [], request, sealed).hex(" ") in page
     assert numbers.digest.hex() in page
     blocks = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
     (table,) = (tomllib.loads(text) for text in blocks if "[cost]" in text)

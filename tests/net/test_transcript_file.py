@@ -171,17 +171,21 @@ def test_a_file_of_another_run_or_kind_is_not_written_over(ann, tmp_path):
     assert earlier_transcript(path, ann, run="run 1") == made(MASKS["uniform"])
     with pytest.raises(OutputError, match="of another run than run 2; it is left as"):
         earlier_transcript(path, ann, run="run 2")
-    with pytest.raises(OutputError, match=r"is no transcript.*nothing was sent"):
+    with pytest.raises(OutputError, match=r"is not a transcript.*nothing was sent"):
         earlier_transcript(ann.key_file, ann, run="run 1")
     with pytest.raises(OutputError, match="found a folder"):
         earlier_transcript(tmp_path, ann, run="run 1")
 
 
-def test_a_later_version_is_not_guessed_at(ann, tmp_path):
+@pytest.mark.parametrize("version", [1, 3])
+def test_another_version_is_not_guessed_at(version, ann, tmp_path):
     path = tmp_path / "ann.transcript"
     write_transcript(path, made(MASKS["uniform"]), ann, run="run 1")
-    path.write_bytes(path.read_bytes().replace(FORMAT, b"veilsum transcript 2\n"))
-    with pytest.raises(InvalidInputError, match="that this version reads"):
+    other = b"veilsum transcript %d\n" % version
+    path.write_bytes(path.read_bytes().replace(FORMAT, other))
+    with pytest.raises(
+        InvalidInputError, match=f"a transcript of format {version}, and"
+    ):
         read_transcript(path, ann)
 
 

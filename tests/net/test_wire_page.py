@@ -774,7 +774,7 @@ def test_evidence_written_as_the_page_says_is_proof(tmp_path):
         fields[3] = key.sign(signed)
         frames.append(frame_of(fields))
     content = {
-        "format": "veilsum evidence 1",
+        "format": "veilsum evidence 2",
         "run": "trial",
         "consortium": "0f" * 32,
         "plan": plan.hex(),
@@ -796,7 +796,7 @@ def test_evidence_written_as_the_page_says_is_proof(tmp_path):
 def frame_of(fields):
     """A frame without numbers, as the page on the wire has it."""
     header = msgspec.msgpack.encode(fields)
-    return b"VS\x01" + len(header).to_bytes(4, "little") + header
+    return b"VS\x02" + len(header).to_bytes(4, "little") + header
 
 
 def test_a_receipt_signed_as_the_page_says_is_good(tmp_path):

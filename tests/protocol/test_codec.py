@@ -38,7 +38,7 @@ from veilsum.protocol.messages import (
 
 CODEC = Codec(max_numbers=1000)
 PREFIX = 7
-ONES, KEY, NONCE = np.ones(3), b"k" * 32, b"n" * 16
+ONES, KEY, START, NONCE = np.ones(3), b"k" * 32, b"s" * 16, b"n" * 64
 
 names = st.text(
     st.characters(exclude_categories=["Cs"]), min_size=1, max_size=128
@@ -46,7 +46,8 @@ names = st.text(
 epochs = st.integers(0, 2**53 - 1)
 counts = st.integers(-1, 2**53 - 1)
 digests = st.binary(min_size=32, max_size=32)
-nonces = st.binary(min_size=16, max_size=16)
+starts = st.binary(min_size=16, max_size=16)
+nonces = st.binary(min_size=64, max_size=64)
 signatures = st.binary(max_size=64)
 lost = st.lists(names, max_size=4).map(tuple)
 
@@ -66,26 +67,26 @@ numbers = st.one_of(
     whole(-(2**255), 2**255 - 1, object),
 )
 authored = {"party": names, "epoch": epochs, "signature": signatures}
-maskeds = st.builds(Masked, **authored, numbers=numbers)
+maskeds = st.builds(Masked, **authored, nonce=nonces, numbers=numbers)
 kinds = st.sampled_from(["Join", "Masked"])
-records = st.lists(st.tuples(kinds, epochs, names, nonces))
+records = st.lists(st.tuples(kinds, epochs, names, starts))
 EVERY = {
     Agreed: st.builds(Agreed, **authored, digest=digests),
     Confirm: st.builds(Confirm, epoch=epochs, digest=digests),
     Deposit: st.builds(Deposit, masked=maskeds),
     Down: st.builds(Down, epoch=epochs, numbers=numbers),
-    Join: st.builds(Join, **authored, incarnation=nonces, plan=digests),
-    Lost: st.builds(Lost, **authored, incarnation=nonces, lost=lost),
+    Join: st.builds(Join, **authored, incarnation=starts, plan=digests),
+    Lost: st.builds(Lost, **authored, incarnation=starts, lost=lost),
     Masked: maskeds,
     Quit: st.builds(Quit, **authored, reason=st.sampled_from(Quit.reasons)),
-    Ready: st.builds(Ready, **authored, lost=lost, request=digests),
+    Ready: st.builds(Ready, **authored, lost=lost, request=digests, commitment=digests),
     Result: st.builds(Result, **authored, numbers=numbers),
     Round: st.builds(Round, epoch=epochs, index=epochs, numbers=numbers),
     Share: st.builds(Share, epoch=epochs, lost=lost, key=digests, numbers=numbers),
     Status: st.builds(
         Status,
-        incarnation=nonces,
-        echo=nonces,
+        incarnation=starts,
+        echo=starts,
         epoch=epochs,
         records=records.map(tuple),
         share=counts,
@@ -99,8 +100,10 @@ some_message = st.one_of(*EVERY.values())
 
 SAMPLES = [
     Agreed(party="a", epoch=1, signature=b"s" * 64, digest=KEY),
-    Deposit(masked=Masked(party="a", epoch=300, numbers=np.array([-1, 2**62]))),
-    Lost(party="ü", epoch=0, incarnation=NONCE, lost=("b", "c")),
+    Deposit(
+        masked=Masked(party="a", epoch=300, nonce=NONCE, numbers=np.array([-1, 2**62]))
+    ),
+    Lost(party="ü", epoch=0, incarnation=START, lost=("b", "c")),
     Round(epoch=2, index=70_000, numbers=np.array([0.5, -3.0])),
     Share(epoch=0, lost=(), key=KEY, numbers=np.array([1, -(2**70)], dtype=object)),
     Status(b"i" * 16, b"e" * 16, 3, (("Join", 0, "a", b"d" * 16),), 1, -1, 9, True),
@@ -129,7 +132,7 @@ def same(one, two):
         assert type(one) is type(two)
 
 
-def frame(header, payload=b"", *, magic=b"VS", version=1, length=None):
+def frame(header, payload=b"", *, magic=b"VS", version=2, length=None):
     size = len(header) if length is None else length
     return struct.pack("<2sBI", magic, version, size) + header + payload
 
@@ -141,7 +144,7 @@ def packed(*fields):
 def split(encoded):
     """The header and the payload, by the documented layout."""
     magic, version, size = struct.unpack_from("<2sBI", encoded)
-    assert (magic, version) == (b"VS", 1)
+    assert (magic, version) == (b"VS", 2)
     return encoded[PREFIX : PREFIX + size], encoded[PREFIX + size :]
 
 
@@ -221,7 +224,9 @@ def test_decoded_numbers_cannot_be_written(dtype, size):
     assert not numbers.flags.writeable
     assert not CODEC.decode(
         CODEC.encode(
-            Deposit(masked=Masked(party="a", epoch=0, numbers=message.numbers))
+            Deposit(
+                masked=Masked(party="a", epoch=0, nonce=NONCE, numbers=message.numbers)
+            )
         )
     ).masked.numbers.flags.writeable
 
@@ -235,7 +240,7 @@ def test_large_arrays_are_not_copied(dtype):
 
 def test_the_signed_part_does_not_depend_on_the_signature():
     signed, bare = (
-        Masked(party="a", epoch=1, signature=signature, numbers=ONES)
+        Masked(party="a", epoch=1, signature=signature, nonce=NONCE, numbers=ONES)
         for signature in (b"s" * 64, b"")
     )
     assert CODEC.signed_part(signed) == CODEC.signed_part(bare) == CODEC.encode(bare)
@@ -412,10 +417,10 @@ def test_another_protocol_is_refused(magic):
     refused(frame(header, magic=magic), "starts with 'VS'")
 
 
-@pytest.mark.parametrize("version", [0, 2, 255])
+@pytest.mark.parametrize("version", [0, 1, 255])
 def test_another_version_is_refused(version):
     header, _ = split(CODEC.encode(Confirm(epoch=0, digest=KEY)))
-    refused(frame(header, version=version), f"version 1, found version {version}: ")
+    refused(frame(header, version=version), f"version 2, found version {version}: ")
 
 
 @pytest.mark.parametrize("off", [-1, 1, 2**31])
@@ -466,12 +471,12 @@ def test_an_unknown_kind_is_refused(tag):
         ("Confirm", 5),
         ("Confirm",),
         (),
-        ("Join", "", 0, b"", NONCE, KEY),
-        ("Join", "n" * 129, 0, b"", NONCE, KEY),
-        ("Join", "a", 0, b"s" * 65, NONCE, KEY),
-        ("Lost", "a", 0, b"", NONCE, ["n" * 129]),
-        ("Lost", "a", 0, b"", NONCE, "abc"),
-        ("Lost", "a", 0, b"", NONCE, ["a"] * 100_001),
+        ("Join", "", 0, b"", START, KEY),
+        ("Join", "n" * 129, 0, b"", START, KEY),
+        ("Join", "a", 0, b"s" * 65, START, KEY),
+        ("Lost", "a", 0, b"", START, ["n" * 129]),
+        ("Lost", "a", 0, b"", START, "abc"),
+        ("Lost", "a", 0, b"", START, ["a"] * 100_001),
         ("Quit", "a", 0, b"", "r" * 33),
         ("Deposit", ["Join", "a", 0, b"", KEY]),
         ("Deposit", ["Masked", "a", 0, b"", None]),
@@ -610,10 +615,10 @@ def test_other_numbers_are_the_sender_s_own_mistake(numbers):
         *(Confirm(epoch=np.int64(3), digest=KEY), Confirm(epoch=object(), digest=KEY)),
         *(Confirm(epoch=0, digest=ONES), Deposit(masked=None), Message(), "Confirm"),
         *(
-            Ready(party=name, epoch=0, lost=(), request=KEY)
+            Ready(party=name, epoch=0, lost=(), request=KEY, commitment=KEY)
             for name in ("", "\ud800", "n" * 129)
         ),
-        Ready(party="a", epoch=0, lost=(), request=KEY[1:]),
+        Ready(party="a", epoch=0, lost=(), request=KEY[1:], commitment=KEY),
     ],
     ids=lambda message: type(message).__name__,
 )

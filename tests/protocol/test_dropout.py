@@ -39,7 +39,9 @@ class Unmasks(Machine):
         if VICTIM in self._epoch.sent:
             ours, theirs = self._epoch.sent[VICTIM], self._epoch.got[VICTIM]
             corrected = corrected - (ours.numbers - theirs.numbers)
-        shown = Masked(party=self.me, epoch=self.epoch + 1, numbers=corrected)
+        shown = Masked(
+            party=self.me, epoch=self.epoch + 1, nonce=bytes(64), numbers=corrected
+        )
         frame = self.plan.codec.encode(self._book.sealed(shown))
         self._out += self._peers.tell(shown, frame)
         self._abort("stopped", "the sum is repaired")

@@ -212,7 +212,9 @@ class Cook:
         return self.chance.choice([Up, Down])(self.epoch(), self.numbers())
 
     def masked(self, party):
-        return Masked(party=party, epoch=self.epoch(), numbers=self.numbers())
+        return Masked(
+            party=party, epoch=self.epoch(), nonce=bytes(64), numbers=self.numbers()
+        )
 
     def record(self):
         party, epoch = self.name(), self.epoch()
@@ -224,7 +226,13 @@ class Cook:
             [
                 Join(party=party, epoch=epoch, incarnation=mine, plan=plan),
                 Lost(party=party, epoch=epoch, incarnation=mine, lost=self.names()),
-                Ready(party=party, epoch=epoch, lost=self.names(), request=digest),
+                Ready(
+                    party=party,
+                    epoch=epoch,
+                    lost=self.names(),
+                    request=digest,
+                    commitment=digest,
+                ),
                 self.masked(party),
                 Result(party=party, epoch=epoch, numbers=self.numbers()),
                 Agreed(party=party, epoch=epoch, digest=digest),

@@ -109,14 +109,14 @@ def test_a_subtree_of_the_wrong_dimension_is_refused(kind):
 
 def test_masked_numbers_of_the_wrong_dimension_are_refused():
     world = at("committing")
-    masked = Masked(party="0", epoch=0, numbers=vector(world, 1))
+    masked = Masked(party="0", epoch=0, nonce=bytes(64), numbers=vector(world, 1))
     assert "3 numbers" in str(refusal(world, sealed(world, masked)))
     assert "3 numbers" in str(refusal(world, Deposit(sealed(world, masked))))
 
 
 def test_masked_numbers_of_the_wrong_kind_are_refused():
     world = at("committing")
-    masked = Masked(party="0", epoch=0, numbers=np.zeros(3))
+    masked = Masked(party="0", epoch=0, nonce=bytes(64), numbers=np.zeros(3))
     assert "type int64" in str(refusal(world, sealed(world, masked)))
 
 
@@ -236,7 +236,7 @@ def test_a_future_epoch_is_refused(epoch, when):
 @pytest.mark.parametrize("epoch", [10, 10**9])
 def test_a_vote_further_ahead_than_the_next_sum_is_refused(epoch):
     world = at("committing")
-    ready = Ready(party="0", epoch=epoch, lost=(), request=ASKED)
+    ready = Ready(party="0", epoch=epoch, lost=(), request=ASKED, commitment=bytes(32))
     assert f"future epoch {epoch}" in str(refusal(world, sealed(world, ready)))
 
 
@@ -248,7 +248,10 @@ def test_a_past_epoch_is_refused():
     for message in (
         share(world, vector(world), 6),
         Confirm(6, bytes(32)),
-        sealed(world, Ready(party="0", epoch=6, lost=("2",), request=ASKED)),
+        sealed(
+            world,
+            Ready(party="0", epoch=6, lost=("2",), request=ASKED, commitment=bytes(32)),
+        ),
     ):
         assert "past epoch 6; now is 15" in str(refusal(world, message))
 
@@ -284,7 +287,14 @@ def test_an_oversized_message_is_refused_before_it_is_read():
 
 def test_a_forged_record_is_blamed_on_its_bearer():
     world = at("committing")
-    forged = Ready(party="2", epoch=0, lost=(), request=ASKED, signature=bytes(64))
+    forged = Ready(
+        party="2",
+        epoch=0,
+        lost=(),
+        request=ASKED,
+        commitment=bytes(32),
+        signature=bytes(64),
+    )
     error = refusal(world, forged)
     assert error.party == "0"
     assert "'2' did not sign" in str(error)
@@ -293,7 +303,7 @@ def test_a_forged_record_is_blamed_on_its_bearer():
 def test_a_second_record_is_blamed_on_its_author_only_if_he_signed_it():
     world = at("agreeing")
     codec = codec_of(world)
-    second = Ready(party="2", epoch=0, lost=(), request=bytes(32))
+    second = Ready(party="2", epoch=0, lost=(), request=bytes(32), commitment=bytes(32))
     machine = world.nodes["1"].machine
     assert ("Ready", 0, "2") in machine._book
     forged = msgspec.structs.replace(second, signature=bytes(64))
@@ -322,7 +332,9 @@ def test_a_confirmation_of_other_shares_is_refused():
 
 def test_a_deposit_of_another_party_is_refused():
     world = at("committing")
-    masked = sealed(world, Masked(party="2", epoch=0, numbers=vector(world)))
+    masked = sealed(
+        world, Masked(party="2", epoch=0, nonce=bytes(64), numbers=vector(world))
+    )
     assert "deposits for '2'" in str(refusal(world, Deposit(masked)))
 
 
@@ -338,7 +350,10 @@ def test_a_party_that_was_ready_cannot_give_the_epoch_up():
     machine.receive(
         "0",
         codec_of(world).encode(
-            sealed(world, Ready(party="0", epoch=0, lost=(), request=ASKED))
+            sealed(
+                world,
+                Ready(party="0", epoch=0, lost=(), request=ASKED, commitment=bytes(32)),
+            )
         ),
     )
     joined = machine._book.joins["0"].incarnation
@@ -352,10 +367,15 @@ def test_a_party_that_was_ready_cannot_give_the_epoch_up():
 OTHER_START = b"n" * 16
 SAID = {
     "Lost": ("sharing", partial(Lost, epoch=0, lost=("3",))),
-    "Ready": ("agreeing", partial(Ready, epoch=0, lost=(), request=bytes(32))),
+    "Ready": (
+        "agreeing",
+        partial(Ready, epoch=0, lost=(), request=bytes(32), commitment=bytes(32)),
+    ),
     "Masked": (
         "agreeing",
-        lambda **by: Masked(epoch=0, numbers=np.zeros(3, np.int64), **by),
+        lambda **by: Masked(
+            epoch=0, nonce=bytes(64), numbers=np.zeros(3, np.int64), **by
+        ),
     ),
     "Agreed": ("agreeing", partial(Agreed, epoch=0, digest=bytes(32))),
 }

@@ -476,6 +476,12 @@ def _stage(event: RunEvent) -> str:
     return f"{STAGES[event.phase]}{_where(event)}"
 
 
+def _withheld(event: RunEvent) -> str:
+    from veilsum.protocol.losing import withheld_words
+
+    return withheld_words(event.names)
+
+
 def _teller(style: str) -> Callable[[RunEvent], None]:
     """Return what tells a person, or a log, of each event."""
     told = [monotonic()]
@@ -502,6 +508,7 @@ SAID: dict[str, Callable[[RunEvent], str]] = {
         "you alone (it may hold the answer, or what tells it to who tries); "
         "veilsum verify says what it proves"
     ),
+    "withheld": _withheld,
     "transcript": lambda event: (
         f"the transcript is in {event.file}, for who has your key alone"
         f"{'; it grew too long, and its end is not in it' if event.reason else ''}"
@@ -528,6 +535,9 @@ def _log(event: RunEvent) -> None:
     if event.what == "phase":
         where = {"phase": event.phase, "epoch": event.epoch, "round": event.round}
         LOG.info("phase", extra=where)
+    elif event.what == "withheld":
+        about = {"epoch": event.epoch, "reason": _withheld(event)}
+        LOG.info("masked vector withheld", extra=about)
     elif event.what == "evidence":
         about = {"party": event.names[0], "file": event.file}
         LOG.warning("evidence is kept", extra=about)

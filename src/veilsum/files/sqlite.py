@@ -281,9 +281,10 @@ def _check_identity(path: Path, kind: Kind, connection: sqlite3.Connection) -> N
         )
     version = _pragma(connection, "user_version")
     if version != kind.version:
+        newer = " or a newer one" if version > kind.version else ""
         raise kind.error(
             f"{path} is a {kind.noun} of format {version}, this veilsum reads format "
-            f"{kind.version}: use the version that wrote it or a newer one"
+            f"{kind.version}: use the version of veilsum that wrote it{newer}"
         )
 
 

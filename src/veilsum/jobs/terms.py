@@ -70,7 +70,10 @@ class Options(TypedDict, total=False):
         minimum_honest: how many others there must be.
         drop: whether the others may go on without a party that is lost before anything
             was shown; by default nobody does, since it would be another question.
-        spread: how masked vectors reach everybody.
+        spread: how masked vectors reach everybody. `flooding`, the default, shows each
+            to everybody, so that nobody can choose the total after the others have
+            spoken; `tree` sends far fewer bytes and does not prevent that; `auto`
+            takes the tree where flooding loads a link with more than a megabyte.
         driver: `loopback`, each party a machine of its own, or `vectorised`; or what
             takes part for one real party, whose data alone are here then.
         waits: `resend`, `meeting`, `deadline` and `patience`; see `Policy`.
@@ -221,7 +224,7 @@ class Terms:
                 drop=options.get("drop", False),
                 **options.get("waits", {}),
             ),
-            spread=options.get("spread", "auto"),
+            spread=options.get("spread", "flooding"),
             driver=driver,
             ledgers=options.get("ledgers", {}),
             progress=options.get("progress"),

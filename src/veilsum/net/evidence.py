@@ -30,6 +30,7 @@ from veilsum.net.receipt import (
     TEXT,
     Fields,
     Receipt,
+    check_format,
     checked,
     read_as,
     receipt_from,
@@ -39,7 +40,7 @@ from veilsum.protocol.evidence import Contradiction, contradict, to_sign
 from veilsum.protocol.messages import Record
 from veilsum.showing import Showing, Shown
 
-EVIDENCE = "veilsum evidence 1"
+EVIDENCE = "veilsum evidence 2"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -126,10 +127,7 @@ def read_signed(path: Path) -> Receipt | Evidence:
 
 
 def _signed_from(table: Any) -> Receipt | Evidence:
-    if not isinstance(table, dict) or table.get("format") not in (FORMAT, EVIDENCE):
-        raise InvalidInputError(
-            f'expected JSON with the format "{FORMAT}" or "{EVIDENCE}"'
-        )
+    check_format(table, FORMAT, EVIDENCE)
     return receipt_from(table) if table["format"] == FORMAT else evidence_from(table)
 
 
@@ -240,7 +238,8 @@ def _proved(evidence: Evidence) -> Contradiction:
         raise InvalidInputError(
             "the records are of two starts, and whoever has lost its disk starts anew"
         )
-    if not contradict(one, other):
+    plan = bytes.fromhex(evidence.plan)
+    if not contradict(one, other, plan, codec):
         raise InvalidInputError("an honest party signs both records")
     if not pair.is_a_lie:
         raise InvalidInputError("whoever goes on with an old copy leaves twice")

@@ -35,6 +35,7 @@ from veilsum.protocol.messages import Numbers
 from veilsum.showing import Showing, Shown, Table, counted
 
 FORMAT = "veilsum receipt 2"
+_VERSIONED = re.compile("veilsum (receipt|evidence) [0-9]{1,4}")
 # A signature under a receipt is for that, and for no other use of the key.
 CONTEXT = b"veilsum receipt\0"
 # What a receipt has only where there is something to say.
@@ -242,12 +243,26 @@ def receipt_from(table: Any) -> Receipt:
     return Receipt(**{key: _frozen(value) for key, value in content.items()})
 
 
+def check_format(table: Any, *kinds: str) -> None:
+    """Refuse what is of none of these formats; name the version that it is of."""
+    found = table.get("format") if isinstance(table, dict) else None
+    if found in kinds:
+        return
+    wanted = " or ".join(f'"{kind}"' for kind in kinds)
+    known = isinstance(found, str) and _VERSIONED.fullmatch(found)
+    told = (
+        f', found "{found}": read it with the version of veilsum that wrote it'
+        if known
+        else ""
+    )
+    raise InvalidInputError(f"expected JSON with the format {wanted}{told}")
+
+
 def checked(
     table: Any, kind: str, fields: Fields, *, optional: Set[str] = frozenset()
 ) -> dict[str, Any]:
     """Return the fields of a file of some format; refuse others, and odd values."""
-    if not isinstance(table, dict) or table.get("format") != kind:
-        raise InvalidInputError(f'expected JSON with the format "{kind}"')
+    check_format(table, kind)
     content = {key: value for key, value in table.items() if key != "format"}
     if odd := sorted((content.keys() ^ fields.keys()) - (optional - content.keys())):
         raise InvalidInputError(

@@ -37,7 +37,7 @@ STORE = Kind(
     noun="run's store",
     holds="secrets",
     application=0x7665696D,  # a ledger's and one: neither is taken for the other
-    version=2,
+    version=3,
     schema=(
         "CREATE TABLE owner (plan BLOB NOT NULL, party TEXT NOT NULL, "
         "seal BLOB NOT NULL)",

@@ -32,7 +32,8 @@ from veilsum.privacy.transcript import HELD, Exchange, Transcript
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Down
 
-FORMAT = b"veilsum transcript 1\n"
+FORMAT = b"veilsum transcript 2\n"
+_VERSIONED = re.compile(rb"veilsum transcript ([0-9]{1,4})\n")
 DIGEST_BYTES = 32
 _START = len(FORMAT) + 2 * DIGEST_BYTES
 # A tap keeps a quarter of this; starts that were interrupted add up.
@@ -107,9 +108,15 @@ def read_transcript(
     if not isinstance(identity, Identity):
         identity = read_identity(Path(identity))
     found = contents(path, MOST_BYTES + _START + 48, InvalidInputError)
-    if not found.startswith(FORMAT):
+    version = _VERSIONED.match(found)
+    if version is not None and not found.startswith(FORMAT):
         raise InvalidInputError(
-            f"{path} is no transcript that this version reads: give a file that "
+            f"{path} is a transcript of format {version[1].decode()}, and this veilsum "
+            "reads format 2: read it with the version of veilsum that wrote it"
+        )
+    if version is None:
+        raise InvalidInputError(
+            f"{path} is not a transcript: give a file that "
             "veilsum join --transcript has written"
         )
     start = found[:_START]
@@ -167,17 +174,19 @@ def _check(made: Transcript, owner: str) -> None:
 def is_transcript(path: Path, identity: Identity, *, run: str | None = None) -> bool:
     """Say whether a file starts as a party's own transcript, of a run if it is named.
 
-    Nothing of it is opened.
+    Nothing of it is opened: it may be of another version, which `read_transcript` says.
     """
     try:
         with path.open("rb") as stream:
             start = stream.read(_START)
     except OSError:
         return False
+    if (version := _VERSIONED.match(start)) is None:
+        return False
     of_run, of_party = _digests(identity, run or "")
-    named = FORMAT if run is None else FORMAT + of_run
-    owner = start[len(FORMAT) + DIGEST_BYTES :]
-    return start.startswith(named) and owner == of_party
+    rest = start[version.end() :]
+    named = run is None or rest.startswith(of_run)
+    return named and rest[DIGEST_BYTES:] == of_party
 
 
 def earlier_transcript(

@@ -35,6 +35,7 @@ What: TypeAlias = Literal[
     "round",
     "waiting",
     "resent",
+    "withheld",
     "lost",
     "evidence",
     "transcript",
@@ -52,6 +53,8 @@ class RunEvent:
             with a neighbour is there; `phase`: the party is in another phase; `round`:
             a sum, or a round of an iterative method, is done; `waiting`: it waits for
             others than before; `resent`: it has waited for a while, and asks again;
+            `withheld`: some of these signed Ready and have not shown their masked
+            vectors, which a crash or a slow connection explains as well as intent;
             `lost`: the others go on without some; `evidence`, `transcript`: a file was
             written; `stopped`: before the end, by its owner or because this computer
             could not go on; `done`: the run is over for this party.
@@ -60,8 +63,9 @@ class RunEvent:
         phase: of the protocol; "" before it has begun.
         epoch: which one; it counts sums, and losses of parties.
         round: how many rounds of an iterative method are done.
-        names: whom it is about: who was met, is waited for, was lost, contradicted
-            itself; of `stopped`, whose letters have to be carried first.
+        names: whom it is about: who was met, is waited for, withholds a masked vector,
+            was lost, contradicted itself; of `stopped`, whose letters have to be
+            carried first.
         file: what was written.
         question: the name of the question, if the run is one of a study.
         reason: in one word, why a run ended without an answer; `was over` if it had
@@ -98,6 +102,8 @@ class Telling:
     def __init__(self, run: str, party: str, *listeners: Listener) -> None:
         self._listeners = listeners
         self._waiting: tuple[str, ...] = ()
+        self._withheld: tuple[str, ...] = ()
+        self._rang = False
         self._lost: tuple[str, ...] = ()
         self._failed: set[tuple[int, str]] = set()
         self._sent, self._links = 0, dict[str, str]()
@@ -133,6 +139,18 @@ class Telling:
         if (waiting := machine.waiting_for) != self._waiting:
             self._waiting = waiting
             self.tell("waiting", names=self._waiting)
+        self._watch_withheld(machine.withheld)
+
+    def _watch_withheld(self, names: tuple[str, ...]) -> None:
+        """Tell who still withholds a masked vector when others were asked again.
+
+        At once after the commit it is everybody.
+        """
+        told = tuple(name for name in self._withheld if name in names)
+        self._withheld = names if self._rang else told
+        if self._withheld and self._withheld != told:
+            self.tell("withheld", names=names)
+        self._rang = False
 
     def note(self, what: str, detail: Any, peer: str | None) -> None:
         """Take what happened around the machine, if it is news for a listener."""
@@ -146,4 +164,5 @@ class Telling:
             self._links = {**self._links, peer: "connected"}  # events keep the old one
             self.tell("met", names=(peer,))
         elif what == "ring" and detail == "resend":
+            self._rang = True
             self.tell("resent", names=self._waiting)

@@ -62,7 +62,8 @@ class PartyCost(Secret):
             topology=topology,
             law=law,
             policy=consortium.rules.policy,
-            spread=recipe.spread,
+            # Along a tree who speaks last chooses the total: only where it is named.
+            spread="flooding" if recipe.spread == "auto" else recipe.spread,
             run=consortium.run,
         )
         made = cls(cost=cost, recipe=recipe, terms=terms)

@@ -24,6 +24,7 @@ from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.contents import contents
 from veilsum.files.output import write_files
 from veilsum.parties.events import RunEvent
+from veilsum.protocol.losing import withheld_words
 from veilsum.protocol.phases import ABORTED, GREETING
 
 ENDING = ".status"
@@ -65,6 +66,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
         epoch: which sum, and losses of parties.
         round: of an iterative method.
         waiting: whom this party waits for; of a run that stopped, whose letters.
+        withheld: who of these signed Ready and has not shown its masked vector: a state
+            and no verdict, since a crash or a slow connection looks the same.
         lost: who was lost.
         moved: when the party was last seen to move, UTC, in ISO 8601.
         seen: when its process last gave a sign of life.
@@ -86,6 +89,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int = 0
     round: int = 0
     waiting: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     moved: str = ""
     seen: str = ""
@@ -191,9 +195,10 @@ def advice(one: RunStatus, now: float) -> str:
         )
     if one.state == "running" and one.waiting:
         waited = max(0.0, now - seconds_of(one.moved))
+        withheld = f"; {withheld_words(one.withheld)}" if one.withheld else ""
         return (
             f"has waited for {waited:.0f} of {one.deadline:.0f} seconds, after which "
-            "something is done about it"
+            f"something is done about it{withheld}"
         )
     return one.reason
 
@@ -251,6 +256,9 @@ class StatusFile:
         waiting = event.names if event.what == "stopped" else status.waiting
         waiting = () if event.what == "done" else waiting
         moved = event.what in ("phase", "round", "agreed", "done")
+        withheld = () if moved else status.withheld
+        if event.what == "waiting":
+            withheld = tuple(name for name in withheld if name in event.names)
         meets = event.phase == GREETING and event.epoch == 0
         self._now = msgspec.structs.replace(
             status,
@@ -259,6 +267,7 @@ class StatusFile:
             epoch=event.epoch,
             round=event.round,
             waiting=event.names if event.what == "waiting" else waiting,
+            withheld=event.names if event.what == "withheld" else withheld,
             lost=event.names if event.what == "lost" else status.lost,
             moved=now if moved else status.moved,
             seen=now,

@@ -65,6 +65,7 @@ from veilsum.parties.run_status import (
 from veilsum.parties.study_page import page_of
 from veilsum.parties.studying import take_part_in_study
 from veilsum.parties.taking_part import ConsentError, Halting, Ways, take_part
+from veilsum.protocol.losing import withheld_words
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.rules import DisclosureError
 
@@ -733,6 +734,8 @@ def log_event(event: RunEvent) -> None:
         "round": event.round,
         "names": listed(event.names) if event.names else "",
         "file": event.file,
-        "reason": event.reason,
+        "reason": withheld_words(event.names)
+        if event.what == "withheld"
+        else event.reason,
     }
     LOG.info(event.what, extra={k: v for k, v in about.items() if v != ""})

@@ -16,7 +16,13 @@ import numpy as np
 from veilsum.errors import PeerProtocolError, UntimelyError
 from veilsum.numbers.arrays import listed
 from veilsum.protocol.codec import Codec
-from veilsum.protocol.evidence import Contradiction, contradict, held_as, to_sign
+from veilsum.protocol.evidence import (
+    Contradiction,
+    commitment,
+    contradict,
+    held_as,
+    to_sign,
+)
 from veilsum.protocol.messages import (
     Agreed,
     Held,
@@ -234,12 +240,17 @@ class Book:
             *(self._like(record) if isinstance(record, Lost) else ()),
             *(
                 self.of(kind, record.epoch).get(record.party)
-                for kind in (Ready, Lost)
-                if isinstance(record, Ready | Lost)
+                for pair in ((Ready, Lost), (Ready, Masked))
+                if isinstance(record, pair)
+                for kind in pair
             ),
         )
+        plan, codec = self._plan.digest, self._plan.codec
+        held = held_as(record, codec)
         for known in of_author:
-            if known is not None and contradict(known, record):
+            if known is None or self._held[known.id] == held:
+                continue
+            if contradict(known, record, plan, codec):
                 pair = (self._frames[known.id], frame)
                 return Contradiction.of(pair, self._plan.codec)
         return None
@@ -321,6 +332,12 @@ class Book:
         """Say whether a party has quit: it does so once, in whatever epoch."""
         return any(one.party == party for one in self.all(Quit))
 
+    def committed(self, ready: Ready, masked: Masked) -> Ready:
+        """Return this party's own Ready, bound to the masked numbers that follow."""
+        bound = msgspec.structs.replace(ready, incarnation=self.start)
+        found = commitment(bound, masked, self._plan.digest, self._plan.codec)
+        return msgspec.structs.replace(bound, commitment=found)
+
     # What the records say
 
     def all_ready(self, epoch: int, members: Collection[str], lost: object) -> bool:
@@ -344,9 +361,15 @@ class Book:
         ]
 
     def all_shown(self, epoch: int, members: Collection[str]) -> bool:
-        """Say whether everybody's masked numbers are here."""
-        shown = self.of(Masked, epoch)
-        return len(shown) >= len(members) and all(name in shown for name in members)
+        """Say whether everybody's masked numbers are here.
+
+        Each was compared with its author's Ready when the second of the two came;
+        without a Ready it does not count.
+        """
+        shown, ready = self.of(Masked, epoch), self.of(Ready, epoch)
+        return len(shown) >= len(members) and all(
+            name in shown and name in ready for name in members
+        )
 
     def proposed(self, members: Collection[str]) -> Result | None:
         """Return the answer to be signed: that of the lowest name."""

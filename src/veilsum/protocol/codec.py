@@ -35,7 +35,7 @@ from veilsum.numbers.secrets import Secret
 from veilsum.protocol.messages import MESSAGES, Deposit, Message, Numbers, Record
 
 MAGIC = b"VS"
-VERSION = 1
+VERSION = 2
 WIDEST = 32
 
 # What the header says about the payload: code, count, width.

@@ -42,6 +42,8 @@ class Send(_Told, frozen=True):
 class Emission(Secret):
     """Charge the ledger, durably, for showing these masked numbers to these parties.
 
+    The commitment in `Ready` goes out before and is not charged for: a hash over 64
+    fresh random bytes that never leave if the epoch is given up shows nothing.
     Charging the same epoch twice counts once.
     """
 

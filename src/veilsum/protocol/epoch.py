@@ -133,7 +133,9 @@ class Epoch(Secret):
         got: the neighbours' shares.
         confirmations: the neighbours' digests, checked once both shares are there.
         early: shares for the next sum, from neighbours that are ahead.
-        masked: own masked numbers, from the commit until the sum is known.
+        prepared: own masked numbers that the party's Ready commits to, from there to
+            the commit; shown to nobody.
+        masked: the same, from the commit until the sum is known.
         deposits: the neighbours' masked numbers, to be shown should they vanish.
         fallback: whether everybody's masked numbers are shown after all.
     """
@@ -154,6 +156,7 @@ class Epoch(Secret):
         self.confirmations: dict[str, Confirm] = {}
         self._known: dict[str, Confirm] = {}
         self.early: dict[str, tuple[Share, bytes]] = {}
+        self.prepared: Masked | None = None
         self.masked: Masked | None = None
         self.deposits: dict[str, Masked] = {}
         self.fallback = False
@@ -179,6 +182,8 @@ class Epoch(Secret):
         """Erase shares and private numbers, from the disk and from here."""
         held = [f"sent/{self.number}/{name}" for name in self.sent]
         held += [f"got/{self.number}/{name}" for name in self.got]
+        held += [] if self.prepared is None else [f"prepared/{self.number}"]
+        self.prepared = None
         self.sent, self.got, self.confirmations, self._known = {}, {}, {}, {}
         self.private = np.zeros(0)
         return [Persist(key, None) for key in held]
@@ -191,7 +196,7 @@ class Epoch(Secret):
         """Take back shares, and own masked numbers if they were made."""
         self.sent = stored.shares("sent", self.number, self.place.neighbours)
         self.got = stored.shares("got", self.number, self.place.neighbours)
-        self.masked = masked
+        self.prepared, self.masked = stored.prepared().get(self.number), masked
 
     # Checks
 
@@ -322,6 +327,12 @@ class Epoch(Secret):
         return total
 
     # Masked numbers
+
+    def prepare(self, nonce: bytes) -> Masked:
+        """Return the private numbers plus the mask, not signed yet."""
+        numbers = self._plan.law.wrap(self.private + self.mask())
+        me = self.place.me
+        return Masked(party=me, epoch=self.number, nonce=nonce, numbers=numbers)
 
     def deposit(self) -> list[Effect]:
         """Leave the masked numbers with every neighbour, if the plan has stand-ins."""

@@ -1,5 +1,7 @@
 """Two signed records that contradict each other: no honest party signs both.
 
+A `Masked` that does not open its author's `Ready` contradicts it too.
+
 Whoever holds both can show them to anybody: each names its author and the start of it
 that signed, and has its signature, for one plan. What two starts of a party say is no
 contradiction: the second may have lost its disk. A party keeps the first pair of every
@@ -15,7 +17,7 @@ from typing import Self
 import msgspec
 
 from veilsum.protocol.codec import Codec
-from veilsum.protocol.messages import Held, Lost, Ready, Record
+from veilsum.protocol.messages import Held, Lost, Masked, Ready, Record
 
 
 def to_sign(record: Record, plan: bytes, codec: Codec) -> bytes:
@@ -34,17 +36,50 @@ def held_as(record: Record, codec: Codec) -> Held:
     return (*record.id, hashlib.sha256(codec.signed_part(record)).digest()[:16])
 
 
-def contradict(one: Record, other: Record) -> bool:
+def commitment(ready: Ready, masked: Masked, plan: bytes, codec: Codec) -> bytes:
+    """Return the digest by which a `Ready` fixes the `Masked` that will follow it.
+
+    SHA-256 of the plan's digest, of the `Ready` without signature and commitment, and
+    of the `Masked` without signature: epoch, party, start, lost parties, request, nonce
+    and numbers are all in these frames. The 64 random bytes of the nonce hide the rest.
+
+    Args:
+        ready: its commitment and its signature do not matter.
+        masked: its signature does not matter.
+        plan: the plan's digest.
+        codec: the plan's.
+    """
+    promise = codec.signed_part(msgspec.structs.replace(ready, commitment=bytes(32)))
+    digest = hashlib.sha256(b"veilsum commitment\0" + plan)
+    digest.update(len(promise).to_bytes(8, "little") + promise)
+    digest.update(codec.signed_part(masked))
+    return digest.digest()
+
+
+def contradict(one: Record, other: Record, plan: bytes, codec: Codec) -> bool:
     """Say whether no honest start signs both; they are not one and the same.
 
     A start joins once. Of an epoch it says everything once; it never is ready for one
-    that it gives up, and goes on without all that it has ever gone on without.
+    that it gives up, and goes on without all that it has ever gone on without. Its
+    masked vector is the one that its `Ready` commits to.
+
+    Args:
+        one: a signed record.
+        other: another one.
+        plan: digest of the plan that both were signed for.
+        codec: the plan's.
     """
     if (one.party, one.incarnation) != (other.party, other.incarnation):
         return False
     match one, other:
         case (Ready(), Lost()) | (Lost(), Ready()):
             return one.epoch == other.epoch
+        case (Ready() as ready, Masked() as masked) | (
+            Masked() as masked,
+            Ready() as ready,
+        ):
+            same = ready.epoch == masked.epoch
+            return same and ready.commitment != commitment(ready, masked, plan, codec)
         case Lost(), Lost():
             early, late = sorted((one, other), key=lambda record: record.epoch)
             nested = set(early.lost) < set(late.lost)
@@ -105,6 +140,11 @@ class Contradiction:
     def deed(self) -> str:
         """Which two records its author signed."""
         one, other = self.kinds
+        if {one, other} == {"Ready", "Masked"}:
+            return (
+                f"signed a Masked of epoch {self.epoch} that does not open the "
+                "commitment in its Ready"
+            )
         what = f"two different {one} records" if one == other else f"{one} and {other}"
         return f"signed {what} of epoch {self.epoch}"
 

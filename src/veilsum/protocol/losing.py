@@ -25,6 +25,7 @@ class Situation:
         lacks: whom it is waiting for.
         resumed: whether this is not its first start.
         summed: whether a sum is known already.
+        withheld: who signed Ready and has not shown its masked vector.
     """
 
     plan: Plan
@@ -36,6 +37,7 @@ class Situation:
     lacks: tuple[str, ...]
     resumed: bool
     summed: bool
+    withheld: tuple[str, ...] = ()
 
     def silent(self) -> tuple[str, ...]:
         """Return whom to go on without now that a deadline is over."""
@@ -75,7 +77,9 @@ class Situation:
         if first:
             return f"{'; '.join(left)}; this party was {self.phase}"
         missing = listed(self.lacks) or "nobody"
-        return "; ".join((f"waited for {missing} while {self.phase}", *left))
+        withheld = [withheld_words(self.withheld)] if self.withheld else []
+        told = f"waited for {missing} while {self.phase}"
+        return "; ".join((told, *withheld, *left))
 
     def _may_give_up_on(self, names: Collection[str]) -> bool:
         """Before its neighbours' echo a party cannot know that it is not an old one."""
@@ -91,6 +95,14 @@ class Situation:
     def _stands_without(self, names: Collection[str]) -> bool:
         left = tuple(name for name in self.members if name not in names)
         return self.plan.refusal(left) is None
+
+
+def withheld_words(names: Sequence[str]) -> str:
+    """Say that masked vectors have not come, and that this accuses nobody."""
+    return (
+        f"withheld by {listed(names)}: Ready was signed and the masked vector has not "
+        "come; a crash or a slow connection looks the same"
+    )
 
 
 def cannot_go_on(

@@ -209,6 +209,17 @@ class Machine(Secret):
         return tuple(self.table[self.phase].lacks(self))
 
     @property
+    def withheld(self) -> tuple[str, ...]:
+        """Who signed Ready and has not shown the masked vector that all wait for.
+
+        A state and no verdict: a crash, or a slow connection, looks the same.
+        """
+        summing = self.phase == SUMMING and not self._epoch.by_tree
+        if not summing and not (self.phase == ITERATING and self._epoch.fallback):
+            return ()
+        return tuple(self._others_not_in(self._book.of(Masked, self.epoch)))
+
+    @property
     def accused(self) -> Mapping[str, str]:
         """What others did, by name, that no honest party does."""
         proofs = self._book.evidence.values()
@@ -566,9 +577,19 @@ class Machine(Secret):
         return CONFIRMING
 
     def _declare_ready(self) -> str:
-        asked = self._work.asked(self._sums.totals)
-        ready = Ready(party=self.me, epoch=self.epoch, lost=self.lost, request=asked)
-        self._publish(ready)
+        """Commit to the masked numbers, which are kept but shown to nobody yet."""
+        epoch = self._epoch
+        epoch.prepared = self._book.sealed(epoch.prepare(self._keys.random(64)))
+        frame = self.plan.codec.encode(epoch.prepared)
+        self._keep(f"prepared/{epoch.number}", frame)
+        ready = Ready(
+            party=self.me,
+            epoch=epoch.number,
+            lost=self.lost,
+            request=self._work.asked(self._sums.totals),
+            commitment=bytes(32),
+        )
+        self._publish(self._book.committed(ready, epoch.prepared))
         return COMMITTING
 
     # committing
@@ -587,14 +608,15 @@ class Machine(Secret):
 
     def _commit(self) -> str:
         """Keep the commit and the masked numbers, charge for them, then show them."""
-        epoch, ready = self._epoch, self._book.of(Ready, self.epoch)
-        signed = b"".join(ready[name].signature for name in self.members)
-        self._keep(f"commit/{epoch.number}", signed)
-        numbers = self.plan.law.wrap(epoch.private + epoch.mask())
-        masked = Masked(party=self.me, epoch=epoch.number, numbers=numbers)
-        epoch.masked = masked = self._book.sealed(masked)
-        self._keep(f"masked/{epoch.number}", self.plan.codec.encode(masked))
-        self._out.append(Emission(epoch.number, self.members, numbers))
+        epoch, number = self._epoch, self.epoch
+        ready = [self._book.frame(("Ready", number, name)) for name in self.members]
+        self._keep(f"commit/{number}", msgspec.msgpack.encode(ready))
+        assert epoch.prepared is not None
+        epoch.masked, epoch.prepared = epoch.prepared, None
+        masked = epoch.masked
+        self._keep(f"masked/{number}", self.plan.codec.encode(masked))
+        self._out.append(Persist(f"prepared/{number}", None))
+        self._out.append(Emission(number, self.members, masked.numbers))
         return self._emit()
 
     def _emit(self) -> str:
@@ -886,12 +908,26 @@ class Machine(Secret):
                 )
             case Ready():
                 self._epoch.check_vote(sender, record.epoch)
+                self._check_committed(record)
             case Lost() if self.phase not in CLOSED and not self._droppable():
                 raise UntimelyError(
                     record.party, "drops a party after the commit, which nobody may"
                 )
             case Quit() if self._book.has_left(record.party):
                 raise UntimelyError(record.party, "has left already")
+
+    def _check_committed(self, ready: Ready) -> None:
+        """Refuse a Ready that would take the place of one that counts.
+
+        In a committed epoch everybody's commitment stays the one that is open to it.
+        """
+        masked, width = self._epoch.masked, self.plan.epochs_per_sum
+        if masked is None or ready.epoch == masked.epoch:
+            return
+        if ready.epoch // width == masked.epoch // width:
+            raise UntimelyError(
+                ready.party, "is ready for another epoch of a sum that is committed"
+            )
 
     def _is_awaited(self, epoch: int) -> bool:
         """Say whether masked numbers may be shown: this party was ready for them."""
@@ -924,8 +960,21 @@ class Machine(Secret):
             raise PeerProtocolError(sender, f"deposits for {masked.party!r}")
         self._epoch.check_now(sender, masked.epoch)
         self._epoch.check_kind(sender, masked.numbers)
-        self._epoch.deposits.setdefault(sender, masked)
+        if self._is_as_promised(masked):
+            self._epoch.deposits.setdefault(sender, masked)
         return True
+
+    def _is_as_promised(self, masked: Masked) -> bool:
+        """Look at a deposit beside all else that its author signed; keep a proof.
+
+        Its signature is looked at where it would prove something, or be shown.
+        """
+        frame = self.plan.codec.encode(masked)
+        if (found := self._book.contradiction(masked, frame)) is None:
+            return True
+        self._book.check_signature(masked, masked.party)
+        self._on_contradiction(found)
+        return False
 
     def _on_tree(self, sender: str, message: Up | Down, _: bytes) -> bool:
         self._epoch.take_tree(sender, message)
@@ -948,6 +997,7 @@ class Machine(Secret):
             lacks=self.waiting_for,
             resumed=self._resumed,
             summed=bool(self._sums.totals),
+            withheld=self.withheld,
         )
 
     def _overdue(self) -> None:
@@ -1059,7 +1109,9 @@ class Machine(Secret):
         except PeerProtocolError as error:
             self._peers.blame(masked.party, error)
         else:
-            self._show(masked)
+            # Its author's Ready may have come after it.
+            if self._is_as_promised(masked):
+                self._show(masked)
 
     def _on_masked(self, masked: Masked) -> None:
         """Join in when somebody falls back to showing all masked numbers."""
@@ -1075,7 +1127,8 @@ class Machine(Secret):
     def _restore(self, stored: Stored) -> None:
         """Take everything back; the phase follows from what is there."""
         self._book.start, self._secret_key = stored.start()
-        for record in (*stored.records(), *stored.masked().values()):
+        vectors = (*stored.masked().values(), *stored.prepared().values())
+        for record in (*stored.records(), *vectors):
             if record.party != self.me or not self._book.is_signed(record):
                 raise InvalidInputError(
                     "the file with this run's state has a record that this party did "
@@ -1101,6 +1154,11 @@ class Machine(Secret):
         sums = self._sums
         sums.restore(stored)
         self._out += [Deliver(k, total) for k, total in enumerate(sums.totals)]
+        for ready in stored.committed(
+            (len(sums.totals) - 2) * self.plan.epochs_per_sum
+        ):
+            if ready.party != self.me:
+                self._book.add(ready)
         self._begin_epoch(stored.lost())
         self._epoch.restore(stored, sums.unfinished(self.epoch))
         vector = self._work.vector(sums.totals)

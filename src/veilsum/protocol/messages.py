@@ -24,6 +24,7 @@ Epoch: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, lt=2**53)]
 Bytes16: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Bytes32: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+Bytes64: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
 Signature: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=64)]
 Reason: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=32)]
 
@@ -155,16 +156,23 @@ class Ready(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=Tr
     """The author holds and has confirmed every share on every edge of the epoch.
 
     `request` is the digest of what it was asked for: whoever computes another next
-    question from the same sums is found out before anything is shown.
+    question from the same sums is found out before anything is shown. `commitment` is
+    a hash of the author's masked vector with a fresh nonce: it shows nothing, and no
+    other vector can follow (see `evidence.commitment`).
     """
 
     lost: Names
     request: Bytes32
+    commitment: Bytes32
 
 
 class Masked(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):
-    """theta~: the author's vector plus its mask."""
+    """theta~: the author's vector plus its mask.
 
+    `nonce` opens the commitment in the author's `Ready` of the same epoch.
+    """
+
+    nonce: Bytes64
     numbers: np.ndarray
 
 

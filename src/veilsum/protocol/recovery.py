@@ -8,7 +8,8 @@ can tell it again:
     lost                    who was lost
     input/EPOCH             fingerprint of the private numbers under these masks
     sent/EPOCH/NAME, got/   shares, until the sum is known
-    commit/EPOCH            everybody's signatures under Ready
+    prepared/EPOCH          own masked numbers, from Ready to the commit
+    commit/EPOCH            everybody's Ready
     masked/EPOCH            own masked numbers, as they are shown
     answer/INDEX, down      totals, and the last one that went down a tree
     rounds, said/SLOT       an iterative method's state, and what was said since
@@ -30,7 +31,7 @@ from veilsum.numbers.arrays import Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.effects import Abort, Finish
 from veilsum.protocol.evidence import Contradiction, unpacked
-from veilsum.protocol.messages import Down, Masked, Message, Record, Share
+from veilsum.protocol.messages import Down, Masked, Message, Ready, Record, Share
 from veilsum.protocol.plan import Plan
 
 # What was said is kept for so many times as many rounds as the plan's `checkpoint`: two
@@ -78,6 +79,21 @@ class Stored(Secret):
             for name, frame in frames.items()
             if frame is not None
         }
+
+    def prepared(self) -> dict[int, Masked]:
+        """Return own masked numbers of epochs that are not committed yet."""
+        found = cast(list[Masked], self._messages("prepared/"))
+        return {one.epoch: one for one in found}
+
+    def committed(self, since: int) -> list[Ready]:
+        """Return everybody's Ready of the committed epochs from a number on."""
+        packed = (
+            value
+            for key, value in self.written.items()
+            if key.startswith("commit/") and int(key.removeprefix("commit/")) >= since
+        )
+        frames = (one for value in packed for one in _unpack(value, type=list[bytes]))
+        return [cast(Ready, self.plan.codec.decode(frame)) for frame in frames]
 
     def masked(self) -> dict[int, Masked]:
         """Return own masked numbers by epoch."""

@@ -42,6 +42,7 @@ from veilsum.parties.run_status import (
     seconds_of,
     status_files,
 )
+from veilsum.protocol.losing import withheld_words
 from veilsum.report.network import MOST_LINKS
 from veilsum.report.page import NOTHING_FROM_OUTSIDE
 from veilsum.report.run_report import report
@@ -294,6 +295,7 @@ def _shown(name: str, one: RunStatus, now: float) -> dict[str, Any]:
         "round": one.round,
         "sent": one.sent,
         "waiting": one.waiting,
+        "withheld": withheld_words(one.withheld) if one.withheld else "",
         "lost": one.lost,
         "links": one.links,
         "moved": seconds_of(one.moved),

@@ -135,6 +135,7 @@ class Seat {
     this.row("sent", run.sent > 0 ? size(run.sent) : "");
     this.row("lost", list(run.lost)).className = "lost";
     this.row("waits for", isUp(run) ? list(run.waiting) : "").className = "wait";
+    this.row("withheld", isUp(run) ? run.withheld : "");
     this.row("deadline", "").append(this.progress);
     write(this.advice, run.advice);
     hide(this.advice, run.advice === "");
