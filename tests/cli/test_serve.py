@@ -66,7 +66,7 @@ def test_a_file_waits_for_a_person_who_reads_its_page(company):
     assert "waits for a person" in told
     assert "--agree" in told
     (same,) = json.loads(status(company, "--json"))
-    assert same == {**one, "silent": False, "waiting": [], "lost": []}
+    assert same == {**one, "silent": False, "waiting": [], "withheld": [], "lost": []}
     file = str(company.folder("a") / "inbox" / "four.toml")
     asked = serve(company, "--agree", file, answer="n\n")
     assert asked.exit_code == 2

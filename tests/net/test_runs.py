@@ -182,6 +182,37 @@ def test_who_dies_and_comes_back_goes_on(table, what, count, tmp_path):
     assert sent[1] > 0.6 * min(sent), "what it sent before it died counts too"
 
 
+@pytest.mark.parametrize("what", ["Ready", "commit/0"])
+def test_who_dies_between_commitment_and_opening_opens_the_same(what, tmp_path):
+    """Killed when two of three neighbours have its Ready, or all have everybody's."""
+    company, left = Company(tmp_path, ONE_SHOT), [2]
+
+    def record(kind, detail, peer):
+        del peer
+        own = kind == "send" and b"\xa5Ready\xa1b" in detail[:20]
+        left[0] -= own
+        if (own and left[0] < 0) or (kind == "persist" and detail.key == what):
+            raise DiedError(f"at {what}")
+
+    async def come_and_go(company):
+        company.records["b"] = record
+        died = await company.start("b")
+        assert isinstance(died["b"], DiedError), died
+        company.records["b"] = lambda kind, detail, peer: seen.append((kind, detail))
+        return await company.start("b")
+
+    if what != "Ready":
+        left[0] = 10**6
+    seen = []
+    found = company.run("a", "c", "d", meanwhile=come_and_go)
+    for answer in answers(found).values():
+        np.testing.assert_allclose(answer, MEAN, atol=1e-6)
+    assert "Masked" in _shown(company, seen)
+    assert company.verdict({name: found[name] for name in company.names}).good
+    for name in company.names:
+        assert company.drivers[name].runner.machine.accused == {}
+
+
 def test_without_its_state_it_is_not_the_same_party(tmp_path):
     """The twin: one that forgets what it has shown is stopped by its own ledger."""
     company = Company(tmp_path, changed(ONE_SHOT, policy={"deadline": 1.0}))

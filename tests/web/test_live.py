@@ -131,11 +131,15 @@ def test_what_has_changed_is_sent_and_nothing_else(folder):
         assert one["words"] == "exchanging shares with neighbours"
         assert len(one["samples"]) == 1
         assert first["networks"] == {"0" * 64: None}, "its file is not there"
-        path = put(folder, "a", phase="summing", round=7, sent=1234)
+        assert one["withheld"] == ""
+        late = {"waiting": ("b",), "withheld": ("b",)}
+        path = put(folder, "a", phase="summing", round=7, sent=1234, **late)
         second = next(messages)
         assert not second["whole"]
         (one,) = second["runs"]
         assert (one["round"], one["sent"], one["phase"]) == (7, 1234, "summing")
+        assert one["withheld"].startswith("withheld by b: Ready was signed")
+        assert one["withheld"].endswith("a crash or a slow connection looks the same")
         assert [sample[1:] for sample in one["samples"]] == [
             [7, 1234, "running", "summing"]
         ]
