@@ -117,7 +117,11 @@ def score_at(newton, rows, coefficients):
         centres = [float(one.centre) for one in newton.scales.measures.design]
         whole[newton.intercept] += whole @ centres
     request = Request("round", np.append(whole, whole[newton.intercept or 0]))
-    score = newton.scales.round(statistics(newton.scales, rows, request)).score
+    opening = statistics(newton.scales, rows, newton.propose(newton.start()))
+    first = newton.scales.first(opening)
+    score = newton.scales.round(
+        statistics(newton.scales, rows, request), first, request.point
+    ).score
     design, shift = newton.scales.measures.design, score[newton.intercept or 0]
     return np.array(
         [

@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import fsum, inf, sqrt
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from flint import arb, arb_mat
@@ -45,6 +45,7 @@ from veilsum.models.glm import (
     GlmOutcome,
     Outside,
     Request,
+    ResponseStatistics,
     RoundStatistics,
     Scales,
     conclude,
@@ -258,11 +259,16 @@ class Closing:
 
     Attributes:
         outcome: of the rounds so far.
-        point: the coefficients, and the dispersion with which the parties evaluate.
+        point: the coefficients, and the dispersion with which the parties evaluate; for
+            Pearson's sum the point of the last round.
+        stage: of what is asked for.
+        anchor: as in `Running`.
     """
 
     outcome: GlmOutcome
     point: Vector
+    stage: Literal["pearson", "closing"] = "closing"
+    anchor: Vector | None = None
     converged: bool = False
 
     @property
@@ -376,7 +382,7 @@ class Newton:
                 inside = self.scales.surely_inside(point, state.anchor)
                 return Request("round" if inside else "outside", point)
             case Closing():
-                return Request("closing", state.point)
+                return Request(state.stage, state.point)
             case Done():
                 raise LocalProtocolError("the fit is done: no round is left")
 
@@ -389,8 +395,12 @@ class Newton:
                 request = self.propose(state)
                 if request.stage == "outside":
                     return asked(state, request.point, self.scales.outside(total))
-                sums = self.scales.round(total)
+                sums = self.scales.round(total, state.first, request.point)
                 return self._settle(self._move(state, sums))
+            case Closing(stage="pearson"):
+                sums = replace(state.outcome.sums, pearson=self.scales.pearson(total))
+                outcome = replace(state.outcome, sums=sums, rounds=state.rounds + 1)
+                return self._close(outcome, state.point, state.anchor)
             case Closing():
                 outcome = replace(state.outcome, rounds=state.rounds + 1)
                 return Done(outcome, self.scales.closing(total))
@@ -420,7 +430,7 @@ class Newton:
         """Return the columns whose coefficients seem to grow without end, if any do."""
         if not isinstance(state, Running) or state.sums is None:
             return []
-        reference = self._system(state.first.information)
+        reference = self._reference(state.first, state.null.here)
         found = fading_direction(self._system(state.sums.information), reference)
         return [] if found is None else self._columns(found, reference)
 
@@ -443,9 +453,47 @@ class Newton:
         fallback = np.zeros(self.n_columns)
         if self.intercept is not None:
             fallback[self.intercept] = usual.item()
+        if isinstance(first, ResponseStatistics):
+            return self._open_at_means(first, fallback, usual)
         start = Evaluation(system, self.scales.columns, first.cross, Fraction(0), 1.0)
         model = Climb(here=fallback, trial=start.step())
         return Running(1, first, model, Climb(here=usual, trial=usual))
+
+    def _open_at_means(
+        self, first: ResponseStatistics, start: Vector, usual: Vector
+    ) -> Running:
+        """Return the state after a first total that has all about the responses.
+
+        With an intercept and without offsets the first point is the null model, whose
+        information and deviance follow: Newton's step from there needs no other sum.
+        """
+        if not self.scales.null_follows:
+            null = Climb(here=usual, trial=usual)
+            return Running(1, first, Climb(here=start, trial=start), null)
+        deviance = self.scales.null_deviance(first, usual.item())
+        null = Climb(usual, usual, deviance, np.zeros(1), size=0.0)
+        if self.intercept is None:
+            return Running(1, first, Climb(here=start, trial=start), null)
+        # Without slopes the score is slope (Z'Wy - mean Z'W1), and Z'W1 times the
+        # information of a row is a column of the information.
+        slope, each = self.family.slope, self.family.expected(usual).item()
+        pull = tuple(Fraction(slope) * one for one in first.cross)
+        system = self._reference(first, usual)
+        step = Evaluation(system, self.scales.columns, pull, deviance, 1.0).step()
+        step[self.intercept] -= slope * (self.family.inverse_link(usual).item() / each)
+        model = Climb(here=start, trial=start + step, objective=deviance)
+        return Running(1, first, model, null)
+
+    def _reference(self, first: FirstStatistics, null: Vector) -> System:
+        """Return the information that directions are measured by: the null model's.
+
+        Where the first round has working weights it is that of the first round.
+        """
+        scale = Fraction(1)
+        if self.scales.responses_once:
+            each = self.family.expected(null).item()
+            scale = Fraction(each / self.scales.first_information)
+        return self._system(first.information * scale)
 
     def _move(self, state: Running, sums: RoundStatistics) -> Running:
         """Return the state after both searches took a step, or half of one back."""
@@ -454,6 +502,14 @@ class Newton:
         model = state.model.advance(found)
         if accepted and self.family.endless:
             self._check_separation(state, found.system, model)
+        state = replace(
+            state,
+            rounds=state.rounds + 1,
+            model=model,
+            sums=sums if accepted else state.sums,
+        )
+        if self.scales.null_follows:
+            return state
         n_rows = float(state.first.n_rows)
         null = Evaluation(
             system=System.of(
@@ -464,13 +520,7 @@ class Newton:
             objective=sums.null_deviance,
             dispersion=max(float(sums.null_deviance) / n_rows, TINY),
         )
-        return replace(
-            state,
-            rounds=state.rounds + 1,
-            model=model,
-            null=state.null.advance(null),
-            sums=sums if accepted else state.sums,
-        )
+        return replace(state, null=state.null.advance(null))
 
     def _settle(self, state: Running) -> State:
         """Return the state itself, or what follows where both searches are over."""
@@ -499,6 +549,16 @@ class Newton:
             null_deviance=state.null.objective or Fraction(0),
             rounds=state.rounds,
         )
+        here = np.concatenate([state.model.here, state.null.here])
+        if self.scales.responses_once:
+            return Closing(outcome, here, "pearson", state.anchor)
+        return self._close(outcome, here, state.anchor)
+
+    def _close(
+        self, outcome: GlmOutcome, last: Vector, anchor: Vector | None
+    ) -> Closing | Done:
+        """Return what follows once Pearson's sum is known, too."""
+        first, sums = outcome.first, outcome.sums
         if not self.family.closes:
             return Done(outcome, ClosingStatistics(sums.information, first.saturated))
         dispersion = estimated_dispersion(
@@ -509,10 +569,9 @@ class Newton:
         )
         # The last step is tiny; where it might lead a row outside, the point before it
         # does as well for what is still asked.
-        answer = state.model.answer
-        point = np.concatenate([answer, state.null.here])
-        inside = self.scales.surely_inside(point, state.anchor)
-        at = answer if inside else state.model.here
+        answer = outcome.here + outcome.step
+        inside = self.scales.surely_inside(np.append(answer, last[-1]), anchor)
+        at = answer if inside else outcome.here
         # A perfect fit has no dispersion, but the parties shall not divide by zero.
         return Closing(outcome, np.append(at, max(dispersion, TINY)))
 
@@ -542,13 +601,12 @@ class Newton:
             ),
             # Of a perfect fit of responses that are alike both are 0.
             dispersion=max(dispersion, scatter / n_rows, TINY),
-            noise=scatter,
+            noise=scatter + sums.noise,
         )
 
     def _check_separation(self, state: Running, now: System, after: Climb) -> None:
         """Refuse data in which a coefficient grows without end; the error names it."""
-        # The first round's information measures directions.
-        reference = self._system(state.first.information)
+        reference = self._reference(state.first, state.null.here)
         weight = float(state.first.weight_sum / state.first.n_rows)
         climbs = state.model, after
         found = endless_direction(now, reference, climbs, self.scales.columns, weight)
