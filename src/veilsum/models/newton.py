@@ -479,8 +479,13 @@ class Newton:
         slope, each = self.family.slope, self.family.expected(usual).item()
         pull = tuple(Fraction(slope) * one for one in first.cross)
         system = self._reference(first, usual)
-        step = Evaluation(system, self.scales.columns, pull, deviance, 1.0).step()
-        step[self.intercept] -= slope * (self.family.inverse_link(usual).item() / each)
+        at = Evaluation(system, self.scales.columns, pull, deviance, 1.0)
+        step, mean = at.step(), self.family.inverse_link(usual).item()
+        step[self.intercept] -= slope * (mean / each)
+        size = float(system.form(self._scaled(step)) / first.weight_sum)
+        factor, shift = self.family.tilt(mean, size / each)
+        step *= factor
+        step[self.intercept] += shift
         model = Climb(here=start, trial=start + step, objective=deviance)
         return Running(1, first, model, null)
 
