@@ -205,7 +205,10 @@ class NewtonRecipe(ManyRounds[State]):
         """Return what the next sum shows, and where it is evaluated."""
         request = self.newton.propose(self.state(sums))
         point = self.newton.real_point(request)
-        return Release(self.what, self._shown(request.stage), tuple(point.tolist()))
+        # Pearson's sum is asked for at the point of another sum.
+        pearson = f"{self.what}: Pearson's sum"
+        job = pearson if request.stage == "pearson" else self.what
+        return Release(job, self._shown(request.stage), tuple(point.tolist()))
 
     def _shown(self, stage: Stage) -> dict[str, int]:
         p = self.newton.n_columns

@@ -285,11 +285,15 @@ class Scales:
         if not self.responses_once:
             return _PLACES
         offset = self.measures.offset is not None
-        first = ["n_rows", "weight_sum", "response_sum", *self.family.constants]
-        later = ["cumulants", "null_mean", "null_information", "null_cumulants"]
+        sums = ["n_rows", "weight_sum", "response_sum"]
+        first = [*sums, *self.family.constants]
+        later = ["cumulants"]
+        if offset:
+            first = [*sums, "offset_sum", *self.family.constants, "response_offset_sum"]
+            later += ["null_mean", "null_information", "null_cumulants"]
         rounds = (
-            [*first, *(["offset_sum", "response_offset_sum"] if offset else [])],
-            later if offset else later[:1],
+            first,
+            later,
             ["pearson"],
             ["deviance", "null_deviance"],
             ["null_outside"],
