@@ -17,9 +17,22 @@ round.
 Two searches go on at once, each a `Climb`: for the model and, with one column, for the
 null model.
 
-Separation, coefficients that would grow without end, is judged from sums as well. Where
-a direction d tells all responses apart, each Newton step along d has the same length,
-the information in it falls by a factor of e, and so does what is left to gain. A
+Separation, coefficients that would grow without end, is judged from sums as well, in
+three ways.
+
+The first sum proves it where all responses beyond an end of a column's range are alike:
+the sum of (x - least) y is 0 if no row above the least x has an event.
+
+Where a direction tells responses 0 and 1 apart, Newton's steps raise coefficients by a
+half, and the information falls by a third each time, to rest on the few rows next to
+the border. These rows are open: a probability of p leaves 4 p (1 - p) of a row open. A
+search ends before a round at which fewer than `LEAST_OPEN` rows would be open, if the
+information falls as fast as it did last, and if that is little beside the rarer of both
+responses. A fit whose answer would leave so few rows open ends as well: its sums would
+be about these.
+
+In all other cases each step along such a direction has in the end the same length, the
+information in it falls by a factor of e, and so does what is left to gain. A
 coefficient that is merely large looks so at first; but with less than 1e-4 of an
 observation left to gain its steps shrink, and these do not.
 """
@@ -80,7 +93,10 @@ MAX_HALVINGS = 25
 PERFECT = 1e-16
 TINY = 1e-290
 
-# Separation: information in some direction, over what the first round found there.
+# Separation: rows that are open, and the information for each of the rarer responses.
+LEAST_OPEN = 20.0
+OPEN_SHARE = 0.2
+# Information in some direction, over what the first round found there.
 FADING = 1e-3
 GONE = 1e-9
 # What is left to gain, in observations of average weight.
@@ -445,6 +461,7 @@ class Newton:
         self.family.check_mean(mean)
         if not any(self.penalty):
             check_rows(float(first.n_rows), self.n_columns)
+            self._check_ends(first)
         system = self._system(first.information)
         self.scales.check_independent(system, float(first.n_rows))
         usual = self.family.link(np.array([mean])) - float(
@@ -458,6 +475,34 @@ class Newton:
         start = Evaluation(system, self.scales.columns, first.cross, Fraction(0), 1.0)
         model = Climb(here=fallback, trial=start.step())
         return Running(1, first, model, Climb(here=usual, trial=usual))
+
+    def _check_ends(self, first: FirstStatistics) -> None:
+        """Refuse a column with events, or rows without one, at one end of it only."""
+        place = self.intercept
+        once = isinstance(first, ResponseStatistics)
+        if place is None or not (once and self.family.endless):
+            return
+        powers, design = self.scales.columns, self.scales.measures.design
+        sides = [(first.cross, first.cross[place])]
+        unit = Fraction(self.scales.first_information) * Fraction(4) ** powers[place]
+        known = first.information[place, place] / unit
+        exact = self.measures.weights is None and min(powers) >= 1
+        if self.scales.limits.root <= 1.0 and exact:
+            # Of rows without an event: the columns' own sums less those of events.
+            columns = [
+                one * Fraction(2) ** (powers[place] - power) / unit
+                for one, power in zip(first.information[place], powers, strict=True)
+            ]
+            pairs = zip(columns, first.cross, strict=True)
+            others = tuple(one - events for one, events in pairs)
+            sides.append((others, known - first.cross[place]))
+        for k, of in enumerate(design):
+            ends = (of.least - of.centre, of.most - of.centre)
+            alike = any(
+                cross[k] == end * number for cross, number in sides for end in ends
+            )
+            if k != place and alike:
+                raise self._endless([self.labels[k]])
 
     def _open_at_means(
         self, first: ResponseStatistics, start: Vector, usual: Vector
@@ -507,6 +552,7 @@ class Newton:
         model = state.model.advance(found)
         if accepted and self.family.endless:
             self._check_separation(state, found.system, model)
+            self._check_open(state, sums)
         state = replace(
             state,
             rounds=state.rounds + 1,
@@ -615,10 +661,37 @@ class Newton:
         weight = float(state.first.weight_sum / state.first.n_rows)
         climbs = state.model, after
         found = endless_direction(now, reference, climbs, self.scales.columns, weight)
-        if found is None:
+        if found is not None:
+            raise self._endless(self._columns(found, reference))
+
+    def _check_open(self, state: Running, sums: RoundStatistics) -> None:
+        """End a search that goes where few rows are open, and name the column."""
+        place, largest = self.intercept, self.scales.limits.root
+        if place is None or state.sums is None:
             return
-        culprits = self._columns(found, reference)
-        raise InvalidInputError(
+        if largest > 1.0 or any(self.penalty):
+            return
+        first = state.first
+        scale = Fraction(4) ** self.scales.columns[place]
+        weight = first.weight_sum / first.n_rows
+        now, before = (
+            float(one.information[place, place] / scale / weight)
+            for one in (sums, state.sums)
+        )
+        events = first.response_sum / weight
+        rarer = float(min(events, first.n_rows - events))
+        if few_open(now, before, rarer, largest * largest):
+            reference = self._reference(first, state.null.here)
+            _, direction = weakest(self._system(sums.information), reference)
+            raise InvalidInputError(
+                f"the coefficient of {listed(self._columns(direction, reference))} "
+                f"seems to grow without end ({self.family.endless}), and the next sum "
+                f"would be about fewer than {LEAST_OPEN:.0f} rows: leave the column "
+                "out, merge categories, or use ridge"
+            )
+
+    def _endless(self, culprits: Sequence[str]) -> InvalidInputError:
+        return InvalidInputError(
             f"the coefficient of {listed(culprits)} grows without end "
             f"({self.family.endless}), so there is no fit: leave the column out, merge "
             "categories, or use ridge"
@@ -684,6 +757,19 @@ def endless_direction(
     was, length = (sqrt(float(reference.form(one))) for one in steps)
     gained = after.size * after.size < LITTLE * weight
     return steps[1] if length >= STEADY * was and gained else None
+
+
+def few_open(now: float, before: float, rarer: float, largest: float) -> bool:
+    """Return whether fewer than `LEAST_OPEN` rows would be open in the next round.
+
+    Args:
+        now: the sum of all rows' information.
+        before: the same in the round before.
+        rarer: how many rows have the rarer response.
+        largest: the information of a row that is wholly open.
+    """
+    ahead = now * min(1.0, now / before)
+    return ahead < LEAST_OPEN * largest and now < OPEN_SHARE * rarer
 
 
 def greatest_parts(
