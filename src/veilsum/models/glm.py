@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice
-from math import frexp, fsum, inf, sqrt
+from math import ceil, frexp, fsum, inf, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -42,6 +42,7 @@ from veilsum.models.families import (
     RowRanges,
 )
 from veilsum.models.inference import Inference
+from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import Gram, PerRow, RowMeasures, Rows
 from veilsum.models.systems import System, check_rows, dependent, symmetric
 from veilsum.numbers.arrays import Array, FloatArray, Vector
@@ -523,6 +524,89 @@ class Scales:
     def outside(self, vector: Integers) -> Outside:
         """Return how many rows have no mean."""
         return Outside(int(vector[-1]), int(self._parts(vector)[2]["null_outside"]))
+
+    # Totals that no rows within the agreed ranges have
+
+    def check_first(self, first: FirstStatistics, names: Sequence[str]) -> None:
+        """Refuse a first total that is impossible."""
+        n_rows, w = first.n_rows, self.measures.weights
+        check_total("rows", n_rows, 1, Fraction(2) ** self.measures.row_bits)
+        least, most = (1, 1) if w is None else (w.least * w.unit, w.most * w.unit)
+        self._check_number("weight_sum", first.weight_sum, n_rows, (least, most))
+        of = self.measures.response
+        ends = [
+            end * of.unit * by for end in (of.least, of.most) for by in (least, most)
+        ]
+        ends = [min(ends), max(ends)]
+        self._check_number("response_sum", first.response_sum, n_rows, ends)
+        root = sqrt(self.first_information) if self.responses_once else self.limits.root
+        self.check_information(first.information, n_rows, names, root)
+        self._check_along("X'Wy", first.cross, n_rows, names)
+
+    def check_round(
+        self, sums: RoundStatistics, first: FirstStatistics, names: Sequence[str]
+    ) -> None:
+        """Refuse a later total that is impossible."""
+        self.check_information(sums.information, first.n_rows, names)
+        self._check_along("the score", sums.score, 2 * first.n_rows, names)
+        if self.responses_once and self.intercept is not None:
+            ends = self.family.inverse_link(
+                np.array([self.limits.low, self.limits.high])
+            )
+            low, high = sorted(Fraction(one) for one in ends.tolist())
+            mean = first.cross[self.intercept]
+            mean -= sums.score[self.intercept] / Fraction(self.family.slope)
+            spare = first.n_rows * _power(-self.pull)
+            check_total(
+                "fitted values",
+                mean,
+                low * first.weight_sum - spare,
+                high * first.weight_sum + spare,
+            )
+        spare = Fraction(sums.noise) + first.n_rows * _power(-min(self.numbers))
+        most = 3 * first.n_rows * Fraction(self.agreed.weight * self.limits.deviance)
+        check_total("the deviance", sums.deviance, -spare, most)
+
+    def check_information(
+        self,
+        information: Integers,
+        n_rows: Fraction,
+        names: Sequence[str],
+        root: float | None = None,
+    ) -> None:
+        """Refuse an information matrix that is impossible."""
+        most = (self.limits.root if root is None else root) * sqrt(self.agreed.weight)
+        pairs = zip(self.measures.design, self.columns, strict=True)
+        # A float64 root may be rounded up, and a product of it too.
+        largest = [
+            ceil(Fraction(most) * (1 + _power(-40)) * of.reach * _power(s)) + 1
+            for of, s in pairs
+        ]
+        check_matrix("information", information, names, largest, int(n_rows))
+
+    def _check_along(
+        self,
+        name: str,
+        values: Sequence[Fraction],
+        n_rows: Fraction,
+        names: Sequence[str],
+    ) -> None:
+        pull = Fraction(self.limits.pull * self.agreed.weight) * (1 + _power(-40))
+        for column, of, one in zip(names, self.measures.design, values, strict=True):
+            most = n_rows * of.reach * (pull + _power(-self.pull))
+            check_total(f"{name} for {column}", one, -most, most)
+
+    def _check_number(
+        self,
+        name: str,
+        value: Fraction,
+        n_rows: Fraction,
+        ends: Sequence[Fraction | int],
+    ) -> None:
+        spare = n_rows * _power(-self.numbers[self.places[name]])
+        least, most = (one * n_rows for one in ends)
+        words = {"weight_sum": "weights", "response_sum": "responses"}[name]
+        check_total(words, value, least - spare, most + spare)
 
     # Coordinates. Those of V'V are coefficients over 2^s.
 

@@ -26,10 +26,10 @@ the sum of (x - least) y is 0 if no row above the least x has an event.
 Where a direction tells responses 0 and 1 apart, Newton's steps raise coefficients by a
 half, and the information falls by a third each time, to rest on the few rows next to
 the border. These rows are open: a probability of p leaves 4 p (1 - p) of a row open. A
-search ends before a round at which fewer than `LEAST_OPEN` rows would be open, if the
-information falls as fast as it did last, and if that is little beside the rarer of both
-responses. A fit whose answer would leave so few rows open ends as well: its sums would
-be about these.
+search ends before a round at which fewer than `LEAST_OPEN` rows would be open, by how
+the information fell last, and if that is little beside the rarer of both responses. A
+fit whose answer would leave so few rows open ends as well: its sums would be about
+these.
 
 In all other cases each step along such a direction has in the end the same length, the
 information in it falls by a factor of e, and so does what is left to gain. A
@@ -94,7 +94,7 @@ PERFECT = 1e-16
 TINY = 1e-290
 
 # Separation: rows that are open, and the information for each of the rarer responses.
-LEAST_OPEN = 20.0
+LEAST_OPEN = 18.0
 OPEN_SHARE = 0.2
 # Information in some direction, over what the first round found there.
 FADING = 1e-3
@@ -419,7 +419,9 @@ class Newton:
                 return self._close(outcome, state.point, state.anchor)
             case Closing():
                 outcome = replace(state.outcome, rounds=state.rounds + 1)
-                return Done(outcome, self.scales.closing(total))
+                closing, n_rows = self.scales.closing(total), outcome.first.n_rows
+                self.scales.check_information(closing.information, n_rows, self.labels)
+                return Done(outcome, closing)
             case Done():
                 raise LocalProtocolError("the fit is done: it takes no more totals")
 
@@ -457,6 +459,7 @@ class Newton:
         """Return the state after the first total: two places to start from."""
         if first.weight_sum <= 0:
             raise NumericalError("a total holds no weights at all: the sum went wrong")
+        self.scales.check_first(first, self.labels)
         mean = float(first.response_sum / first.weight_sum)
         self.family.check_mean(mean)
         if not any(self.penalty):
@@ -547,6 +550,7 @@ class Newton:
 
     def _move(self, state: Running, sums: RoundStatistics) -> Running:
         """Return the state after both searches took a step, or half of one back."""
+        self.scales.check_round(sums, state.first, self.labels)
         found = self._evaluation(state, sums)
         accepted = state.model.accepts(found)
         model = state.model.advance(found)
@@ -768,8 +772,12 @@ def few_open(now: float, before: float, rarer: float, largest: float) -> bool:
         rarer: how many rows have the rarer response.
         largest: the information of a row that is wholly open.
     """
-    ahead = now * min(1.0, now / before)
-    return ahead < LEAST_OPEN * largest and now < OPEN_SHARE * rarer
+    # With the size s of coefficients the loss is about c / s + a s, where a is 0 if
+    # responses are separated. Then the information is in proportion to 1 / s.
+    growth = max(1.0, before / now)
+    if growth < 1.5:
+        growth = max(1.0, 1.5 - growth * growth * (1.5 - growth))
+    return now / growth < LEAST_OPEN * largest and now < OPEN_SHARE * rarer
 
 
 def greatest_parts(
