@@ -117,7 +117,11 @@ def score_at(newton, rows, coefficients):
         centres = [float(one.centre) for one in newton.scales.measures.design]
         whole[newton.intercept] += whole @ centres
     request = Request("round", np.append(whole, whole[newton.intercept or 0]))
-    score = newton.scales.round(statistics(newton.scales, rows, request)).score
+    opening = statistics(newton.scales, rows, newton.propose(newton.start()))
+    first = newton.scales.first(opening)
+    score = newton.scales.round(
+        statistics(newton.scales, rows, request), first, request.point
+    ).score
     design, shift = newton.scales.measures.design, score[newton.intercept or 0]
     return np.array(
         [
@@ -334,7 +338,7 @@ def refused(family, design, response, **options):
 def test_complete_separation_names_the_column():
     design, _, _ = data("logistic")
     message = refused(Binomial(), design, (design[:, 1] > 52.0).astype(float))
-    assert message.startswith("the coefficient of age grows without end (separation")
+    assert message.startswith("the coefficient of age seems to grow without end (sepa")
 
 
 def test_a_category_with_one_outcome_only_is_named():

@@ -55,6 +55,8 @@ from veilsum.models.families import Family, Gaussian, LogLink
 from veilsum.models.glm import (
     ClosingStatistics,
     FirstStatistics,
+    MeanStatistics,
+    ResponseStatistics,
     RoundStatistics,
     Scales,
     Stage,
@@ -410,7 +412,9 @@ def test_the_pages_grid_of_lattice_masks_is_the_laws(sigma, largest, weights):
     [
         (Statistics, "**`[model]`, gaussian**"),
         (FirstStatistics, "| first |"),
+        (ResponseStatistics, "| canonical first |"),
         (RoundStatistics, "| round |"),
+        (MeanStatistics, "| canonical round |"),
         (ClosingStatistics, "| closing |"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -842,8 +846,12 @@ def shown_in_sums():
     yield ("gaussian", "the only one"), least.release(()).statistics
     for stage in get_args(Stage):
         dropped = {} if stage == "score" else {"rows left out": 1}
-        newton = {**shown_by_a_round(stage, 2), **dropped}
-        yield ("other families", stage), newton
+        for family in (families.Poisson(), families.Probit()):
+            scales = Scales(family, RowMeasures((ONES,) * 2, ONES, offset=ONES))
+            once = scales.responses_once and stage in ("first", "round", "pearson")
+            newton = {**shown_by_a_round(stage, scales), **dropped}
+            if once or stage != "pearson":
+                yield (f"{'canonical' if once else 'other'} families", stage), newton
     for kinds, errors in (
         ("HC0`, `HC1", "HC0"),
         ("HC2`, `HC3", "HC3"),

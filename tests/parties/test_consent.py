@@ -266,13 +266,16 @@ def test_rows_left_out_are_always_0_where_a_missing_value_refuses():
         assert ("a table with a missing value takes no part" in page) == word
 
 
-def test_the_first_sums_of_a_fit_rest_on_a_guess_and_later_ones_on_coefficients():
-    page = page_of(QUESTIONS["poisson"])
+@pytest.mark.parametrize(("family", "guesses"), [("gamma", True), ("poisson", False)])
+def test_the_first_sums_of_a_fit_rest_on_no_coefficients(family, guesses):
+    """Without a canonical link on a guess from each response."""
+    page = page_of(QUESTIONS[family])
     first, _, later = page.partition("in every round that tries coefficients")
     guess = "each row weighted by a first guess from that row - X'Vz"
     tried = "each row weighted by what the family says at the coefficients"
-    assert (guess in first, tried in first) == (True, False)
+    assert (guess in first, tried in first) == (guesses, False)
     assert (guess in later, tried in later) == (False, True)
+    assert ("responses are not part of it" in later) == (not guesses)
 
 
 def test_a_bin_beyond_the_agreed_range_is_said_to_be_empty():

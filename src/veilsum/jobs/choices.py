@@ -98,15 +98,15 @@ class ChoiceRecipe(ManyRounds[ChoiceState]):
         return counts + sorted(int(sums[1][at]) * units[at] for at in pairs)
 
     def _shown(self, *, first: bool) -> dict[str, int]:
+        q, once = self.search.scales.size, self.search.family.responses_once
         if first:
-            levels = len(self.search.levels)
-            return {"rows of each level of the response": levels, "rows left out": 1}
-        q = self.search.scales.size
-        return {
-            "information about the choice": q * (q + 1) // 2,
-            "score of the choice": q,
-            "log-likelihood of the choice": 1,
-        }
+            levels = {"rows of each level of the response": len(self.search.levels)}
+            cross = {"X'y of each level": q} if once else {}
+            return levels | cross | {"rows left out": 1}
+        score, loss = "score of the choice", "log-likelihood of the choice"
+        if once:
+            score, loss = "sums of columns times chances", "cumulants of the choice"
+        return {"information about the choice": q * (q + 1) // 2, score: q, loss: 1}
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and where it is evaluated."""

@@ -1179,7 +1179,7 @@ class RefitsRecipe(ManyRounds[Refitting]):
         return int(sums[0][-1])
 
     def _shown(self, stage: Stage) -> dict[str, int]:
-        k, p = self.refits.n_folds, self.refits.newton.n_columns
+        k = self.refits.n_folds
         if stage == "beyond":
             shown = {"rows of each fold without a mean, by the fit without it": k}
         elif stage == "losses":
@@ -1189,7 +1189,7 @@ class RefitsRecipe(ManyRounds[Refitting]):
                 "squared errors of each fold, by the fit without it": k,
             }
         else:
-            each = shown_by_a_round(stage, p).items()
+            each = shown_by_a_round(stage, self.refits.newton.scales).items()
             shown = {f"{name}, without each fold": k * one for name, one in each}
         return shown | {"rows left out": 1}
 

@@ -42,10 +42,11 @@ from veilsum.jobs.terms import Terms
 from veilsum.models import absorbed, least_squares
 from veilsum.models.absorbed import AbsorbedFit, Absorbing
 from veilsum.models.dispersion import DispersedNewton
-from veilsum.models.glm import GlmFit, Stage
+from veilsum.models.families import Poisson, Probit
+from veilsum.models.glm import GlmFit, Scales, Stage
 from veilsum.models.least_squares import Counting, Exact, LeastSquaresFit
 from veilsum.models.newton import Newton, State
-from veilsum.models.rows import RowMeasures
+from veilsum.models.rows import ONES, RowMeasures
 from veilsum.models.sandwich import Meat, MeatRequest
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.units import Counts
@@ -204,11 +205,14 @@ class NewtonRecipe(ManyRounds[State]):
         """Return what the next sum shows, and where it is evaluated."""
         request = self.newton.propose(self.state(sums))
         point = self.newton.real_point(request)
-        return Release(self.what, self._shown(request.stage), tuple(point.tolist()))
+        # Pearson's sum is asked for at the point of another sum.
+        pearson = f"{self.what}: Pearson's sum"
+        job = pearson if request.stage == "pearson" else self.what
+        return Release(job, self._shown(request.stage), tuple(point.tolist()))
 
     def _shown(self, stage: Stage) -> dict[str, int]:
         p = self.newton.n_columns
-        shown = shown_by_a_round(stage, p)
+        shown = shown_by_a_round(stage, self.newton.scales)
         if stage == "round" and isinstance(self.newton, DispersedNewton):
             shown |= {
                 "slope and curvature in log theta, saturated log-likelihood": 3,
@@ -221,6 +225,7 @@ class NewtonRecipe(ManyRounds[State]):
         """What a first, a further, a closing round shows; and one that only asks."""
         most = self.most_rounds
         closing = int(self.newton.family.closes)
+        pearson = int(self.newton.scales.responses_once)
 
         def rounds(when: str, stage: Stage, least: int, most: int) -> Foreseen:
             return Foreseen(when, self._shown(stage), least, most)
@@ -232,35 +237,61 @@ class NewtonRecipe(ManyRounds[State]):
             rounds(
                 "a round that asks whether they may be tried", "outside", 0, most - 2
             ),
+            rounds("a round after the last of these", "pearson", pearson, pearson),
             rounds("a last round, at the answer", "closing", closing, closing),
         )
         return tuple(one for one in found if one.most)
 
 
-def shown_by_a_round(stage: Stage, p: int) -> dict[str, int]:
+def shown_by_a_round(stage: Stage, scales: Scales) -> dict[str, int]:
     """Return what a round shows beside rows left out, and how many numbers of each."""
-    shown = {"information": p * (p + 1) // 2}
+    p, once = scales.n_columns, scales.responses_once
+    offset = scales.measures.offset is not None
+    size = p * (p + 1) // 2
     match stage:
+        case "first" if once:
+            shown = {"X'WX": size, "X'Wy": p, "sums of weights and responses": 2}
+            for name in scales.family.constants:
+                if name == "peak" or not scales.family.closes:
+                    shown[CONSTANTS[name]] = 1
+            if offset:
+                shown["sums of offsets, and of offsets times responses"] = 2
+            return shown | {"rows": 1}
         case "first":
             words = "sums of weights, responses, offsets, saturated log-likelihood"
-            return shown | {"X'Vz": p, words: 4, "rows": 1}
+            return {"information": size, "X'Vz": p, words: 4, "rows": 1}
+        case "round" if once:
+            shown = {"information": size, "X'W mu": p, "cumulants": 1}
+            if offset:
+                shown["mean, information and cumulants of the null model"] = 3
+            return shown
         case "round":
             null = "score, information and deviance of the null model"
             others = "deviance, Pearson's sum"
-            return shown | {"score": p, others: 2, null: 3}
+            return {"information": size, "score": p, others: 2, null: 3}
         case "outside":
             return {"rows outside, of the model and of the null model": 2}
+        case "pearson":
+            return {"Pearson's sum": 1}
         case "closing":
-            return shown | {"saturated log-likelihood": 1}
+            return {"information": size, "saturated log-likelihood": 1}
         case "score":
             return shown_by_a_test(p)
 
 
-# The names of all that the rounds of a fit show, by which each is explained.
+# Sums over responses that a result needs once, by their names in `Family.constants`.
+CONSTANTS = {
+    "saturated": "saturated log-likelihood",
+    "peak": "saturated log-likelihood without constants",
+}
+# The names of all that the rounds of a fit may show, by which each is explained.
 SHOWN_BY_ROUNDS = frozenset(
     name
+    for family in (Poisson(), Probit())
     for stage in ("first", "round", "outside")
-    for name in shown_by_a_round(stage, 1)
+    for name in shown_by_a_round(
+        stage, Scales(family, RowMeasures((ONES,), ONES, offset=ONES))
+    )
 )
 
 FRACTIONS = (

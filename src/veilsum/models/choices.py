@@ -9,7 +9,10 @@ and a linear map leads from coefficients to them:
 The first sum counts the rows of each level, from which everybody knows the model
 without columns: where Newton's method sets out, and what a fit is compared with. Every
 further sum has information, score and log-likelihood at a public point, of whole
-numbers as in `glm`, with the units of a logistic regression.
+numbers as in `glm`, with the units of a logistic regression. The link of a multinomial
+fit is canonical: its first sum has X'y of each level too, and the others have chances
+and cumulants in the place of score and log-likelihood, which follow. No response is in
+them.
 
 A row's information in its predictors is a matrix W, and V'V has to be positive whatever
 is rounded. So W is taken apart into a sum of r r', each r rounded times the row:
@@ -31,7 +34,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import fsum
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from flint import arb, arb_mat, fmpq
@@ -82,9 +85,10 @@ class ChoiceTerms:
     """What rows contribute at their predictors; K - 1 numbers a row, but for the loss.
 
     Attributes:
-        pulls: the slope of the log-likelihood in each predictor.
+        pulls: the slope of the log-likelihood in each predictor; of a canonical link
+            the part without responses, which is a chance, its sign changed.
         roots: arrays r, one after the other; the information is the sum of r r'.
-        loss: the log-likelihood, its sign changed.
+        loss: the log-likelihood, its sign changed; of a canonical link its cumulant.
     """
 
     pulls: FloatArray
@@ -100,6 +104,8 @@ class Choice(Family):
     """
 
     limbs = 2
+    # Whether responses are in the first sum alone.
+    responses_once: ClassVar[bool] = False
     # What stands in for an intercept, and what coefficients say.
     intercepts: str
     reading: str
@@ -154,6 +160,7 @@ class Multinomial(Choice):
     """Each level but the first has coefficients of its own, against the first."""
 
     name = "multinomial"
+    responses_once = True
     endless = "separation: it tells a level from others without fail"
     intercepts = "every level but the first has an intercept of its own"
     reading = "Coefficients are log odds of a level against {first!r}, the first."
@@ -182,6 +189,7 @@ class Multinomial(Choice):
 
     def rows(self, codes: FloatArray, eta: FloatArray) -> ChoiceTerms:
         """Return them by odds against the likeliest level, which has all its digits."""
+        del codes
         every = np.concatenate([np.zeros((len(eta), 1)), eta], axis=1)
         likeliest = every.argmax(axis=1)[:, None]
         most = np.take_along_axis(every, likeliest, axis=1)
@@ -190,10 +198,8 @@ class Multinomial(Choice):
         np.put_along_axis(others, likeliest, 0.0, axis=1)
         beyond = _added(others)
         chance = odds / (1.0 + beyond)[:, None]
-        own = codes[:, None] == np.arange(every.shape[1])
-        chosen = np.take_along_axis(every, codes[:, None].astype(np.int64), axis=1)
-        loss = log1p(beyond) + (most - chosen)[:, 0]
-        return ChoiceTerms((own - chance)[:, 1:], self._roots(odds, chance), loss)
+        loss = log1p(beyond) + most[:, 0]
+        return ChoiceTerms(-chance[:, 1:], self._roots(odds, chance), loss)
 
     def _roots(self, odds: FloatArray, chance: FloatArray) -> tuple[FloatArray, ...]:
         """Return how each level stands against the first and all that come after it."""
@@ -357,11 +363,20 @@ class ChoiceSums:
         information: V'V, in V's coordinates: those of coefficients over 2^s.
         score: for coefficients of whole numbers.
         loss: the log-likelihood, its sign changed, without what follows from counts.
+
+    Of a canonical link score and loss are without responses, until `with_responses`.
     """
 
     information: Integers
     score: tuple[Fraction, ...]
     loss: Fraction
+
+    def with_responses(self, cross: Sequence[Fraction], point: Vector) -> ChoiceSums:
+        """Return the sums with X'y, which are 0 if the link is not canonical."""
+        score = tuple(a + b for a, b in zip(self.score, cross, strict=True))
+        fitted = zip(map(Fraction, point.tolist()), cross, strict=True)
+        loss = self.loss - sum((a * b for a, b in fitted), Fraction(0))
+        return replace(self, score=score, loss=loss)
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,7 +384,8 @@ class ChoiceScales:
     """In what units a choice's rows are summed; all of it follows from the agreement.
 
     A vector has the triangle of the information, a score for each coefficient, the
-    loss, and a count for each level, which only the first sum has.
+    loss, and a count for each level, which only the first sum has; of a canonical link
+    that has X'y in the place of the score.
 
     Attributes:
         family: multinomial or ordinal.
@@ -504,13 +520,13 @@ def statistics(scales: ChoiceScales, rows: Rows, request: Request) -> Integers:
         numbers[-scales.n_levels :] = np.bincount(
             codes, minlength=scales.n_levels
         ).tolist()
-        return numbers
-    if request.point.shape != (q,) or scales.far(request.point):
+        if not scales.family.responses_once:
+            return numbers
+    elif request.point.shape != (q,) or scales.far(request.point):
         raise NumericalError(
             "sums were asked for at a point where agreed ranges leave predictors too "
             "far from 0: the sum before went wrong"
         )
-    point = scales.family.spread(request.point, scales.shape, scales.ones)
     widest = limbs_of(max(one.bits for one in design))
     scores = [
         CrossSum(n_columns, widest, limbs_of(base.pull_bits))
@@ -521,11 +537,16 @@ def statistics(scales: ChoiceScales, rows: Rows, request: Request) -> Integers:
     loss = 0
     for block in base.measures.blocks(rows):
         columns = np.asarray(block.design, dtype=np.float64)
+        level: FloatArray = (block.response + base.measures.response.centre) * 1.0
+        if request.stage == "first":
+            for k, score in enumerate(scores, start=1):
+                score.add(columns, (level == k) * 2.0**base.pull)
+            continue
+        point = scales.family.spread(request.point, scales.shape, scales.ones)
         # Column by column in one order: no sum of BLAS's own making.
         eta = columns[:, :1] * point[:, 0]
         for k in range(1, n_columns):
             eta = eta + columns[:, k : k + 1] * point[:, k]
-        level: FloatArray = (block.response + base.measures.response.centre) * 1.0
         found = scales.family.rows(level, eta)
         for score, pull in zip(scores, found.pulls.T, strict=True):
             score.add(columns, np.rint(pull * 2.0**base.pull))
@@ -571,6 +592,7 @@ class ChoiceState:
     Attributes:
         rounds: totals taken in so far.
         counts: of the levels, once they are known.
+        cross: X'y of a canonical link, else 0 for each coefficient.
         climb: from the model without columns.
         first: the total there.
         sums: the total at `climb.here`.
@@ -579,6 +601,7 @@ class ChoiceState:
 
     rounds: int = 0
     counts: tuple[int, ...] = ()
+    cross: tuple[Fraction, ...] = ()
     climb: Climb | None = None
     first: ChoiceSums | None = None
     sums: ChoiceSums | None = None
@@ -636,7 +659,8 @@ class ChoiceSearch:
         """Return the state after one more total; raise if there is no fit."""
         sums, counts = self.scales.parts(vector)
         if state.climb is None:
-            return self._open(counts)
+            return replace(self._open(counts), cross=sums.score)
+        sums = sums.with_responses(state.cross, state.climb.trial)
         found = self._evaluation(sums, state.climb.trial, state.counts)
         if state.first is None:
             self._check_independent(found.system, sum(state.counts))
@@ -719,7 +743,7 @@ class ChoiceSearch:
         parts = np.zeros(self.scales.shape)
         parts[:, self.intercept] = predictors
         point = self.family.gather(parts, self.intercept) + 0.0  # no 0 has a sign
-        return ChoiceState(1, counts, Climb(here=point, trial=point))
+        return ChoiceState(1, counts, climb=Climb(here=point, trial=point))
 
     def _is_allowed(self, point: Vector) -> bool:
         inside = not self.scales.far(point)

@@ -266,7 +266,7 @@ class DispersedNewton(Newton):
         """What the numbers of a round are whole numbers of."""
         found, p = self.scales.counts, self.n_columns
         corner = p * (p + 1) // 2
-        numbers = [found.units[corner + p + place] for place in (0, 1, 4)]
+        numbers = [found.units[corner + p + place] for place in self._more]
         return replace(
             found,
             units=(*found.units, *found.units[corner : corner + p], *numbers),
@@ -286,14 +286,21 @@ class DispersedNewton(Newton):
                 eta = block.predictor(inner.point[:-1])
                 terms = scatter_terms(block.response, eta, theta)
                 totals.pull(block, terms.cross)
-                totals.number(0, block.weigh(terms.slope))
-                totals.number(1, block.weigh(terms.curvature))
+                totals.number("deviance", block.weigh(terms.slope))
+                totals.number("pearson", block.weigh(terms.curvature))
                 ones = block.weigh(np.ones(len(eta)))
-                totals.number(4, scales.family.saturated(block.response, ones, 1.0))
+                saturated = scales.family.saturated(block.response, ones, 1.0)
+                totals.number("saturated", saturated)
         more = totals.vector[corner:]
-        return np.concatenate([found, more[:p], more[[p, p + 1, p + 4]]])
+        return np.concatenate([found, more[:p], more[p:][self._more]])
 
-    def _sums(self, total: Integers) -> ScatterStatistics:
+    @property
+    def _more(self) -> list[int]:
+        """Where a vector has numbers in whose units those about theta are summed."""
+        names = ("deviance", "pearson", "saturated")
+        return [self.scales.places[name] for name in names]
+
+    def _sums(self, state: Running, total: Integers) -> ScatterStatistics:
         """Return what a round's total says."""
         size, p = self.scales.size, self.n_columns
         units = self.counts.units
@@ -301,7 +308,7 @@ class DispersedNewton(Newton):
         # By coefficients of whole numbers, as a score is.
         pairs = zip(more[:p], self.scales.measures.design, strict=True)
         cross = tuple(one / of.unit for one, of in pairs)
-        own = self.scales.round(total[:size])
+        own = self.scales.round(total[:size], state.first, state.model.trial)
         slope, curvature, saturated = more[p:]
         return ScatterStatistics(
             **vars(own),
@@ -339,7 +346,7 @@ class DispersedNewton(Newton):
                 if request.stage == "outside":
                     outside = self.scales.outside(total[:size])
                     return asked(state, request.point[:-1], outside)
-                return self._settled(self._stepped(state, self._sums(total)))
+                return self._settled(self._stepped(state, self._sums(state, total)))
             case Closing():
                 found = self.scales.closing(total[:size])
                 outcome = replace(state.outcome, rounds=state.rounds + 1)

@@ -54,6 +54,8 @@ CEILING = 2.0**40
 LEAST_CHANCE = 1e-200
 # And a gamma law's shape, whose logarithm is summed.
 LARGEST_SHAPE = 1e300
+# Standard deviations within which nearly all predictors are.
+NEARLY_ALL = 3.0
 _LOG_2_PI = float(log(2.0 * np.pi))
 
 
@@ -165,6 +167,12 @@ class Family:
         positive: whether responses must be above 0.
         levels: all responses that there are, where they are few.
         limbs: in how many limbs the root of a row's information is held.
+        slope: the canonical parameter is slope * eta, and responses enter the first sum
+            alone. It is 0 if the link is not canonical; if least squares fit the
+            family; and for the inverse Gaussian law, whose search needs a start near
+            the responses (20 sums instead of 14 without it).
+        constants: sums over responses, beside those of w y, that results need once:
+            `saturated`, `peak`.
         endless: what the data look like when a coefficient grows without end, in the
             words of an error; empty where that cannot happen.
     """
@@ -175,6 +183,8 @@ class Family:
     positive: ClassVar[bool] = False
     levels: ClassVar[tuple[float, ...]] = ()
     limbs: ClassVar[int] = 3
+    slope: ClassVar[float] = 0.0
+    constants: ClassVar[tuple[str, ...]] = ()
     endless: ClassVar[str] = ""
 
     def link(self, mu: FloatArray) -> FloatArray:
@@ -200,8 +210,31 @@ class Family:
         """Return Fisher's expected information in eta."""
         raise NotImplementedError
 
+    def tilt(self, mean: float, spread: float) -> tuple[float, float]:
+        """Return how to go on from Newton's step away from the null model.
+
+        It is what leads to the answer for normal columns, if it can be known.
+
+        Args:
+            mean: of the responses.
+            spread: the variance of predictors after the step.
+
+        Returns:
+            A factor for the slopes, and a number to be added to the intercept.
+        """
+        del mean, spread
+        return 1.0, 0.0
+
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
         """Return each row's log-likelihood at mu = y."""
+        raise NotImplementedError
+
+    def cumulant(self, eta: FloatArray) -> FloatArray:
+        """Return b: with a canonical link, y * slope * eta - b is a log-likelihood."""
+        raise NotImplementedError
+
+    def peak(self, response: PerRow) -> PerRow:
+        """Return y * slope * eta - b at mu = y, from which deviances are measured."""
         raise NotImplementedError
 
     def limits(self, agreed: RowRanges) -> RowBounds:
@@ -291,6 +324,7 @@ class Binomial(Family):
     name = "logistic"
     levels: ClassVar[tuple[float, ...]] = (0.0, 1.0)
     limbs = 2  # the root is at most 1/2
+    slope = 1.0
     endless = "separation: it tells responses 0 from 1 without fail"
 
     def link(self, mu: FloatArray) -> FloatArray:
@@ -339,6 +373,16 @@ class Binomial(Family):
         """Return 0: a probability of one for what happened."""
         return np.zeros_like(response)
 
+    def tilt(self, mean: float, spread: float) -> tuple[float, float]:
+        """Return the way to Fisher's linear discriminant."""
+        explained = min(mean * (1.0 - mean) * spread, 0.9)
+        factor = 1.0 / (1.0 - explained)
+        return factor, (mean - 0.5) * factor * spread
+
+    def cumulant(self, eta: FloatArray) -> FloatArray:
+        """Return log(1 + exp(eta))."""
+        return log1p(exp(-np.abs(eta))) + np.maximum(eta, 0.0)
+
     def limits(self, agreed: RowRanges) -> RowBounds:
         """Return the limits of a probability."""
         return RowBounds(
@@ -374,6 +418,7 @@ class OtherLink(Binomial):
 
     limbs = 3
     closes = True
+    slope = 0.0
 
     def limits(self, agreed: RowRanges) -> RowBounds:
         """Return the limits of etas that are not beyond what any probability needs."""
@@ -522,6 +567,7 @@ class QuasiBinomial(Binomial):
     name = "quasi-binomial"
     estimates_dispersion = True
     levels = ()
+    constants = ("peak",)
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
         """Return both at a mean half way between the share and 1/2."""
@@ -539,6 +585,10 @@ class QuasiBinomial(Binomial):
         loss = _share_loss(response, eta) + _share_loss(1.0 - response, -eta)
         pearson = np.minimum(away / np.maximum(variance, LEAST_CHANCE) * away, CEILING)
         return RowTerms(away, variance, 2.0 * np.maximum(loss, 0.0), pearson)
+
+    def peak(self, response: PerRow) -> PerRow:
+        """Return y log y + (1 - y) log(1 - y)."""
+        return _times_log(response) + _times_log(1.0 - response)
 
     def log_likelihood(self, sums: LikelihoodSums) -> float:  # noqa: ARG002
         """Return nothing: this is a mean and a variance, and no law."""
@@ -569,6 +619,8 @@ class Poisson(LogLink):
     """Counts with variance mu, eta = log mu."""
 
     name = "poisson"
+    slope = 1.0
+    constants: ClassVar[tuple[str, ...]] = ("saturated", "peak")
     endless = "for some of its values every count is 0"
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
@@ -595,6 +647,19 @@ class Poisson(LogLink):
     ) -> PerRow:
         """Return w (y log y - y - log y!)."""
         return weights * _log_peak_of_counts(response)
+
+    def tilt(self, mean: float, spread: float) -> tuple[float, float]:
+        """Return the way back to the mean: exp makes means of scatter."""
+        del mean
+        return 1.0, -spread / 2.0
+
+    def cumulant(self, eta: FloatArray) -> FloatArray:
+        """Return mu."""
+        return exp(eta)
+
+    def peak(self, response: PerRow) -> PerRow:
+        """Return y log y - y."""
+        return _times_log(response) - response
 
     def limits(self, agreed: RowRanges) -> RowBounds:
         """Return the limits of means up to 2^10 times the largest count."""
@@ -631,6 +696,7 @@ class QuasiPoisson(Poisson):
 
     name = "quasi-poisson"
     estimates_dispersion = True
+    constants = ("peak",)
 
     def log_likelihood(self, sums: LikelihoodSums) -> float:  # noqa: ARG002
         """Return nothing: this is a mean and a variance, and no law."""
@@ -653,6 +719,7 @@ class NegativeBinomial(Poisson):
 
     name = "negative binomial"
     closes = True
+    slope = 0.0
 
     def __post_init__(self) -> None:
         if not 0.0 < self.alpha < np.inf:
@@ -832,6 +899,8 @@ class GammaInverseLink(Gamma):
     """The gamma law with its canonical link, eta = 1 / mu."""
 
     name = "gamma with inverse link"
+    slope = -1.0
+    constants = ("saturated", "peak")
 
     def link(self, mu: FloatArray) -> FloatArray:
         """Return 1 / mu."""
@@ -854,6 +923,19 @@ class GammaInverseLink(Gamma):
     def expected(self, eta: FloatArray) -> FloatArray:
         """Return mu^2."""
         return 1.0 / (eta * eta)
+
+    def tilt(self, mean: float, spread: float) -> tuple[float, float]:
+        """Return so much of the step that most rows keep a mean."""
+        most = 1.0 / (mean * NEARLY_ALL)
+        return 1.0 if spread <= most * most else most / sqrt(spread), 0.0
+
+    def cumulant(self, eta: FloatArray) -> FloatArray:
+        """Return -log(eta)."""
+        return -log(eta)
+
+    def peak(self, response: PerRow) -> PerRow:
+        """Return -1 - log y."""
+        return -1.0 - log(response)
 
     def limits(self, agreed: RowRanges) -> RowBounds:
         """Return the limits of means within 2^10 times all responses."""
@@ -959,6 +1041,11 @@ def _ratio_loss(ratio: PerRow) -> PerRow:
     near = ratio > 0.5
     close = log1p_gap(np.where(near, ratio - 1.0, 0.0))
     return np.where(near, close, (ratio - 1.0) - log(ratio))
+
+
+def _times_log(values: PerRow) -> PerRow:
+    """Return v log v, which is 0 at 0."""
+    return values * log(np.where(values > 0.0, values, 1.0))
 
 
 def _share_loss(share: PerRow, eta: FloatArray) -> PerRow:

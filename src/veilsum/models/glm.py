@@ -1,7 +1,12 @@
 """Generalised linear models from sums: what parties add up, and the fit at the end.
 
-The first round needs no coefficients: each row starts at a mean near its own response,
-and the weighted least squares fit of these starts is where Newton's method sets out.
+The first round needs no coefficients. With a canonical link all that a fit needs of the
+responses is in it: X'Wy, and a few sums. Scores and deviances at any point follow from
+these and from sums of fitted means and cumulants, so later rounds do not depend on the
+responses; only Pearson's sum takes one more sum with them, at the end. With other links
+each row starts at a mean near its own response, every later sum has responses in it,
+and the weighted least squares fit of the starts is where Newton's method sets out.
+
 Every later round evaluates at a public point, which is the p coefficients and, last,
 the intercept of the null model, whose deviance is found along the way. Some families
 close with one more sum, at the answer. `newton` leads from one round to the next.
@@ -18,11 +23,11 @@ its own asks first for how many rows are outside, and everybody answers it alike
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice
-from math import frexp, fsum, inf, sqrt
+from math import ceil, frexp, fsum, inf, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -37,6 +42,7 @@ from veilsum.models.families import (
     RowRanges,
 )
 from veilsum.models.inference import Inference
+from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import Gram, PerRow, RowMeasures, Rows
 from veilsum.models.systems import System, check_rows, dependent, symmetric
 from veilsum.numbers.arrays import Array, FloatArray, Vector
@@ -56,9 +62,16 @@ from veilsum.numbers.units import (
     triangle,
 )
 
-# Beside a triangle and a vector with one number for each column: numbers of a round,
-# and how many rows are outside.
-N_NUMBERS = 5
+# Beside a triangle and a vector with one number for each column: the numbers of each
+# round, by place, where every sum has responses in it. Rows outside come after them.
+_PLACES = {
+    name: place
+    for names in (
+        ("n_rows", "weight_sum", "response_sum", "offset_sum", "saturated"),
+        ("deviance", "pearson", "null_score", "null_information", "null_deviance"),
+    )
+    for place, name in enumerate(names)
+} | {"null_outside": 4}
 # RowTotals have two words of 64 bits where the root of information has two limbs, and
 # three where it has more.
 TWO_WORDS, THREE_WORDS = 128, 192
@@ -66,6 +79,8 @@ TWO_WORDS, THREE_WORDS = 128, 192
 # its largest, of what pulls, of numbers, and of those that estimate a dispersion. Many
 # rows may be alike and rounded the same way, so that nothing averages out.
 COLUMN, PULL, NUMBER, FINEST = 46, 53, 52, 72
+# A sum of cumulants is right to this much of it.
+ROW_NOISE = 2.0**-50
 # Blocks of a design that are gone through together.
 PIECES = 8
 # Rounding moves a predictor by less than this much of the sum of its parts' sizes.
@@ -80,7 +95,7 @@ DEPENDENT = 1e18
 # A dependency names the columns that have at least this share in it.
 SHARE = 1e-5
 
-Stage = Literal["first", "outside", "round", "closing", "score"]
+Stage = Literal["first", "outside", "round", "pearson", "closing", "score"]
 
 
 @dataclass(frozen=True)
@@ -89,9 +104,10 @@ class Request:
 
     Attributes:
         stage: which statistics.
-        point: nothing at first; in a round, and when asking for rows outside, the
-            coefficients and the null model's intercept; when closing the coefficients
-            and the dispersion. Columns are counted in their units, centres taken off.
+        point: nothing at first; in a round, when asking for rows outside, and for
+            Pearson's sum, the coefficients and the null model's intercept; when closing
+            the coefficients and the dispersion. Columns are counted in their units,
+            centres taken off.
     """
 
     stage: Stage
@@ -122,6 +138,42 @@ class FirstStatistics:
 
 
 @dataclass(frozen=True)
+class ResponseStatistics(FirstStatistics):
+    """The totals of the first round with a canonical link.
+
+    Here `information` is Z'WZ times `Scales.first_information`, and `cross` is Z'Wy.
+
+    Attributes:
+        peak: the sum of w `Family.peak`.
+        response_offset_sum: the sum of w y times the offset.
+    """
+
+    peak: Fraction
+    response_offset_sum: Fraction
+
+
+@dataclass(frozen=True)
+class MeanStatistics:
+    """The totals of a later round with a canonical link: no response is in them.
+
+    Attributes:
+        information: V'V, the information times the dispersion.
+        means: Z'W mu.
+        cumulants: the sum of w `Family.cumulant`.
+        null_mean: the sum of w mu of the null model; 0 without offsets.
+        null_information: its information.
+        null_cumulants: and its sum of cumulants.
+    """
+
+    information: Integers
+    means: tuple[Fraction, ...]
+    cumulants: Fraction
+    null_mean: Fraction
+    null_information: Fraction
+    null_cumulants: Fraction
+
+
+@dataclass(frozen=True)
 class RoundStatistics:
     """The totals of a later round, at the point that all parties know.
 
@@ -129,10 +181,12 @@ class RoundStatistics:
         information: V'V, the observed information times the dispersion.
         score: the slope of the log-likelihood times the dispersion.
         deviance: the sum of w d(y, mu).
-        pearson: the sum of w (y - mu)^2 / variance.
+        pearson: the sum of w (y - mu)^2 / variance; with a canonical link only at the
+            end, and the deviance stands in for it.
         null_score: the score of the null model.
         null_information: its information.
         null_deviance: its deviance.
+        noise: an error of a deviance that rounding of single rows may leave.
     """
 
     information: Integers
@@ -142,6 +196,7 @@ class RoundStatistics:
     null_score: Fraction
     null_information: Fraction
     null_deviance: Fraction
+    noise: float = field(default=0.0, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -174,8 +229,8 @@ class Outside:
 class Scales:
     """In what units a model's rows are summed; all of it follows from the agreement.
 
-    All stages have one layout: the triangle of a matrix, a number for each column,
-    `N_NUMBERS` numbers, and the number of rows outside.
+    All stages have one layout: the triangle of a matrix, a number for each column, some
+    numbers (`places`), and the number of rows outside.
 
     Attributes:
         family: of the response.
@@ -206,9 +261,55 @@ class Scales:
 
     @property
     def size(self) -> int:
-        """The length of all vectors: p (p + 1) / 2 + p + 6."""
+        """The length of all vectors."""
         p = self.n_columns
-        return p * (p + 1) // 2 + p + N_NUMBERS + 1
+        return p * (p + 1) // 2 + p + self.n_numbers + 1
+
+    @cached_property
+    def responses_once(self) -> bool:
+        """Whether responses are in the first sum, and later ones do without them.
+
+        Links must be canonical, and a point without slopes must give all rows a mean.
+        """
+        if self.measures.offset is None and self.intercept is not None:
+            return self.family.slope != 0.0
+        return self.family.slope != 0.0 and self.limits.low < 0.0 < self.limits.high
+
+    @property
+    def null_follows(self) -> bool:
+        """Whether the null model follows from the first sum: it has one mean."""
+        return self.responses_once and self.measures.offset is None
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The place of each number among the numbers of its round."""
+        if not self.responses_once:
+            return _PLACES
+        offset = self.measures.offset is not None
+        sums = ["n_rows", "weight_sum", "response_sum"]
+        first = [*sums, *self.family.constants]
+        later = ["cumulants"]
+        if offset:
+            first = [*sums, "offset_sum", *self.family.constants, "response_offset_sum"]
+            later += ["null_mean", "null_information", "null_cumulants"]
+        rounds = (
+            first,
+            later,
+            ["pearson"],
+            ["deviance", "null_deviance"],
+            ["null_outside"],
+        )
+        return {name: k for names in rounds for k, name in enumerate(names)}
+
+    @property
+    def n_numbers(self) -> int:
+        """Numbers of a round beside the triangle, the vector and rows outside."""
+        return max(self.places.values()) + 1
+
+    @cached_property
+    def first_information(self) -> float:
+        """The information of each row in the first round, where it is the same."""
+        return min(self.limits.usual_root, self.limits.root) ** 2
 
     @cached_property
     def agreed(self) -> RowRanges:
@@ -267,7 +368,7 @@ class Scales:
 
     @cached_property
     def number_bits(self) -> tuple[int, ...]:
-        """Of what is rounded for each of the `N_NUMBERS` numbers."""
+        """Of what is rounded for each of the numbers."""
         return tuple(
             one + power for one, power in zip(self._sizes, self.numbers, strict=True)
         )
@@ -283,19 +384,29 @@ class Scales:
 
     @cached_property
     def _sizes(self) -> tuple[int, ...]:
-        """The bits of each number before scaling, the larger of both rounds that."""
+        """The bits of each number before scaling, the largest of all rounds that."""
         limits, agreed = self.limits, self.agreed
         w = agreed.weight
         most = max(abs(agreed.low), abs(agreed.high))
-        first = (1.0, w, w * most, w * agreed.offset, limits.saturated)
-        later = (
-            w * limits.deviance,
-            w * limits.pearson,
-            w * limits.pull,
-            w * limits.root * limits.root,
-            w * limits.deviance,
-        )
-        return tuple(bits_below(max(pair)) for pair in zip(first, later, strict=True))
+        bounds = {
+            "n_rows": 1.0,
+            "null_outside": 1.0,
+            "weight_sum": w,
+            "response_sum": w * most,
+            "offset_sum": w * agreed.offset,
+            "response_offset_sum": w * most * agreed.offset,
+            "saturated": limits.saturated,
+            "pearson": w * limits.pearson,
+            "null_score": w * limits.pull,
+            "null_mean": w * limits.pull,
+            "null_information": w * limits.root * limits.root,
+        }
+        # No cumulant and no peak is beyond the largest deviance.
+        most_bits = [0] * self.n_numbers
+        for name, place in self.places.items():
+            bits = bits_below(bounds.get(name, w * limits.deviance))
+            most_bits[place] = max(most_bits[place], bits)
+        return tuple(most_bits)
 
     @cached_property
     def counts(self) -> Counts:
@@ -325,7 +436,7 @@ class Scales:
 
     def _parts(
         self, vector: Integers
-    ) -> tuple[Integers, tuple[Fraction, ...], tuple[Fraction, ...]]:
+    ) -> tuple[Integers, tuple[Fraction, ...], dict[str, Fraction]]:
         if vector.shape != (self.size,):
             raise InvalidInputError(
                 f"{self.n_columns} columns have {self.size} statistics in a round, "
@@ -335,27 +446,75 @@ class Scales:
         corner = p * (p + 1) // 2
         pull = _power(-self.pull)
         along = tuple(int(one) * pull for one in vector[corner : corner + p])
-        numbers = zip(vector[corner + p :].tolist(), self.numbers, strict=False)
-        return (
-            square(vector[:corner], p),
-            along,
-            tuple(int(one) * _power(-power) for one, power in numbers),
-        )
+        numbers = {
+            name: int(vector[corner + p + place]) * _power(-self.numbers[place])
+            for name, place in self.places.items()
+        }
+        return square(vector[:corner], p), along, numbers
 
     def first(self, vector: Integers) -> FirstStatistics:
         """Return what the first total says."""
         matrix, cross, numbers = self._parts(vector)
-        return FirstStatistics(matrix, cross, *numbers)
+        kind = ResponseStatistics if self.responses_once else FirstStatistics
+        return kind(matrix, cross, **_named(kind, numbers))
 
-    def round(self, vector: Integers) -> RoundStatistics:
-        """Return what a later total says."""
-        matrix, score, numbers = self._parts(vector)
-        return RoundStatistics(matrix, score, *numbers)
+    def round(
+        self, vector: Integers, first: FirstStatistics, point: Vector
+    ) -> RoundStatistics:
+        """Return what a later total says, at the point of its request."""
+        matrix, along, numbers = self._parts(vector)
+        if not isinstance(first, ResponseStatistics):
+            return RoundStatistics(matrix, along, **_named(RoundStatistics, numbers))
+        found = MeanStatistics(matrix, along, **_named(MeanStatistics, numbers))
+        slope = Fraction(self.family.slope)
+        coefficients = map(Fraction, point.tolist()[:-1])
+        products = zip(coefficients, first.cross, strict=True)
+        fitted = sum((one * by for one, by in products), first.response_offset_sum)
+        deviance = 2 * (first.peak - slope * fitted + found.cumulants)
+        null_deviance = self.null_deviance(
+            first,
+            point[-1].item(),
+            None if self.null_follows else found.null_cumulants,
+        )
+        size = abs(first.peak) + abs(slope * fitted) + abs(found.cumulants)
+        pairs = zip(first.cross, found.means, strict=True)
+        return RoundStatistics(
+            information=matrix,
+            score=tuple(slope * (one - mean) for one, mean in pairs),
+            deviance=deviance,
+            pearson=deviance,
+            null_score=slope * (first.response_sum - found.null_mean),
+            null_information=found.null_information,
+            null_deviance=null_deviance,
+            noise=ROW_NOISE * float(size),
+        )
+
+    def null_deviance(
+        self,
+        first: ResponseStatistics,
+        intercept: float,
+        cumulants: Fraction | None = None,
+    ) -> Fraction:
+        """Return the null model's deviance; without offsets its cumulants follow."""
+        if cumulants is None:
+            each = self.family.cumulant(np.array([intercept])).item()
+            cumulants = Fraction(each) * first.weight_sum
+        fitted = Fraction(intercept) * first.response_sum + first.response_offset_sum
+        return 2 * (first.peak - Fraction(self.family.slope) * fitted + cumulants)
+
+    def losses(self, vector: Integers) -> tuple[Fraction, Fraction]:
+        """Return the deviances of a model and of its null model on other rows."""
+        numbers = self._parts(vector)[2]
+        return numbers["deviance"], numbers["null_deviance"]
+
+    def pearson(self, vector: Integers) -> Fraction:
+        """Return Pearson's sum, where a total of its own has it."""
+        return self._parts(vector)[2]["pearson"]
 
     def closing(self, vector: Integers) -> ClosingStatistics:
         """Return what the closing total says."""
         matrix, _, numbers = self._parts(vector)
-        return ClosingStatistics(matrix, numbers[-1])
+        return ClosingStatistics(matrix, numbers["saturated"])
 
     def score(self, vector: Integers) -> tuple[Integers, tuple[Fraction, ...]]:
         """Return the expected information and the score at a point."""
@@ -364,8 +523,90 @@ class Scales:
 
     def outside(self, vector: Integers) -> Outside:
         """Return how many rows have no mean."""
-        _, _, numbers = self._parts(vector)
-        return Outside(int(vector[-1]), int(numbers[-1]))
+        return Outside(int(vector[-1]), int(self._parts(vector)[2]["null_outside"]))
+
+    # Totals that no rows within the agreed ranges have
+
+    def check_first(self, first: FirstStatistics, names: Sequence[str]) -> None:
+        """Refuse a first total that is impossible."""
+        n_rows, w = first.n_rows, self.measures.weights
+        check_total("rows", n_rows, 1, Fraction(2) ** self.measures.row_bits)
+        least, most = (1, 1) if w is None else (w.least * w.unit, w.most * w.unit)
+        self._check_number("weight_sum", first.weight_sum, n_rows, (least, most))
+        of = self.measures.response
+        ends = [
+            end * of.unit * by for end in (of.least, of.most) for by in (least, most)
+        ]
+        ends = [min(ends), max(ends)]
+        self._check_number("response_sum", first.response_sum, n_rows, ends)
+        root = sqrt(self.first_information) if self.responses_once else self.limits.root
+        self.check_information(first.information, n_rows, names, root)
+        self._check_along("X'Wy", first.cross, n_rows, names)
+
+    def check_round(
+        self, sums: RoundStatistics, first: FirstStatistics, names: Sequence[str]
+    ) -> None:
+        """Refuse a later total that is impossible."""
+        self.check_information(sums.information, first.n_rows, names)
+        self._check_along("the score", sums.score, 2 * first.n_rows, names)
+        if self.responses_once and self.intercept is not None:
+            ends = self.family.inverse_link(
+                np.array([self.limits.low, self.limits.high])
+            )
+            low, high = sorted(Fraction(one) for one in ends.tolist())
+            mean = first.cross[self.intercept]
+            mean -= sums.score[self.intercept] / Fraction(self.family.slope)
+            spare = first.n_rows * _power(-self.pull)
+            check_total(
+                "fitted values",
+                mean,
+                low * first.weight_sum - spare,
+                high * first.weight_sum + spare,
+            )
+        spare = Fraction(sums.noise) + first.n_rows * _power(-min(self.numbers))
+        most = 3 * first.n_rows * Fraction(self.agreed.weight * self.limits.deviance)
+        check_total("the deviance", sums.deviance, -spare, most)
+
+    def check_information(
+        self,
+        information: Integers,
+        n_rows: Fraction,
+        names: Sequence[str],
+        root: float | None = None,
+    ) -> None:
+        """Refuse an information matrix that is impossible."""
+        most = (self.limits.root if root is None else root) * sqrt(self.agreed.weight)
+        pairs = zip(self.measures.design, self.columns, strict=True)
+        # A float64 root may be rounded up, and a product of it too.
+        largest = [
+            ceil(Fraction(most) * (1 + _power(-40)) * of.reach * _power(s)) + 1
+            for of, s in pairs
+        ]
+        check_matrix("information", information, names, largest, int(n_rows))
+
+    def _check_along(
+        self,
+        name: str,
+        values: Sequence[Fraction],
+        n_rows: Fraction,
+        names: Sequence[str],
+    ) -> None:
+        pull = Fraction(self.limits.pull * self.agreed.weight) * (1 + _power(-40))
+        for column, of, one in zip(names, self.measures.design, values, strict=True):
+            most = n_rows * of.reach * (pull + _power(-self.pull))
+            check_total(f"{name} for {column}", one, -most, most)
+
+    def _check_number(
+        self,
+        name: str,
+        value: Fraction,
+        n_rows: Fraction,
+        ends: Sequence[Fraction | int],
+    ) -> None:
+        spare = n_rows * _power(-self.numbers[self.places[name]])
+        least, most = (one * n_rows for one in ends)
+        words = {"weight_sum": "weights", "response_sum": "responses"}[name]
+        check_total(words, value, least - spare, most + spare)
 
     # Coordinates. Those of V'V are coefficients over 2^s.
 
@@ -515,6 +756,12 @@ def bits_below(size: float) -> int:
     return frexp(size)[1]
 
 
+def _named(kind: type, numbers: dict[str, Fraction]) -> dict[str, Any]:
+    """Return the numbers that a kind of statistics has; 0 for those without a place."""
+    fractions = [one.name for one in fields(kind) if one.type == "Fraction"]
+    return {name: numbers.get(name, Fraction(0)) for name in fractions}
+
+
 def _power(exponent: int) -> Fraction:
     """Return 2^exponent."""
     if exponent >= 0:
@@ -618,7 +865,7 @@ class RowTotals:
         self._gram = GramSum(p, limbs_of(scales.root_bits))
         widest = max(one.bits for one in design)
         self._cross = CrossSum(p, limbs_of(widest), limbs_of(scales.pull_bits))
-        self._numbers = [0] * N_NUMBERS
+        self._numbers = [0] * scales.n_numbers
         # Most columns have one power, and a root takes it over.
         powers = scales.columns
         self._usual = max(set(powers), key=powers.count)
@@ -638,9 +885,10 @@ class RowTotals:
             self._cross.add(design, scaled[piece])
 
     def number(
-        self, place: int, values: FloatArray, times: list[int] | None = None
+        self, name: str, values: FloatArray, times: list[int] | None = None
     ) -> None:
         """Add one of the numbers; rows that are alike are counted."""
+        place = self._scales.places[name]
         scaled = np.rint(values * 2.0 ** self._scales.numbers[place])
         if times is None:
             self._numbers[place] += total(scaled, self._scales.number_bits[place])
@@ -648,8 +896,9 @@ class RowTotals:
             pairs = zip(times, scaled.tolist(), strict=True)
             self._numbers[place] += sum(count * int(one) for count, one in pairs)
 
-    def count(self, place: int, number: int) -> None:
+    def count(self, name: str, number: int) -> None:
         """Add a whole number."""
+        place = self._scales.places[name]
         self._numbers[place] += number << self._scales.numbers[place]
 
     @property
@@ -675,8 +924,12 @@ def statistics(scales: Scales, rows: Rows, request: Request) -> Integers:
                 _add_first(scales, totals, block)
             case "outside":
                 _add_outside(scales, totals, block, point)
+            case "round" if scales.responses_once:
+                _add_means(scales, totals, block, point)
             case "round":
                 _add_round(scales, totals, block, point)
+            case "pearson":
+                _add_pearson(scales, totals, block, point)
             case "closing":
                 _add_closing(scales, totals, block, point)
             case "score":
@@ -686,18 +939,27 @@ def statistics(scales: Scales, rows: Rows, request: Request) -> Integers:
 
 def _add_first(scales: Scales, totals: RowTotals, block: RowBlock) -> None:
     family, n = scales.family, len(block.response)
-    information, target = family.first(block.response)
-    totals.information(block, information)
-    if block.offset is not None:
-        target = target - block.offset
-        totals.number(3, block.weigh(block.offset))
-    totals.pull(block, information * target)
-    totals.count(0, n)
-    weights = block.weigh(np.ones(n))
-    totals.number(1, weights)
-    totals.number(2, block.weigh(block.response))
-    if not family.closes:
-        totals.number(4, family.saturated(block.response, weights, 1.0))
+    offset, weights = block.offset, block.weigh(np.ones(n))
+    if scales.responses_once:
+        totals.information(block, np.full(n, scales.first_information))
+        totals.pull(block, block.response)
+        if "peak" in family.constants:
+            totals.number("peak", block.weigh(family.peak(block.response)))
+        if offset is not None:
+            products = offset * block.response
+            totals.number("response_offset_sum", block.weigh(products))
+    else:
+        information, target = family.first(block.response)
+        totals.information(block, information)
+        target = target if offset is None else target - offset
+        totals.pull(block, information * target)
+    if offset is not None:
+        totals.number("offset_sum", block.weigh(offset))
+    totals.count("n_rows", n)
+    totals.number("weight_sum", weights)
+    totals.number("response_sum", block.weigh(block.response))
+    if "saturated" in scales.places and not family.closes:
+        totals.number("saturated", family.saturated(block.response, weights, 1.0))
 
 
 def _add_outside(
@@ -705,7 +967,10 @@ def _add_outside(
 ) -> None:
     totals.outside += _n_outside(scales.limits, block.predictor(point[:-1]), asked=True)
     away = _n_outside(scales.limits, block.null_predictor(point[-1]), asked=True)
-    totals.count(4, away if block.offset is not None else away * len(block.response))
+    totals.count(
+        "null_outside",
+        away if block.offset is not None else away * len(block.response),
+    )
 
 
 def _add_round(
@@ -718,16 +983,42 @@ def _add_round(
     found = scales.family.terms(block.response, eta)
     totals.information(block, found.curvature)
     totals.pull(block, found.pull)
-    totals.number(0, block.weigh(found.deviance))
-    totals.number(1, block.weigh(found.pearson))
+    totals.number("deviance", block.weigh(found.deviance))
+    totals.number("pearson", block.weigh(found.pearson))
     response, times = block.response, None
     if scales.family.levels and block.weights is None and block.offset is None:
         # Rows that are alike are counted.
         response = np.array(scales.family.levels)
         times = [int((block.response == one).sum()) for one in response]
     null = scales.family.terms(response, np.broadcast_to(null_eta, response.shape))
-    for place, each in enumerate((null.pull, null.curvature, null.deviance), start=2):
-        totals.number(place, block.weigh(each), times)
+    totals.number("null_score", block.weigh(null.pull), times)
+    totals.number("null_information", block.weigh(null.curvature), times)
+    totals.number("null_deviance", block.weigh(null.deviance), times)
+
+
+def _add_means(
+    scales: Scales, totals: RowTotals, block: RowBlock, point: Vector
+) -> None:
+    family, eta = scales.family, block.predictor(point[:-1])
+    check_inside(scales.limits, eta)
+    totals.information(block, family.expected(eta))
+    totals.pull(block, family.inverse_link(eta))
+    totals.number("cumulants", block.weigh(family.cumulant(eta)))
+    if block.offset is not None:
+        null_eta = block.null_predictor(point[-1])
+        check_inside(scales.limits, null_eta)
+        totals.number("null_mean", block.weigh(family.inverse_link(null_eta)))
+        totals.number("null_information", block.weigh(family.expected(null_eta)))
+        totals.number("null_cumulants", block.weigh(family.cumulant(null_eta)))
+
+
+def _add_pearson(
+    scales: Scales, totals: RowTotals, block: RowBlock, point: Vector
+) -> None:
+    eta = block.predictor(point[:-1])
+    check_inside(scales.limits, eta)
+    found = scales.family.terms(block.response, eta)
+    totals.number("pearson", block.weigh(found.pearson))
 
 
 def _add_closing(
@@ -738,7 +1029,7 @@ def _add_closing(
     totals.information(block, scales.family.expected(eta))
     weights = block.weigh(np.ones(len(eta)))
     saturated = scales.family.saturated(block.response, weights, float(point[-1]))
-    totals.number(4, saturated)
+    totals.number("saturated", saturated)
 
 
 def _add_score(

@@ -17,9 +17,22 @@ round.
 Two searches go on at once, each a `Climb`: for the model and, with one column, for the
 null model.
 
-Separation, coefficients that would grow without end, is judged from sums as well. Where
-a direction d tells all responses apart, each Newton step along d has the same length,
-the information in it falls by a factor of e, and so does what is left to gain. A
+Separation, coefficients that would grow without end, is judged from sums as well, in
+three ways.
+
+The first sum proves it where all responses beyond an end of a column's range are alike:
+the sum of (x - least) y is 0 if no row above the least x has an event.
+
+Where a direction tells responses 0 and 1 apart, Newton's steps raise coefficients by a
+half, and the information falls by a third each time, to rest on the few rows next to
+the border. These rows are open: a probability of p leaves 4 p (1 - p) of a row open. A
+search ends before a round at which fewer than `LEAST_OPEN` rows would be open, by how
+the information fell last, and if that is little beside the rarer of both responses. A
+fit whose answer would leave so few rows open ends as well: its sums would be about
+these.
+
+In all other cases each step along such a direction has in the end the same length, the
+information in it falls by a factor of e, and so does what is left to gain. A
 coefficient that is merely large looks so at first; but with less than 1e-4 of an
 observation left to gain its steps shrink, and these do not.
 """
@@ -31,7 +44,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import fsum, inf, sqrt
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from flint import arb, arb_mat
@@ -45,6 +58,7 @@ from veilsum.models.glm import (
     GlmOutcome,
     Outside,
     Request,
+    ResponseStatistics,
     RoundStatistics,
     Scales,
     conclude,
@@ -79,7 +93,10 @@ MAX_HALVINGS = 25
 PERFECT = 1e-16
 TINY = 1e-290
 
-# Separation: information in some direction, over what the first round found there.
+# Separation: rows that are open, and the information for each of the rarer responses.
+LEAST_OPEN = 18.0
+OPEN_SHARE = 0.2
+# Information in some direction, over what the first round found there.
 FADING = 1e-3
 GONE = 1e-9
 # What is left to gain, in observations of average weight.
@@ -258,11 +275,16 @@ class Closing:
 
     Attributes:
         outcome: of the rounds so far.
-        point: the coefficients, and the dispersion with which the parties evaluate.
+        point: the coefficients, and the dispersion with which the parties evaluate; for
+            Pearson's sum the point of the last round.
+        stage: of what is asked for.
+        anchor: as in `Running`.
     """
 
     outcome: GlmOutcome
     point: Vector
+    stage: Literal["pearson", "closing"] = "closing"
+    anchor: Vector | None = None
     converged: bool = False
 
     @property
@@ -376,7 +398,7 @@ class Newton:
                 inside = self.scales.surely_inside(point, state.anchor)
                 return Request("round" if inside else "outside", point)
             case Closing():
-                return Request("closing", state.point)
+                return Request(state.stage, state.point)
             case Done():
                 raise LocalProtocolError("the fit is done: no round is left")
 
@@ -389,11 +411,17 @@ class Newton:
                 request = self.propose(state)
                 if request.stage == "outside":
                     return asked(state, request.point, self.scales.outside(total))
-                sums = self.scales.round(total)
+                sums = self.scales.round(total, state.first, request.point)
                 return self._settle(self._move(state, sums))
+            case Closing(stage="pearson"):
+                sums = replace(state.outcome.sums, pearson=self.scales.pearson(total))
+                outcome = replace(state.outcome, sums=sums, rounds=state.rounds + 1)
+                return self._close(outcome, state.point, state.anchor)
             case Closing():
                 outcome = replace(state.outcome, rounds=state.rounds + 1)
-                return Done(outcome, self.scales.closing(total))
+                closing, n_rows = self.scales.closing(total), outcome.first.n_rows
+                self.scales.check_information(closing.information, n_rows, self.labels)
+                return Done(outcome, closing)
             case Done():
                 raise LocalProtocolError("the fit is done: it takes no more totals")
 
@@ -420,7 +448,7 @@ class Newton:
         """Return the columns whose coefficients seem to grow without end, if any do."""
         if not isinstance(state, Running) or state.sums is None:
             return []
-        reference = self._system(state.first.information)
+        reference = self._reference(state.first, state.null.here)
         found = fading_direction(self._system(state.sums.information), reference)
         return [] if found is None else self._columns(found, reference)
 
@@ -431,10 +459,12 @@ class Newton:
         """Return the state after the first total: two places to start from."""
         if first.weight_sum <= 0:
             raise NumericalError("a total holds no weights at all: the sum went wrong")
+        self.scales.check_first(first, self.labels)
         mean = float(first.response_sum / first.weight_sum)
         self.family.check_mean(mean)
         if not any(self.penalty):
             check_rows(float(first.n_rows), self.n_columns)
+            self._check_ends(first)
         system = self._system(first.information)
         self.scales.check_independent(system, float(first.n_rows))
         usual = self.family.link(np.array([mean])) - float(
@@ -443,17 +473,98 @@ class Newton:
         fallback = np.zeros(self.n_columns)
         if self.intercept is not None:
             fallback[self.intercept] = usual.item()
+        if isinstance(first, ResponseStatistics):
+            return self._open_at_means(first, fallback, usual)
         start = Evaluation(system, self.scales.columns, first.cross, Fraction(0), 1.0)
         model = Climb(here=fallback, trial=start.step())
         return Running(1, first, model, Climb(here=usual, trial=usual))
 
+    def _check_ends(self, first: FirstStatistics) -> None:
+        """Refuse a column with events, or rows without one, at one end of it only."""
+        place = self.intercept
+        once = isinstance(first, ResponseStatistics)
+        if place is None or not (once and self.family.endless):
+            return
+        powers, design = self.scales.columns, self.scales.measures.design
+        sides = [(first.cross, first.cross[place])]
+        unit = Fraction(self.scales.first_information) * Fraction(4) ** powers[place]
+        known = first.information[place, place] / unit
+        exact = self.measures.weights is None and min(powers) >= 1
+        if self.scales.limits.root <= 1.0 and exact:
+            # Of rows without an event: the columns' own sums less those of events.
+            columns = [
+                one * Fraction(2) ** (powers[place] - power) / unit
+                for one, power in zip(first.information[place], powers, strict=True)
+            ]
+            pairs = zip(columns, first.cross, strict=True)
+            others = tuple(one - events for one, events in pairs)
+            sides.append((others, known - first.cross[place]))
+        for k, of in enumerate(design):
+            ends = (of.least - of.centre, of.most - of.centre)
+            alike = any(
+                cross[k] == end * number for cross, number in sides for end in ends
+            )
+            if k != place and alike:
+                raise self._endless([self.labels[k]])
+
+    def _open_at_means(
+        self, first: ResponseStatistics, start: Vector, usual: Vector
+    ) -> Running:
+        """Return the state after a first total that has all about the responses.
+
+        With an intercept and without offsets the first point is the null model, whose
+        information and deviance follow: Newton's step from there needs no other sum.
+        """
+        if not self.scales.null_follows:
+            null = Climb(here=usual, trial=usual)
+            return Running(1, first, Climb(here=start, trial=start), null)
+        deviance = self.scales.null_deviance(first, usual.item())
+        null = Climb(usual, usual, deviance, np.zeros(1), size=0.0)
+        if self.intercept is None:
+            return Running(1, first, Climb(here=start, trial=start), null)
+        # Without slopes the score is slope (Z'Wy - mean Z'W1), and Z'W1 times the
+        # information of a row is a column of the information.
+        slope, each = self.family.slope, self.family.expected(usual).item()
+        pull = tuple(Fraction(slope) * one for one in first.cross)
+        system = self._reference(first, usual)
+        at = Evaluation(system, self.scales.columns, pull, deviance, 1.0)
+        step, mean = at.step(), self.family.inverse_link(usual).item()
+        step[self.intercept] -= slope * (mean / each)
+        size = float(system.form(self._scaled(step)) / first.weight_sum)
+        factor, shift = self.family.tilt(mean, size / each)
+        step *= factor
+        step[self.intercept] += shift
+        model = Climb(here=start, trial=start + step, objective=deviance)
+        return Running(1, first, model, null)
+
+    def _reference(self, first: FirstStatistics, null: Vector) -> System:
+        """Return the information that directions are measured by: the null model's.
+
+        Where the first round has working weights it is that of the first round.
+        """
+        scale = Fraction(1)
+        if self.scales.responses_once:
+            each = self.family.expected(null).item()
+            scale = Fraction(each / self.scales.first_information)
+        return self._system(first.information * scale)
+
     def _move(self, state: Running, sums: RoundStatistics) -> Running:
         """Return the state after both searches took a step, or half of one back."""
+        self.scales.check_round(sums, state.first, self.labels)
         found = self._evaluation(state, sums)
         accepted = state.model.accepts(found)
         model = state.model.advance(found)
         if accepted and self.family.endless:
             self._check_separation(state, found.system, model)
+            self._check_open(state, sums)
+        state = replace(
+            state,
+            rounds=state.rounds + 1,
+            model=model,
+            sums=sums if accepted else state.sums,
+        )
+        if self.scales.null_follows:
+            return state
         n_rows = float(state.first.n_rows)
         null = Evaluation(
             system=System.of(
@@ -464,13 +575,7 @@ class Newton:
             objective=sums.null_deviance,
             dispersion=max(float(sums.null_deviance) / n_rows, TINY),
         )
-        return replace(
-            state,
-            rounds=state.rounds + 1,
-            model=model,
-            null=state.null.advance(null),
-            sums=sums if accepted else state.sums,
-        )
+        return replace(state, null=state.null.advance(null))
 
     def _settle(self, state: Running) -> State:
         """Return the state itself, or what follows where both searches are over."""
@@ -499,6 +604,16 @@ class Newton:
             null_deviance=state.null.objective or Fraction(0),
             rounds=state.rounds,
         )
+        here = np.concatenate([state.model.here, state.null.here])
+        if self.scales.responses_once:
+            return Closing(outcome, here, "pearson", state.anchor)
+        return self._close(outcome, here, state.anchor)
+
+    def _close(
+        self, outcome: GlmOutcome, last: Vector, anchor: Vector | None
+    ) -> Closing | Done:
+        """Return what follows once Pearson's sum is known, too."""
+        first, sums = outcome.first, outcome.sums
         if not self.family.closes:
             return Done(outcome, ClosingStatistics(sums.information, first.saturated))
         dispersion = estimated_dispersion(
@@ -509,10 +624,9 @@ class Newton:
         )
         # The last step is tiny; where it might lead a row outside, the point before it
         # does as well for what is still asked.
-        answer = state.model.answer
-        point = np.concatenate([answer, state.null.here])
-        inside = self.scales.surely_inside(point, state.anchor)
-        at = answer if inside else state.model.here
+        answer = outcome.here + outcome.step
+        inside = self.scales.surely_inside(np.append(answer, last[-1]), anchor)
+        at = answer if inside else outcome.here
         # A perfect fit has no dispersion, but the parties shall not divide by zero.
         return Closing(outcome, np.append(at, max(dispersion, TINY)))
 
@@ -542,20 +656,46 @@ class Newton:
             ),
             # Of a perfect fit of responses that are alike both are 0.
             dispersion=max(dispersion, scatter / n_rows, TINY),
-            noise=scatter,
+            noise=scatter + sums.noise,
         )
 
     def _check_separation(self, state: Running, now: System, after: Climb) -> None:
         """Refuse data in which a coefficient grows without end; the error names it."""
-        # The first round's information measures directions.
-        reference = self._system(state.first.information)
+        reference = self._reference(state.first, state.null.here)
         weight = float(state.first.weight_sum / state.first.n_rows)
         climbs = state.model, after
         found = endless_direction(now, reference, climbs, self.scales.columns, weight)
-        if found is None:
+        if found is not None:
+            raise self._endless(self._columns(found, reference))
+
+    def _check_open(self, state: Running, sums: RoundStatistics) -> None:
+        """End a search that goes where few rows are open, and name the column."""
+        place, largest = self.intercept, self.scales.limits.root
+        if place is None or state.sums is None:
             return
-        culprits = self._columns(found, reference)
-        raise InvalidInputError(
+        if largest > 1.0 or any(self.penalty):
+            return
+        first = state.first
+        scale = Fraction(4) ** self.scales.columns[place]
+        weight = first.weight_sum / first.n_rows
+        now, before = (
+            float(one.information[place, place] / scale / weight)
+            for one in (sums, state.sums)
+        )
+        events = first.response_sum / weight
+        rarer = float(min(events, first.n_rows - events))
+        if few_open(now, before, rarer, largest * largest):
+            reference = self._reference(first, state.null.here)
+            _, direction = weakest(self._system(sums.information), reference)
+            raise InvalidInputError(
+                f"the coefficient of {listed(self._columns(direction, reference))} "
+                f"seems to grow without end ({self.family.endless}), and the next sum "
+                f"would be about fewer than {LEAST_OPEN:.0f} rows: leave the column "
+                "out, merge categories, or use ridge"
+            )
+
+    def _endless(self, culprits: Sequence[str]) -> InvalidInputError:
+        return InvalidInputError(
             f"the coefficient of {listed(culprits)} grows without end "
             f"({self.family.endless}), so there is no fit: leave the column out, merge "
             "categories, or use ridge"
@@ -621,6 +761,23 @@ def endless_direction(
     was, length = (sqrt(float(reference.form(one))) for one in steps)
     gained = after.size * after.size < LITTLE * weight
     return steps[1] if length >= STEADY * was and gained else None
+
+
+def few_open(now: float, before: float, rarer: float, largest: float) -> bool:
+    """Return whether fewer than `LEAST_OPEN` rows would be open in the next round.
+
+    Args:
+        now: the sum of all rows' information.
+        before: the same in the round before.
+        rarer: how many rows have the rarer response.
+        largest: the information of a row that is wholly open.
+    """
+    # With the size s of coefficients the loss is about c / s + a s, where a is 0 if
+    # responses are separated. Then the information is in proportion to 1 / s.
+    growth = max(1.0, before / now)
+    if growth < 1.5:
+        growth = max(1.0, 1.5 - growth * growth * (1.5 - growth))
+    return now / growth < LEAST_OPEN * largest and now < OPEN_SHARE * rarer
 
 
 def greatest_parts(

@@ -196,10 +196,9 @@ class Refits:
         n_rows = sum(others) // (self.n_folds - 1)
         found = []
         for rows, part, square in zip(others, parts, squares, strict=True):
-            sums = self.newton.scales.round(part)
+            deviances = self.newton.scales.losses(part)
             squared = int(square) * self.square_unit
-            away = n_rows - rows
-            found.append(Losses(away, sums.deviance, sums.null_deviance, squared))
+            found.append(Losses(n_rows - rows, *deviances, squared))
         return tuple(found)
 
     def coefficients(self, state: Refitting) -> tuple[Vector, ...]:
@@ -244,8 +243,9 @@ class Refits:
             eta = block.predictor(point[:-1])
             glm.check_inside(scales.limits, eta)
             null = np.full_like(eta, point[-1])
-            totals.number(0, family.terms(block.response, eta).deviance)
-            totals.number(4, family.terms(block.response, null).deviance)
+            totals.number("deviance", family.terms(block.response, eta).deviance)
+            null_terms = family.terms(block.response, null)
+            totals.number("null_deviance", null_terms.deviance)
             away = block.response - family.inverse_link(eta)
             squared += total(np.rint(away * away * by), SQUARE_BITS + 1)
         return totals.vector, squared

@@ -916,6 +916,32 @@ _EXPLAINED: Mapping[str, str] = {
     "times how far the row's level is from how likely it is at these coefficients",
     "log-likelihood of the choice": "how likely these coefficients make the levels of "
     "all rows, as a logarithm",
+    "sums of weights and responses": "two sums over all rows: of the weights, and of "
+    "the responses times the row's weight. Where the question has no weights, the "
+    "weight of every row is 1",
+    "saturated log-likelihood without constants": "the part of the saturated "
+    "log-likelihood from which deviances are measured",
+    "sums of offsets, and of offsets times responses": "two sums over all rows, each "
+    "times the row's weight",
+    "X'W mu": "for each column of the design, the sum of its products with the fitted "
+    "value at the coefficients of that round, each times the row's weight; responses "
+    "are not part of it",
+    "cumulants": "the sum over all rows of a function of the fitted value (the "
+    "cumulant function of the family), from which the deviance follows; responses are "
+    "not part of it",
+    "mean, information and cumulants of the null model": "the same for a model that "
+    "has an intercept only (the null model), with which the fit is compared: three "
+    "numbers",
+    "Pearson's sum": "the sum over all rows of the squared difference between response "
+    "and fitted value, divided by the variance that the family expects, at the "
+    "coefficients of the round before",
+    "X'y of each level": "for each level of the response but the first and each column "
+    "of the design, the sum of the column over the rows with that level",
+    "sums of columns times chances": "for each coefficient, the sum over all rows of "
+    "its column times how likely its level is in the row at the coefficients of that "
+    "round; responses are not part of it",
+    "cumulants of the choice": "the sum over all rows of a function of how likely the "
+    "levels are, from which the log-likelihood follows; responses are not part of it",
     "X'Vz": "for each column of the design, the sum of its products with the response "
     "on the scale of the link (that is, after the function that makes a fitted value "
     "a sum over columns, such as the logarithm), each row weighted by a first guess "

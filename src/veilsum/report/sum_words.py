@@ -119,6 +119,28 @@ GERMAN: Mapping[str, str] = {
     "Abstand zwischen der Ausprägung einer Zeile und deren Wahrscheinlichkeit",
     "log-likelihood of the choice": "wie wahrscheinlich die Koeffizienten die "
     "Ausprägungen aller Zeilen machen, als Logarithmus",
+    "sums of weights and responses": "zwei Summen über alle Zeilen: der Gewichte, und "
+    "der Zielgröße mal dem Gewicht der Zeile",
+    "saturated log-likelihood without constants": "der Teil davon, wie gut ein Modell "
+    "passte, das jede Zeile genau trifft, von dem aus Abweichungen gemessen werden",
+    "sums of offsets, and of offsets times responses": "zwei Summen über alle Zeilen: "
+    "der festen Zusätze, und der festen Zusätze mal der Zielgröße",
+    "X'W mu": "für jede Spalte des Modells die Summe ihrer Produkte mit dem Modellwert "
+    "beim Stand dieser Runde; die Zielgröße ist nicht darin",
+    "cumulants": "die Summe einer Funktion des Modellwerts über alle Zeilen, aus der "
+    "folgt, wie gut das Modell passt; die Zielgröße ist nicht darin",
+    "mean, information and cumulants of the null model": "dasselbe für ein Modell, das "
+    "nur einen Achsenabschnitt hat: drei Zahlen",
+    "Pearson's sum": "die Summe der quadrierten Abstände zwischen Zielgröße und "
+    "Modell, jeder geteilt durch die erwartete Streuung",
+    "X'y of each level": "für jede Ausprägung der Zielgröße außer der ersten und jede "
+    "Spalte des Modells die Summe der Spalte über die Zeilen mit dieser Ausprägung",
+    "sums of columns times chances": "für jeden Koeffizienten die Summe seiner Spalte "
+    "mal der Wahrscheinlichkeit seiner Ausprägung beim Stand dieser Runde; die "
+    "Zielgröße ist nicht darin",
+    "cumulants of the choice": "die Summe einer Funktion der Wahrscheinlichkeiten über "
+    "alle Zeilen, aus der folgt, wie gut das Modell passt; die Zielgröße ist nicht "
+    "darin",
     "X'Vz": "für jede Spalte des Modells die Summe ihrer Produkte mit der "
     "umgerechneten Zielgröße, jede Zeile gewichtet nach einer ersten Schätzung",
     "sums of weights, responses, offsets, saturated log-likelihood": "vier Summen über "

@@ -1,0 +1,103 @@
+"""Public plausibility: totals that no admissible rows add up to end a run.
+
+Agreed ranges bound the contribution of each row, so they bound every total. A total
+beyond these bounds is wrong, whoever made it so: a search must not go on from it, since
+the point that it leads to may be chosen. All bounds are whole numbers and exact: all
+parties decide alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from veilsum.errors import NumericalError
+from veilsum.numbers.arrays import Array
+from veilsum.numbers.units import Integers
+
+
+def check_total(
+    name: str, total: int | Fraction, least: int | Fraction, most: int | Fraction
+) -> None:
+    """Refuse a total outside the bounds that follow from the agreement.
+
+    Raises:
+        NumericalError: no tables within the agreed ranges add up to it.
+    """
+    if least <= total <= most:
+        return
+    raise impossible(
+        name,
+        f"it is {_short(total)}, and by the agreed ranges it is at least "
+        f"{_short(least)} and at most {_short(most)}",
+    )
+
+
+def check_matrix(
+    name: str,
+    matrix: Array[Any] | Integers,
+    columns: Sequence[str],
+    largest: Sequence[int],
+    n_rows: int,
+) -> None:
+    """Refuse sums of products of columns that no rows have.
+
+    Args:
+        name: of the matrix, for the error.
+        matrix: V'V in whole numbers.
+        columns: their names.
+        largest: no number in a column of V is larger in size.
+        n_rows: the number of rows of V.
+
+    Raises:
+        NumericalError: a diagonal entry is out of bounds, or the matrix is not positive
+            semidefinite.
+    """
+    for k, (column, reach) in enumerate(zip(columns, largest, strict=True)):
+        size = int(matrix[k, k])
+        check_total(f"{name} for {column}", size, 0, n_rows * reach * reach)
+    if (place := _negative_pivot(matrix.tolist())) is not None:
+        raise impossible(
+            f"{name} for {columns[place]}",
+            "together with those of other columns it gives a negative variance",
+        )
+
+
+def impossible(name: str, why: str) -> NumericalError:
+    """Return the error about a total that no admissible tables have."""
+    return NumericalError(
+        f"the total of {name} is impossible: {why}. No tables within the agreed ranges "
+        "add up to it, so a party has contributed wrong numbers, or parties use "
+        "different programs. The run ends here; compare versions and tables"
+    )
+
+
+def _negative_pivot(lines: list[list[int]]) -> int | None:
+    """Return where elimination shows that a matrix is not positive semidefinite.
+
+    Bareiss's elimination: all divisions are exact, and a pivot has the sign of a
+    leading principal minor.
+    """
+    table, before = [list(map(int, line)) for line in lines], 1
+    rest = list(range(len(table)))
+    while rest:
+        for k in rest:
+            if table[k][k] < 0:
+                return k
+        at = max(rest, key=lambda k: table[k][k])
+        pivot = table[at][at]
+        if not pivot:
+            # All diagonal entries are 0: then all others must be.
+            return next((i for i in rest for j in rest if table[i][j]), None)
+        rest.remove(at)
+        for i in rest:
+            for j in rest:
+                top = pivot * table[i][j] - table[i][at] * table[at][j]
+                table[i][j] = top // before
+        before = pivot
+    return None
+
+
+def _short(number: int | Fraction) -> str:
+    return f"{float(number):.6g}"

@@ -1,0 +1,143 @@
+"""Questions whose response separates: a search ends before its sums are about few rows.
+
+Everybody can ask `(age >= 50) ~ age + hiv`. Newton's steps then grow without end, and
+the information rests on the rows next to the step: two of 480 in the end. Measured are
+the effective rows (sum w)^2 / sum w^2 of each released information matrix, pooled over
+the parties that do not collude.
+"""
+
+import numpy as np
+import pytest
+
+from veilsum.errors import InvalidInputError
+from veilsum.models import newton as search
+from veilsum.models.families import Binomial
+from veilsum.models.newton import Newton
+from veilsum.models.rows import RowMeasures, Rows
+
+PARTIES, ROWS = 5, 100
+LEAST = 15.0
+
+
+def table(rng, n=PARTIES * ROWS):
+    return {
+        "age": rng.integers(18, 95, n).astype(float),
+        "bmi": rng.normal(26.0, 4.0, n).round(1),
+        "cost": rng.lognormal(7.0, 1.0, n).round(),
+        "pressure": rng.normal(130.0, 15.0, n).round(),
+        "hiv": (rng.random(n) < 0.3).astype(float),
+    }
+
+
+def question(seed):
+    """Return a design, a response that it separates, the names, the column if one does.
+
+    A third of them separate by a threshold, a third by a sum of columns, and a third by
+    a level at which all have the event.
+    """
+    rng = np.random.default_rng(seed)
+    columns = table(rng)
+    names = list(
+        rng.choice(["age", "bmi", "cost", "pressure"], rng.integers(1, 4), False)
+    )
+    kind = ("threshold", "sum", "level")[seed % 3]
+    if kind == "level":
+        columns["ward"] = (rng.random(PARTIES * ROWS) < rng.uniform(0.05, 0.3)) * 1.0
+        ill = rng.random(PARTIES * ROWS) < 0.4
+        response = (ill | (columns["ward"] > 0)).astype(float)
+        names.append("ward")
+    else:
+        scaled = [
+            (columns[one] - columns[one].mean()) / columns[one].std() for one in names
+        ]
+        factors = rng.normal(size=len(names)) if kind == "sum" else [1.0]
+        line = sum(by * one for by, one in zip(factors, scaled, strict=False))
+        response = (line >= np.quantile(line, rng.uniform(0.1, 0.9))).astype(float)
+    if rng.random() < 0.5:
+        names.append("hiv")
+    design = np.column_stack([np.ones(len(response)), *(columns[one] for one in names)])
+    culprit = {"threshold": names[0], "level": "ward"}.get(kind)
+    return design, response, ("1", *names), culprit
+
+
+def effective(weights):
+    return weights.sum() ** 2 / (weights**2).sum()
+
+
+def attacked(seed):
+    """Return the effective rows of each round's information, the error, the culprit."""
+    design, response, names, culprit = question(seed)
+    rows = Rows.of(design, response)
+    newton = Newton(
+        Binomial(), RowMeasures.inferred({"all": rows}, 0), names=names, intercept=0
+    )
+    honest = np.arange(len(response)) % PARTIES != 0
+    state, seen = newton.start(), []
+    try:
+        while not state.converged:
+            request = newton.propose(state)
+            if request.stage == "round":
+                odds = np.exp(-np.abs(design @ newton.real_point(request)[:-1]))
+                seen.append(effective((odds / (1.0 + odds) ** 2)[honest]))
+            state = newton.advance(state, newton.statistics(rows, request))
+    except InvalidInputError as error:
+        return seen, str(error), culprit
+    raise AssertionError("a fit that does not exist was found")
+
+
+def check(seeds):
+    least, most_sums = [], []
+    for seed in seeds:
+        seen, error, culprit = attacked(seed)
+        assert "without end (separation" in error
+        if culprit is not None:
+            assert culprit in error.partition(" grow")[0]
+        if culprit == "ward":
+            # The first sum proves it, and no other one is asked for.
+            assert not seen
+        least += seen
+        most_sums.append(len(seen) + 1)
+    assert min(least) >= LEAST
+    return min(least), max(most_sums)
+
+
+def test_no_sum_of_a_separating_question_is_about_few_rows():
+    _, sums = check(range(24))
+    assert sums <= 12
+
+
+@pytest.mark.slow
+def test_no_sum_of_two_hundred_separating_questions_is_about_few_rows():
+    least, sums = check(range(200))
+    print(f"least effective rows {least:.1f}, most sums {sums}")
+
+
+def test_the_twin_until_separation_was_certain_sums_were_about_one_or_two_rows(
+    monkeypatch,
+):
+    monkeypatch.setattr(search, "LEAST_OPEN", 0.0)
+    monkeypatch.setattr(Newton, "_check_ends", lambda *_: None)
+    least = []
+    for seed in range(12):
+        seen, error, _ = attacked(seed)
+        assert "grows without end (separation" in error
+        assert len(seen) >= 10
+        least.append(min(seen))
+    assert sum(one < LEAST for one in least) >= 5
+
+
+def test_a_strong_effect_is_no_separation():
+    """Of 500 rows, 30 and more are open at the answer: fitted as before."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        age = rng.integers(18, 95, 500).astype(float)
+        chance = 1.0 / (1.0 + np.exp(-0.4 * (age - 55.0)))
+        response = (rng.random(500) < chance).astype(float)
+        rows = Rows.of(np.column_stack([np.ones(500), age]), response)
+        newton = Newton(Binomial(), RowMeasures.inferred({"all": rows}, 0), intercept=0)
+        state = newton.start()
+        while not state.converged:
+            state = newton.advance(
+                state, newton.statistics(rows, newton.propose(state))
+            )
+        assert newton.fit(state).coefficients[1] > 0.2
