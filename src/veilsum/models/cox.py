@@ -46,6 +46,7 @@ from veilsum.models.newton import (
 )
 from veilsum.models.rows import PerRow, RowMeasures, Rows
 from veilsum.models.systems import System, dependent, pinned, symmetric
+from veilsum.models.weights import note
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.compiled import compiled
 from veilsum.numbers.elementary import exp, log
@@ -295,6 +296,10 @@ def statistics(
     hazard = np.concatenate([[0.0], np.cumsum(steps)])[rows.met]
     hazard[rows.events] -= np.bincount(when, rows.share * over, minlength=n_times)[when]
     expected = weights * np.maximum(hazard, 0.0)
+    if (noted := note("the information")) is not None:
+        # Expected events of each row: their sum is the number of events, and cannot
+        # vanish. A row that outweighs the others at risk has the larger part of them.
+        noted.add(expected)
     score = _cross(rows, np.rint((rows.event - expected) * 2.0**BELOW))
     spread = _information(rows, weights, expected, over)
     logs = np.rint((eta[rows.events] + log(over)) * 2.0**BELOW)

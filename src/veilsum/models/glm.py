@@ -31,6 +31,7 @@ from flint import arb, arb_mat, fmpq
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.models.families import (
     CEILING,
+    Binomial,
     Family,
     LikelihoodSums,
     RowBounds,
@@ -39,6 +40,7 @@ from veilsum.models.families import (
 from veilsum.models.inference import Inference
 from veilsum.models.rows import Gram, PerRow, RowMeasures, Rows
 from veilsum.models.systems import System, check_rows, dependent, symmetric
+from veilsum.models.weights import note
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.compiled import compiled
 from veilsum.numbers.units import (
@@ -609,6 +611,37 @@ def _real(measure: Measure, whole: Array[Any]) -> PerRow:
     return np.asarray(counts * float(top) / float(bottom))
 
 
+class RoundWeights:
+    """Notes the weights of rows in the information, for the check of a round.
+
+    A weight counts as one whole row where it is the expected information at a usual
+    mean: 1/2 of a probability (1/4 of a logistic regression); of counts and positive
+    responses, whose weights have no largest, the party's own mean response. Nobody
+    else can move that: a mean of all parties, and the null model's, follow from sums
+    into which one of them may have put false numbers. Agreed weights multiply it, by
+    the geometric middle of their range.
+    """
+
+    def __init__(self, scales: Scales) -> None:
+        self._scales, self._noted = scales, note("the information")
+        self._responses = self._rows = 0.0
+
+    def add(self, block: RowBlock, weights: FloatArray) -> None:
+        """Add the weights of some rows."""
+        if self._noted is None:
+            return
+        self._noted.add(np.broadcast_to(weights, block.response.shape))
+        family, agreed = self._scales.family, self._scales.measures.weights
+        self._responses += float(block.response.sum())
+        self._rows += len(block.response)
+        mean = 0.5 if isinstance(family, Binomial) else self._responses / self._rows
+        with np.errstate(divide="ignore"):
+            full = float(family.expected(family.link(np.array([mean])))[0])
+        if agreed is not None:
+            full *= sqrt(max(agreed.low, float(agreed.unit)) * agreed.high)
+        self._noted.full = full
+
+
 class RowTotals:
     """Adds up what blocks contribute to a vector."""
 
@@ -623,11 +656,14 @@ class RowTotals:
         powers = scales.columns
         self._usual = max(set(powers), key=powers.count)
         self._factors = np.array([2.0 ** (one - self._usual) for one in powers])
+        self._weights = RoundWeights(scales)
         self.outside = 0
 
     def information(self, block: RowBlock, information: FloatArray) -> None:
         """Add a row's information times its columns' products."""
-        root = np.sqrt(block.weigh(information)) * 2.0**self._usual
+        weights = block.weigh(information)
+        self._weights.add(block, weights)
+        root = np.sqrt(weights) * 2.0**self._usual
         for design, piece in block.pieces:
             self._gram.add_scaled(design, root[piece], self._factors)
 
