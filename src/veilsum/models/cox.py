@@ -73,6 +73,10 @@ BELOW, SQUARED = 44, 56
 BEYOND = 12
 # Two rows' predictors are no further apart than this: exp of it is within float64.
 FAR = 600.0
+# No step moves the predictors of two rows further apart, by agreed ranges. Without it a
+# first step puts up to 51 % of the weight on one row of real tables; with it 17 %, after
+# as many rounds or fewer.
+LONGEST_STEP = 4.0
 # Rows' roots of information and means at risk have so many bits, in two limbs.
 ROOT_BITS = 39
 # Columns of which all others together explain one but for 3e-5 of its size.
@@ -133,10 +137,10 @@ class CoxScales:
             max(BELOW + BEYOND, SQUARED) + self.measures.row_bits + 2,
         )
 
-    def far(self, point: Vector) -> bool:
+    def far(self, point: Vector, most: float = FAR) -> bool:
         """Say whether agreed ranges leave two rows' predictors too far apart."""
         pairs = zip(self.spans, point.tolist(), strict=True)
-        return not fsum(span * abs(one) for span, one in pairs) <= FAR
+        return not fsum(span * abs(one) for span, one in pairs) <= most
 
 
 @dataclass(frozen=True)
@@ -549,7 +553,11 @@ class CoxSearch:
         first = state.first or sums
         if accepted and state.first is not None:
             self._check_endless(state.climb, climb, found.system, first)
-        while not climb.settled and self.scales.far(climb.trial):
+        # A step from 0 that is too long would put most weight on the outermost rows.
+        while not climb.settled and (
+            self.scales.far(climb.trial)
+            or self.scales.far(climb.trial - climb.here, LONGEST_STEP)
+        ):
             climb = climb.halve(
                 "agreed ranges leave two rows' hazards further apart than e^600, so "
                 "that they cannot be summed: agree on closer ranges"

@@ -620,11 +620,21 @@ class RoundWeights:
     else can move that: a mean of all parties, and the null model's, follow from sums
     into which one of them may have put false numbers. Agreed weights multiply it, by
     the geometric middle of their range.
+
+    The first round has no point, and cannot be aimed: its information follows from each
+    row's own response, whose column the rules check before a run. Only rows and agreed
+    weights are noted of it; one row's part of the sum of counts is 24 to 28 % at honest
+    parties of 47 to 132 rows.
     """
 
     def __init__(self, scales: Scales) -> None:
         self._scales, self._noted = scales, note("the information")
         self._responses = self._rows = 0.0
+
+    def add_rows(self, block: RowBlock) -> None:
+        """Add some rows with their agreed weights alone."""
+        if self._noted is not None:
+            self._noted.add(block.weigh(np.ones(len(block.response))))
 
     def add(self, block: RowBlock, weights: FloatArray) -> None:
         """Add the weights of some rows."""
@@ -659,10 +669,15 @@ class RowTotals:
         self._weights = RoundWeights(scales)
         self.outside = 0
 
-    def information(self, block: RowBlock, information: FloatArray) -> None:
+    def information(
+        self, block: RowBlock, information: FloatArray, *, first: bool = False
+    ) -> None:
         """Add a row's information times its columns' products."""
         weights = block.weigh(information)
-        self._weights.add(block, weights)
+        if first:
+            self._weights.add_rows(block)
+        else:
+            self._weights.add(block, weights)
         root = np.sqrt(weights) * 2.0**self._usual
         for design, piece in block.pieces:
             self._gram.add_scaled(design, root[piece], self._factors)
@@ -723,7 +738,7 @@ def statistics(scales: Scales, rows: Rows, request: Request) -> Integers:
 def _add_first(scales: Scales, totals: RowTotals, block: RowBlock) -> None:
     family, n = scales.family, len(block.response)
     information, target = family.first(block.response)
-    totals.information(block, information)
+    totals.information(block, information, first=True)
     if block.offset is not None:
         target = target - block.offset
         totals.number(3, block.weigh(block.offset))
