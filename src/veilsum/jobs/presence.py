@@ -206,6 +206,11 @@ class Screened(SumsOnly):
         return bool(self.inner.objects)
 
     @property
+    def accepted(self) -> Counts:
+        """Units of the numbers, and the bits of those of parties that accept."""
+        return replace(self.counts, bits=self.inner.accepted.bits)
+
+    @property
     def size(self) -> int:
         """The longer of the two, so that all sums have one length."""
         return len(self.counts.units)

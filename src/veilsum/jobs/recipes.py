@@ -38,6 +38,7 @@ from veilsum.jobs.releases import (
     with_releases,
 )
 from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.laws import UniformCounts
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Counts, Integers
 from veilsum.privacy.guarantee import Guarantee
@@ -416,6 +417,11 @@ class Guarded:
         return Counts((*found.units, Fraction(1)), 64 * found.words)
 
     @property
+    def accepted(self) -> Counts:
+        """Units of the numbers, and the bits of those of parties that accept."""
+        return replace(self.counts, bits=self.inner.counts.bits)
+
+    @property
     def size(self) -> int:
         """One number more than the recipe has."""
         return int(self.inner.size) + 1
@@ -556,6 +562,8 @@ class PartyWork(Secret):
             # The rest is 0: the number for objections, and what fills up a sum.
             missing = self.recipe.size - len(vector)
             vector = np.concatenate([vector, np.zeros(missing, dtype=object)])
+            # Random numbers may be as wide as their residues, these may not.
+            UniformCounts(cast("Any", self.recipe).accepted).encode(vector)
         if vector.shape != (self.recipe.size,):
             raise NumericalError(
                 f"every request is answered by {self.recipe.size} numbers, found an "

@@ -27,6 +27,7 @@ from veilsum.files.scenarios import read_toml
 from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.minimise import Minimise
 from veilsum.jobs.presence import Cells, Crossed, Group, Screened, Values
+from veilsum.jobs.recipes import Guarded
 from veilsum.jobs.releases import BY_PARTY, Foreseen
 from veilsum.jobs.terms import Terms
 from veilsum.net.receipt import verify_receipts
@@ -530,11 +531,13 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
     page = consent_to(found.consortium, drawn=drawn)
     counted = recipe if isinstance(recipe, Screened) else None
     asked = recipe if counted is None else counted.inner
+    asked = asked.inner if isinstance(asked, Guarded) else asked
     own: tuple[str, ...] = ()
     part: Any = recipe
     while part is not None:  # a recipe may be another's last part
         own += tuple(getattr(part, "left_open", ()))
         part = getattr(part, "inner", None)
+    own = tuple(dict.fromkeys(own))  # a recipe may repeat those of the one inside
     if isinstance(recipe, PriceRecipe):
         own += (GENERATORS,)
     agreed = found.consortium.schema
