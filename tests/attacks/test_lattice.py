@@ -2,9 +2,10 @@
 
 Every row adds a public whole number, which depends on its cell (an age, with or without
 HIV) and on the request alone. So the released sums are a linear system in the counts of
-cells, with large coefficients and small unknowns. The covariate's column is rebuilt from
-it: that is open, and every such fit says so. Responses are not: they are in one sum.
-The twin adds the sum over responses that every round had before.
+cells, with large coefficients and small unknowns. The covariate's column is rebuilt
+from it: that is open, and every such fit says so. Responses are not: they are in one
+exact sum, and in a coarse one. Twins have the exact sum over responses that every round
+had before, or that one of them in full precision.
 """
 
 from dataclasses import dataclass
@@ -15,9 +16,10 @@ import pytest
 from flint import fmpz_mat
 
 import veilsum as vs
+from veilsum.models import glm
 from veilsum.models.rows import Rows
 
-BELOW = 2.0**52
+FINE = 52
 
 
 @dataclass
@@ -89,7 +91,7 @@ class Study:
             eta = point[0] + point[1] * np.array(self.ages)
             for hiv, rounds in found.items():
                 odds = np.exp(eta if hiv == 0 else -eta)
-                rounds.append([int(value) for value in np.rint(odds * BELOW)])
+                rounds.append([int(value) for value in np.rint(odds * 2.0**FINE)])
         return tuple(np.array(found[hiv], dtype=object).T for hiv in (0, 1))
 
 
@@ -168,9 +170,15 @@ def test_sums_of_a_fit_give_the_covariate_and_not_the_answers():
     assert attacked(study, pearson=True) == (True, True)
 
 
+def test_pearsons_sum_is_too_coarse_to_give_the_answers_of_a_small_table(monkeypatch):
+    assert attacked(Study.drawn(0, 120, range(40, 60))) == (True, False)
+    monkeypatch.setattr(glm, "PEARSON", FINE)
+    assert attacked(Study.drawn(0, 120, range(40, 60))) == (True, True)
+
+
 @pytest.mark.slow
 def test_answers_of_twenty_studies_are_not_rebuilt():
-    """All 20 columns of ages are, and with Pearson's sum in every round most answers."""
+    """All 20 columns of ages are; with Pearson's sum in every round most answers too."""
     studies = [Study.drawn(seed, 300, range(18, 96)) for seed in range(20)]
     found = [attacked(study) for study in studies]
     assert found == [(True, False)] * 20

@@ -402,6 +402,24 @@ class Ledger(Secret):
                 self._write([refusal], when)
             raise
 
+    def objected(
+        self, run: str, data: str, *, reason: str, when: str | None = None
+    ) -> None:
+        """Count an objection in the middle of a run as a refusal of its file.
+
+        Args:
+            run: its name.
+            data: keyed fingerprint of this party's data.
+            reason: the words that every party hears.
+            when: a time stamp.
+        """
+        with self._journal.transaction():
+            history = self._caught_up()
+            files = (one.file for one in history.inquiries if one.run == run)
+            refusal = RefusedFile(file=next(files, run), data=data, reason=reason[:500])
+            if refusal not in history.refusals:
+                self._write([refusal], when)
+
     def charge(
         self,
         charge: Charge,
@@ -680,11 +698,15 @@ def _version_sentence(n_changed: int, old: Version, limits: Budget) -> str:
 
 
 def _check_rate(known: History, new: Inquiry, now: str) -> None:
-    """Refuse to look at one file more if many came to nothing, or asked the same."""
+    """Refuse to look at one file more if many came to nothing, or asked the same.
+
+    An objection in the middle of a run is a refusal too, whatever was shown before.
+    """
     since = (datetime.fromisoformat(now) - timedelta(days=1)).isoformat()
     late = [one for one in known.inquiries if (one.when or "") > since]
     shown = {one.run for one in known.releases}
     idle = {one.file: one.when for one in late if one.run not in shown}
+    idle |= {one.file: one.when for one in known.refusals if (one.when or "") > since}
     if len(idle) >= FRUITLESS_FILES and new.file not in idle:
         raise BudgetError(
             f"{len(idle)} files that ask about this data set were refused, or came to "

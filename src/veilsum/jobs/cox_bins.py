@@ -35,6 +35,7 @@ from veilsum.models.newton import Evaluation, Newton
 from veilsum.models.periods import Periods
 from veilsum.models.rows import ONES, RowMeasures, Rows
 from veilsum.models.systems import System
+from veilsum.models.weights import of_people
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.units import Counts, Integers, Measure
 from veilsum.showing import Block, Cell, Showing, Table, number
@@ -231,10 +232,11 @@ def ended(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CutRows(TimedRows):
-    """One party's rows, and their pieces."""
+    """One party's rows, their pieces, and the row of each piece."""
 
     pieces: Rows
     bins: Array[Any]
+    people: Array[Any]
 
 
 @dataclass(frozen=True)
@@ -396,7 +398,7 @@ class BinnedCoxJob(TimedJob):
         columns = self.without_ones(own).design[found.row]
         design = np.hstack([np.ones((len(columns), 1)), flags, columns])
         pieces = Rows(design, found.event, offset=found.log_exposure)
-        return CutRows(own.table, own.rows, own.time, pieces, found.bin)
+        return CutRows(own.table, own.rows, own.time, pieces, found.bin, found.row)
 
     def answer(self, own: TimedRows, request: BinnedRequest) -> Integers:
         """Return what one party gives."""
@@ -407,7 +409,8 @@ class BinnedCoxJob(TimedJob):
             model, first = self.wide, self.periods.n_bins
             more = pieces.design[:, first:] * own.bins[:, None]
             pieces = replace(pieces, design=np.hstack([pieces.design, more]))
-        found = glm.statistics(model.newton.scales, pieces, request.inner)
+        with of_people(own.people):
+            found = glm.statistics(model.newton.scales, pieces, request.inner)
         vector = np.full(self._size, 0, dtype=object)
         vector[: len(found)] = found
         if not request.check:

@@ -36,6 +36,7 @@ from veilsum.models.mixed import (
     Mixing,
     ThetaSearch,
 )
+from veilsum.models.weights import note
 from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.units import BITS, Counts, Integers
 from veilsum.showing import Showing, Table, number
@@ -253,7 +254,9 @@ class MixedJob(OnFormula[OwnProducts]):
         return OwnProducts(table, self.base.rows(table), self.model.mixing)
 
     def answer(self, own: OwnProducts, request: At) -> Integers:
-        """Return what one party gives at a theta."""
+        """Return what one party gives at a theta; all rows have the same weight."""
+        if (noted := note("the sums")) is not None:
+            noted.add(np.ones(own.rows.n_rows))
         found = self.model.mixing.vector(own.moments, own.rows.n_rows, request)
         dropped = np.array([own.table.n_dropped], dtype=object)
         return np.concatenate([found, dropped])

@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
+from veilsum.jobs.recipes import Contribution, Guarded, Sums, SumsOnly
 from veilsum.jobs.releases import (
     BY_ROW,
     SCREENED,
@@ -201,6 +201,16 @@ class Screened(SumsOnly):
         return replace(found, units=(*found.units, *(Fraction(1),) * more))
 
     @property
+    def objects(self) -> bool:  # type: ignore[override]
+        """Whether a party can object to a sum."""
+        return bool(self.inner.objects)
+
+    @property
+    def accepted(self) -> Counts:
+        """Units of the numbers, and the bits of those of parties that accept."""
+        return replace(self.counts, bits=self.inner.accepted.bits)
+
+    @property
     def size(self) -> int:
         """The longer of the two, so that all sums have one length."""
         return len(self.counts.units)
@@ -303,6 +313,8 @@ def screened(inner: Any, groups: Sequence[Group], tolerate: int = 0) -> Any:
     """Return the recipe, behind a first sum if there are groups to ask about."""
     if not groups:
         return inner
+    if isinstance(inner, Guarded):
+        inner = replace(inner, before=1)
     # Where nobody is said to collude, each party is still curious by itself.
     return Screened(inner, tuple(groups), max(tolerate, 1) + FURTHER_HOLDERS)
 

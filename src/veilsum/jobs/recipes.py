@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
+from hashlib import shake_256
+from secrets import token_bytes
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -23,9 +25,12 @@ from typing import (
     runtime_checkable,
 )
 
+import numpy as np
+
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.jobs.releases import (
     BY_ROW,
+    OBJECTIONS,
     REBUILT,
     Foreseen,
     Release,
@@ -34,12 +39,14 @@ from veilsum.jobs.releases import (
     with_releases,
 )
 from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.laws import UniformCounts
 from veilsum.numbers.secrets import Secret
-from veilsum.numbers.units import Counts
+from veilsum.numbers.units import Counts, Integers
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.work import Rounds, request_digest
 from veilsum.tables.asked import Asking
 from veilsum.tables.fingerprints import Source
+from veilsum.tables.rules import DisclosureError
 
 Sums = Sequence[Array[Any]]
 S = TypeVar("S")
@@ -127,6 +134,8 @@ class SumsOnly:
     stand_in: ClassVar[bool] = True
     # What a party gives is a sum over rows, each of them rounded by itself.
     wording: ClassVar[tuple[str, str, str]] = BY_ROW
+    # Whether a party can object to a sum.
+    objects: ClassVar[bool] = False
     # What its sums may tell of a party all the same, a sentence each.
     left_open: ClassVar[tuple[str, ...]] = ()
 
@@ -369,6 +378,113 @@ class OneSumMore(SumsOnly):
         raise NotImplementedError
 
 
+class ObjectedError(DisclosureError):
+    """A party objected to a sum of a question: the run ends, and no result exists."""
+
+    def __init__(self, number: int, reasons: Sequence[str] = ()) -> None:
+        public = (
+            f"A party objected to round {number}: at this point the sums would rest on "
+            "too few of its rows. All numbers of that round are random, and tell "
+            "nothing else. Use fewer or coarser columns, merge rare levels, add a "
+            "ridge, or leave out a column that sets few rows apart"
+        )
+        super().__init__("minimum_count", ". ".join((public, *reasons)))
+        self._plain, self.number = public, number
+
+
+@dataclass(frozen=True, eq=False)
+class Guarded:
+    """A recipe of several sums, each with one more number by which parties object.
+
+    The point of a later round follows from earlier sums, and a lying party can aim it
+    at one row. A party whose rows would carry too little, or too unevenly, replaces its
+    whole vector by uniform random numbers. So the total is uniform: it tells nothing of
+    anybody's numbers, nor who objected. The last number of the recipe's own length is 0
+    unless somebody did, but for a chance of 2^-64. Masks must be uniform: under others
+    a party that cannot answer leaves the run.
+
+    Attributes:
+        inner: the recipe, which sees its own numbers only.
+        before: sums of a recipe around this one.
+    """
+
+    objects: ClassVar[bool] = True
+
+    inner: Any
+    before: int = 0
+
+    @cached_property
+    def counts(self) -> Counts:
+        """Units of the numbers; as wide as their residues, since any may be random."""
+        found: Counts = self.inner.counts
+        return Counts((*found.units, Fraction(1)), 64 * found.words)
+
+    @property
+    def accepted(self) -> Counts:
+        """Units of the numbers, and the bits of those of parties that accept."""
+        return replace(self.counts, bits=self.inner.counts.bits)
+
+    @property
+    def size(self) -> int:
+        """One number more than the recipe has."""
+        return int(self.inner.size) + 1
+
+    def within(self, sums: Sums) -> Sums:
+        """Return the sums as the recipe inside has them.
+
+        Raises:
+            ObjectedError: a party objected to one of them.
+        """
+        place = int(self.inner.size)
+        for number, one in enumerate(sums, start=self.before + 1):
+            if int(one[place]):
+                raise ObjectedError(number)
+        return [one[:place] for one in sums]
+
+    def request(self, sums: Sums) -> Any | None:
+        """Ask what the recipe asks, unless a party objected."""
+        return self.inner.request(self.within(sums))
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the recipe's answer."""
+        found: Vector = self.inner.answer(self.within(sums))
+        return found
+
+    def release(self, sums: Sums) -> Release:
+        """Return the next sum's statistics, and the number for objections."""
+        found: Release = self.inner.release(self.within(sums))
+        return replace(found, statistics={**found.statistics, OBJECTIONS: 1})
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """The recipe's rounds, each with the number for objections."""
+        return tuple(
+            replace(one, statistics={**one.statistics, OBJECTIONS: 1})
+            for one in self.inner.foreseen
+        )
+
+    def among(self, members: tuple[str, ...]) -> Guarded:
+        """Return the recipe for those whose vectors are in the sums."""
+        return replace(self, inner=self.inner.among(members))
+
+    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+        """Return the recipe's promise."""
+        found: Guarantee = self.inner.stated(promise, releases)
+        return found
+
+    def shown(
+        self, members: tuple[str, ...], releases: Sequence[Release]
+    ) -> tuple[str, ...]:
+        """Return every round's statistics in words."""
+        return shown_of([members], releases)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the recipe's own limits, sizes and words."""
+        if name.startswith("_") or name == "inner":
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+
 def open_limits(recipe: Any) -> tuple[str, ...]:
     """Return what the sums of a recipe may reveal, a sentence each.
 
@@ -424,13 +540,18 @@ class PartyWork(Secret):
     """One party's part: the public recipe, and its own way to answer requests.
 
     What a party gives is decided by the request alone, and never by its data: it has
-    one size, and whoever finds that it cannot answer after the first sum ends the run
-    for everybody, with one word that says nothing more.
+    one size. A party whose rules refuse the first request takes no part. To a later
+    one it objects (see `Guarded`), by numbers that follow from its secret, so that a
+    party that was started again objects with the same ones.
+
+    Attributes:
+        secret: the key of these numbers; the run's own, and nobody else's.
     """
 
     recipe: Recipe
     contribution: Contribution
     questions: Questions | None = None
+    secret: bytes = field(default_factory=partial(token_bytes, 32))
 
     @property
     def rounds(self) -> Rounds | None:
@@ -447,13 +568,44 @@ class PartyWork(Secret):
         except Exception as error:
             if not answers:  # before anybody was told of anything: a plain refusal
                 raise
+            if isinstance(error, DisclosureError):
+                if cast("Any", self.recipe).objects:
+                    return self._random(answers)
+                raise
             raise NumericalError(UNANSWERED) from error
+        if cast("Any", self.recipe).objects:
+            # The rest is 0: the number for objections, and what fills up a sum.
+            missing = self.recipe.size - len(vector)
+            vector = np.concatenate([vector, np.zeros(missing, dtype=object)])
+            # Random numbers may be as wide as their residues, these may not.
+            UniformCounts(cast("Any", self.recipe).accepted).encode(vector)
         if vector.shape != (self.recipe.size,):
             raise NumericalError(
                 f"every request is answered by {self.recipe.size} numbers, found an "
                 f"array of shape {vector.shape}: please report it"
             )
         return vector
+
+    def _random(self, answers: Sums) -> Integers:
+        """Return uniform residues."""
+        size, words = self.recipe.size, cast("Any", self.recipe).counts.words
+        seed = self.secret + request_digest(len(answers))
+        drawn = shake_256(b"veilsum objection\0" + seed).digest(8 * words * size)
+        step = 8 * words
+        whole = [
+            int.from_bytes(drawn[k : k + step], "little", signed=True)
+            for k in range(0, len(drawn), step)
+        ]
+        return np.array(whole, dtype=object)
+
+    def objection(self, answers: Sums) -> str | None:
+        """Return why this party objected to the last of these sums; None if not."""
+        request = self._asked(answers[:-1])[0]
+        try:
+            self.contribution.answer(request)
+        except DisclosureError as error:
+            return str(error)
+        return None
 
     def asked(self, answers: Sums) -> bytes:
         """Return the digest of what that vector answers."""

@@ -60,6 +60,11 @@ SCREENED = (
 )
 
 
+# The name of the number that says whether a party objects to a sum. It is 0, or all
+# numbers of the sum are random: none of them is about rows then.
+OBJECTIONS = "objections"
+
+
 @dataclass(frozen=True)
 class Release:
     """One sum, and what is in it.
@@ -78,8 +83,9 @@ class Release:
 
     @property
     def numbers(self) -> int:
-        """How many numbers become known."""
-        return sum(self.statistics.values())
+        """How many numbers become known about rows: objections are not."""
+        counts = self.statistics.items()
+        return sum(count for name, count in counts if name != OBJECTIONS)
 
     @property
     def words(self) -> str:

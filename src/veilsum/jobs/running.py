@@ -16,6 +16,8 @@ from veilsum.files.ledger import Known, Ledger, Look, Wanted
 from veilsum.jobs.presence import Screened
 from veilsum.jobs.recipes import (
     Contribution,
+    Guarded,
+    ObjectedError,
     PartyWork,
     Questions,
     Recipe,
@@ -103,10 +105,11 @@ class JobResult(Shown):
 
     @property
     def inner(self) -> tuple[Any, Sums]:
-        """The recipe behind a first sum that asked who holds what, and its sums."""
-        if isinstance(self.recipe, Screened):
-            return self.recipe.inner, self.recipe.within(self.released.sums)
-        return self.recipe, self.released.sums
+        """The recipe behind a first sum that counts parties, and its own numbers."""
+        recipe, sums = self.recipe, self.released.sums
+        while isinstance(recipe, Screened | Guarded):
+            recipe, sums = recipe.inner, recipe.within(sums)
+        return recipe, sums
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -246,7 +249,7 @@ def run_job(
             released = terms.driver.carry_out(replace(assignment, progress=bar))
     except GivenUpError as error:
         books.settle(aborted=True)
-        _explain(recipe, error)
+        _explain(assignment.works, books, recipe, error)
         raise
     books.settle()
     return released
@@ -261,11 +264,20 @@ def _stage(recipe: Recipe, opening: Opening) -> Advance:
     return lambda done: advance(min(done, most))
 
 
-def _explain(recipe: Recipe, error: GivenUpError) -> None:
+def _explain(
+    works: Mapping[str, Any], books: Bookkeeping, recipe: Recipe, error: GivenUpError
+) -> None:
     """Raise what stopped the parties, where that can be told."""
     # What follows from the sums stops whoever looks at them, in the words meant for it.
-    if recipe.request(error.sums) is None:
-        recipe.answer(error.sums)
+    try:
+        if recipe.request(error.sums) is None:
+            recipe.answer(error.sums)
+    except ObjectedError as objected:
+        found = {name: work.objection(error.sums) for name, work in works.items()}
+        reasons = {name: reason for name, reason in found.items() if reason is not None}
+        for name in reasons:
+            books.objected(name, str(objected))
+        raise ObjectedError(objected.number, [*reasons.values()]) from error
     for party, (word, full) in error.reasons.items():
         if word == "input":
             told = full if full.startswith(f"{party}: ") else f"{party}: {full}"
@@ -329,6 +341,12 @@ class Bookkeeping(Secret):
         for ledger in self.terms.ledgers.values():
             if not aborted or not was_charged(ledger, self.terms.run):
                 ledger.settle(self.terms.run)
+
+    def objected(self, party: str, reason: str) -> None:
+        """Count an objection of one party as a refusal of the run's file."""
+        if (ledger := self.terms.ledgers.get(party)) is not None:
+            data = self._data(party, ledger).data
+            ledger.objected(self.terms.run, data, reason=reason)
 
     def _data(self, party: str, ledger: Ledger) -> Known:
         if party not in self._known:

@@ -17,7 +17,7 @@ import numpy as np
 
 from veilsum.drivers.driver import Released
 from veilsum.jobs.presence import Group, answering, screened, size_of
-from veilsum.jobs.recipes import Contribution, Recipe, open_limits
+from veilsum.jobs.recipes import Contribution, Guarded, Recipe, open_limits
 from veilsum.jobs.releases import REBUILT, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms, by_name
@@ -199,12 +199,16 @@ def prepared(
     rules.check_levels(job.levels)
     groups = () if rules.site_terms else job.groups
     terms = terms_of(screened(job.recipe(), groups).counts)
+    objecting = terms.law.sums_only and job.recipe().most_rounds > 1
+    if objecting:
+        terms = terms_of(screened(Guarded(job.recipe()), groups).counts)
     rules.check_honest(job.least_honest, terms.honest)
     if job.n_columns:
         rules.check_design(job.n_columns, terms.honest)
     job.check_parties(rules, terms)
     limit = ReleaseLimit.of(rules, job.numbers_in_a_row, terms, size_of(groups))
-    recipe = screened(job.recipe(limit), groups, terms.tolerate)
+    inner = job.recipe(limit)
+    recipe = screened(Guarded(inner) if objecting else inner, groups, terms.tolerate)
     return Prepared(recipe=recipe, terms=terms, rules=rules)
 
 
@@ -265,10 +269,11 @@ def ask(
     question = job.question
 
     def contribution(party: str, part: Own) -> Contribution:
-        source, asking = sources[party], None
+        source, asking, home = sources[party], None, AtHome(party, rules)
         if question is not None:
-            asking = Asking(question, AtHome(party, rules), source.frame)
-        given = Contribution(partial(job.answer, part), source, asking=asking)
+            asking = Asking(question, home, source.frame)
+        answer = partial(home.weighed, partial(job.answer, part))
+        given = Contribution(answer, source, asking=asking)
         return answering(found.recipe, given, partial(job.look, part))
 
     released = run_job(

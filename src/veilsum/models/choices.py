@@ -57,6 +57,7 @@ from veilsum.models.systems import (
     pinned,
     symmetric,
 )
+from veilsum.models.weights import note
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.elementary import exp, log1p
 from veilsum.numbers.shapes import Float
@@ -510,6 +511,31 @@ class ChoiceScales:
         return symmetric(balls)
 
 
+class ChoiceWeights:
+    """Notes the weights of rows in the information: of each predictor, and of all.
+
+    Each is a sum of its own, by which a round can be aimed at one row. The information
+    of all predictors together is that of the first level, or of slopes that all of
+    them share. As in a logistic regression, 1/4 counts as one whole row.
+    """
+
+    def __init__(self, n_predictors: int) -> None:
+        names = [f"the information of predictor {k + 1}" for k in range(n_predictors)]
+        noted = [note(name, 0.25) for name in (*names, "the information of all")]
+        self._noted = [one for one in noted if one is not None]
+
+    def add(self, roots: Sequence[FloatArray]) -> None:
+        """Add the weights of some rows."""
+        if not self._noted:
+            return
+        each = sum(root * root for root in roots)
+        every = sum(root.sum(axis=1) ** 2 for root in roots)
+        for noted, weights in zip(
+            self._noted, (*np.transpose(each), every), strict=True
+        ):
+            noted.add(weights)
+
+
 def statistics(scales: ChoiceScales, rows: Rows, request: Request) -> Integers:
     """Return one party's answer to a request; the parties' answers are to be added."""
     q, (n_predictors, n_columns) = scales.size, scales.shape
@@ -534,6 +560,7 @@ def statistics(scales: ChoiceScales, rows: Rows, request: Request) -> Integers:
     ]
     gram = GramSum(q, limbs_of(base.root_bits))
     factors = np.array([2.0**one for one in scales.powers])
+    weights = ChoiceWeights(n_predictors)
     loss = 0
     for block in base.measures.blocks(rows):
         columns = np.asarray(block.design, dtype=np.float64)
@@ -551,6 +578,7 @@ def statistics(scales: ChoiceScales, rows: Rows, request: Request) -> Integers:
         for score, pull in zip(scores, found.pulls.T, strict=True):
             score.add(columns, np.rint(pull * 2.0**base.pull))
         ones = np.ones(len(columns))
+        weights.add(found.roots)
         for root in found.roots:
             parts = root[:, :, None] * columns[:, None, :]
             gram.add_scaled(scales.family.gather(parts, scales.ones), ones, factors)

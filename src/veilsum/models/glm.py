@@ -36,6 +36,7 @@ from flint import arb, arb_mat, fmpq
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.models.families import (
     CEILING,
+    Binomial,
     Family,
     LikelihoodSums,
     RowBounds,
@@ -45,6 +46,7 @@ from veilsum.models.inference import Inference
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import Gram, PerRow, RowMeasures, Rows
 from veilsum.models.systems import System, check_rows, dependent, symmetric
+from veilsum.models.weights import note
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.compiled import compiled
 from veilsum.numbers.units import (
@@ -79,6 +81,9 @@ TWO_WORDS, THREE_WORDS = 128, 192
 # its largest, of what pulls, of numbers, and of those that estimate a dispersion. Many
 # rows may be alike and rounded the same way, so that nothing averages out.
 COLUMN, PULL, NUMBER, FINEST = 46, 53, 52, 72
+# Bits after the point of a row's part of Pearson's sum, where it is only printed: with
+# all of them, this sum and X'y determine the responses of small tables (tests/attacks).
+PEARSON = 10
 # A sum of cumulants is right to this much of it.
 ROW_NOISE = 2.0**-50
 # Blocks of a design that are gone through together.
@@ -856,6 +861,47 @@ def _real(measure: Measure, whole: Array[Any]) -> PerRow:
     return np.asarray(counts * float(top) / float(bottom))
 
 
+class RoundWeights:
+    """Notes the weights of rows in the information, for the check of a round.
+
+    A weight counts as one whole row where it is the expected information at a usual
+    mean: 1/2 of a probability (1/4 of a logistic regression); of counts and positive
+    responses, whose weights have no largest, the party's own mean response. Nobody
+    else can move that: a mean of all parties, and the null model's, follow from sums
+    into which one of them may have put false numbers. Agreed weights multiply it, by
+    the geometric middle of their range.
+
+    The first round has no point, and cannot be aimed: its information follows from each
+    row's own response, whose column the rules check before a run. Only rows and agreed
+    weights are noted of it; one row's part of the sum of counts is 24 to 28 % at honest
+    parties of 47 to 132 rows.
+    """
+
+    def __init__(self, scales: Scales) -> None:
+        self._scales, self._noted = scales, note("the information")
+        self._responses = self._rows = 0.0
+
+    def add_rows(self, block: RowBlock) -> None:
+        """Add some rows with their agreed weights alone."""
+        if self._noted is not None:
+            self._noted.add(block.weigh(np.ones(len(block.response))))
+
+    def add(self, block: RowBlock, weights: FloatArray) -> None:
+        """Add the weights of some rows."""
+        if self._noted is None:
+            return
+        self._noted.add(np.broadcast_to(weights, block.response.shape))
+        family, agreed = self._scales.family, self._scales.measures.weights
+        self._responses += float(block.response.sum())
+        self._rows += len(block.response)
+        mean = 0.5 if isinstance(family, Binomial) else self._responses / self._rows
+        with np.errstate(divide="ignore"):
+            full = float(family.expected(family.link(np.array([mean])))[0])
+        if agreed is not None:
+            full *= sqrt(max(agreed.low, float(agreed.unit)) * agreed.high)
+        self._noted.full = full
+
+
 class RowTotals:
     """Adds up what blocks contribute to a vector."""
 
@@ -870,11 +916,19 @@ class RowTotals:
         powers = scales.columns
         self._usual = max(set(powers), key=powers.count)
         self._factors = np.array([2.0 ** (one - self._usual) for one in powers])
+        self._weights = RoundWeights(scales)
         self.outside = 0
 
-    def information(self, block: RowBlock, information: FloatArray) -> None:
+    def information(
+        self, block: RowBlock, information: FloatArray, *, first: bool = False
+    ) -> None:
         """Add a row's information times its columns' products."""
-        root = np.sqrt(block.weigh(information)) * 2.0**self._usual
+        weights = block.weigh(information)
+        if first:
+            self._weights.add_rows(block)
+        else:
+            self._weights.add(block, weights)
+        root = np.sqrt(weights) * 2.0**self._usual
         for design, piece in block.pieces:
             self._gram.add_scaled(design, root[piece], self._factors)
 
@@ -941,7 +995,7 @@ def _add_first(scales: Scales, totals: RowTotals, block: RowBlock) -> None:
     family, n = scales.family, len(block.response)
     offset, weights = block.offset, block.weigh(np.ones(n))
     if scales.responses_once:
-        totals.information(block, np.full(n, scales.first_information))
+        totals.information(block, np.full(n, scales.first_information), first=True)
         totals.pull(block, block.response)
         if "peak" in family.constants:
             totals.number("peak", block.weigh(family.peak(block.response)))
@@ -950,7 +1004,7 @@ def _add_first(scales: Scales, totals: RowTotals, block: RowBlock) -> None:
             totals.number("response_offset_sum", block.weigh(products))
     else:
         information, target = family.first(block.response)
-        totals.information(block, information)
+        totals.information(block, information, first=True)
         target = target if offset is None else target - offset
         totals.pull(block, information * target)
     if offset is not None:
@@ -1017,8 +1071,10 @@ def _add_pearson(
 ) -> None:
     eta = block.predictor(point[:-1])
     check_inside(scales.limits, eta)
-    found = scales.family.terms(block.response, eta)
-    totals.number("pearson", block.weigh(found.pearson))
+    pearson = block.weigh(scales.family.terms(block.response, eta).pearson)
+    if not scales.family.estimates_dispersion:
+        pearson = np.rint(pearson * 2.0**PEARSON) * 2.0**-PEARSON
+    totals.number("pearson", pearson)
 
 
 def _add_closing(

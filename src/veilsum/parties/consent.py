@@ -55,7 +55,7 @@ from veilsum.jobs.mixed import MixedJob
 from veilsum.jobs.presence import FEW_VALUES, Screened
 from veilsum.jobs.recipes import open_limits
 from veilsum.jobs.regression import FormulaJob
-from veilsum.jobs.releases import BY_PARTY, Foreseen
+from veilsum.jobs.releases import BY_PARTY, OBJECTIONS, Foreseen
 from veilsum.jobs.statistics import StatisticsJob
 from veilsum.jobs.survey import TOTALS, SurveyRecipe
 from veilsum.jobs.survival import SurvivalJob
@@ -904,6 +904,9 @@ _EXPLAINED: Mapping[str, str] = {
     "variance between members (tau2) which follows from the first sums",
     "rows": "how many rows all members have together",
     "rows left out": "how many rows all members left out because a value was missing",
+    OBJECTIONS: "0, unless the sums of the round would rest on too few rows of a "
+    "member: all numbers of the round are random then, the run ends, and nothing tells "
+    "who objected",
     "information": "for every two columns of the design, and for each with itself, the "
     "sum of their products over all rows, each row weighted by what the family says at "
     "the coefficients of that round",

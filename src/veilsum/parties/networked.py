@@ -7,7 +7,7 @@ import hmac
 import logging
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -216,6 +216,10 @@ class Networked(Secret):
         plan, charge = assignment.plan, assignment.charge
         keys = PartyKeys(self.identity, self.consortium.certificates)
         work, record = assignment.works[self.party], self.record
+        if isinstance(work, PartyWork):
+            # The same at every start of this run, for nobody may object twice.
+            key = self.identity.derived(b"objections")
+            work = replace(work, secret=hmac.digest(key, plan.digest, "sha256"))
         if self.tapped:
             self.tap = tap = Tap(plan, self.party, earlier=self.earlier)
             tap.resume(store.read())

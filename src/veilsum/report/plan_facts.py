@@ -27,7 +27,7 @@ from veilsum.files.scenarios import read_toml
 from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.minimise import Minimise
 from veilsum.jobs.presence import Cells, Crossed, Group, Screened, Values
-from veilsum.jobs.recipes import open_limits
+from veilsum.jobs.recipes import Guarded, open_limits
 from veilsum.jobs.releases import BY_PARTY, Foreseen
 from veilsum.jobs.terms import Terms
 from veilsum.net.receipt import verify_receipts
@@ -531,6 +531,7 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
     page = consent_to(found.consortium, drawn=drawn)
     counted = recipe if isinstance(recipe, Screened) else None
     asked = recipe if counted is None else counted.inner
+    asked = asked.inner if isinstance(asked, Guarded) else asked
     own = open_limits(recipe)
     if isinstance(recipe, PriceRecipe):
         own += (GENERATORS,)

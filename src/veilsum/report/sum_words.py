@@ -12,7 +12,7 @@ from veilsum.jobs.dispatch_periods import FLEETS
 from veilsum.jobs.fitting import FRACTIONS
 from veilsum.jobs.meta import FEW_STUDIES
 from veilsum.jobs.mixed import PARTIES_EACH, POLES
-from veilsum.jobs.releases import REBUILT
+from veilsum.jobs.releases import OBJECTIONS, REBUILT
 from veilsum.parties.consent import GENERATORS
 from veilsum.report.plan_facts import SumFacts
 from veilsum.report.sentences import Language
@@ -109,6 +109,9 @@ GERMAN: Mapping[str, str] = {
     "zwischen Mitgliedern berücksichtigen",
     "rows": "wie viele Zeilen alle zusammen haben",
     "rows left out": _LEFT_OUT,
+    OBJECTIONS: "0, außer wenn die Summen der Runde auf zu wenigen Zeilen eines "
+    "Mitglieds beruhen würden: dann sind alle Zahlen der Runde zufällig, der Lauf "
+    "endet, und nichts verrät, wer widersprochen hat",
     "information": f"{_PAIRS} die Summe ihrer Produkte über alle Zeilen, {_WEIGHED}",
     "rows of each level of the response": "wie viele Zeilen jede Ausprägung der "
     "Zielgröße haben",

@@ -19,6 +19,7 @@ import numpy as np
 from veilsum.errors import InvalidInputError
 from veilsum.models.leverage import Concentration, OwnColumns
 from veilsum.models.rows import Design, PerRow, Rows
+from veilsum.models.weights import collected
 from veilsum.numbers.arrays import Array
 
 MINIMUM_ROWS = 5
@@ -616,6 +617,28 @@ class AtHome:
                 if found.largest >= 0.995
                 else float(f"{found.largest + 0.005:.2f}"),
             )
+
+    def weighed(self, answer: Callable[[Any], Array[Any]], request: Any) -> Array[Any]:
+        """Return an answer whose sums rest on enough rows; refuse it otherwise.
+
+        Twice `minimum_count` effective rows, no row with more than a fifth of the
+        weight, and as much weight as so many whole rows have: see `RowWeights`.
+        """
+        with collected() as noted:
+            vector = answer(request)
+        if self.rules.minimum_count < 2:  # switched off, and listed as such
+            return vector
+        least = 2 * self.rules.minimum_count
+        for weights in noted:
+            if (problem := weights.problem(least)) is not None:
+                raise DisclosureError(
+                    "minimum_count",
+                    f"{self.party}: {problem} (2 x minimum_count). Not sent: ask for "
+                    "fewer or coarser columns, add a ridge or rows, or leave out the "
+                    "column that sets these rows apart; only if all parties want "
+                    f"that, {openly(minimum_count=0)} allows it",
+                )
+        return vector
 
     def bounded(self, what: str, *, bounded: bool) -> None:
         """Refuse sums of how far each row is from a forecast, if that has no bound."""
