@@ -66,7 +66,13 @@ from veilsum.audit.likelihood import (
     is_hidden,
     learned,
 )
-from veilsum.audit.noninterference import same_frames, says_twice
+from veilsum.audit.made_up import never_twice
+from veilsum.audit.noninterference import (
+    is_masked,
+    same_frames,
+    says_twice,
+    shares_in,
+)
 from veilsum.audit.planted import PLANTED
 from veilsum.audit.question import BRIEF, Played, Rehearsal, Skipped
 from veilsum.audit.unfinished import AttackSoFar, Gain, Unfinished
@@ -1268,24 +1274,30 @@ def _crash(parties: Sequence[str], chance: np.random.Generator) -> Crash:
 def _restarted(
     question: Rehearsal, *, coalition: Coalition, seed: int, trials: int
 ) -> Iterator[Outcome]:
-    """Crash machines whose shares the system draws; look for numbers sent anew.
+    """Crash machines whose shares the system draws; look at what they send then.
 
-    From a seed a share would be drawn a second time as it was the first.
+    From a seed a share would be drawn a second time as it was the first. Nothing is
+    sent anew, everything is masked, and no share is one of another run.
     """
-    twice = 0
+    wrong, known = 0, set[str]()
     for k in range(trials):
         chance = np.random.default_rng((seed, k, 12))
         held, _ = question.sound((seed, k, 12))
         faults = Faults(crashes=(_crash(question.parties, chance),))
         machines = Recorded(faults=faults)
         question.ask(held, driver=machines, run="restart")
-        twice += any(map(says_twice, machines.worlds))
+        for world in machines.worlds:
+            drawn = [str(one.tolist()) for one in shares_in(world).values()]
+            before, known = known, known | {*drawn}
+            again = len(known) < len(before) + len(drawn)
+            again &= never_twice(world.plan.law, world.plan.size, len(known))
+            wrong += again or says_twice(world) or not is_masked(world)
     yield Outcome(
         attack=RESTARTED,
         coalition=coalition,
-        about="other numbers in the place of those sent before a crash",
+        about="numbers sent anew, or not masked, or masked as in another run",
         trials=trials,
-        successes=twice,
+        successes=wrong,
         promised=0.0,
         looked_at="frames",
     )

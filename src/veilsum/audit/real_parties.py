@@ -24,7 +24,6 @@ import io
 import json
 import logging
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field
@@ -38,6 +37,7 @@ import numpy as np
 from veilsum.agreement.consortium import Consortium, Minimisation, consortium_from
 from veilsum.audit import reassignment
 from veilsum.audit.attack import Outcome
+from veilsum.audit.made_up import never_twice
 from veilsum.audit.question import Holdings, Played, Rehearsal, Skipped
 from veilsum.errors import InvalidInputError, MissingExtraError, WaitingError
 from veilsum.net.drop import DropFolder
@@ -143,8 +143,9 @@ def _compared(
         yield from (f"{where} tells of rows" for where in sorted(odd))
     for run, (_, came) in zip(runs, tables, strict=True):
         yield from _wrong_vectors(run, came)
-    shares = [one for run in runs for one in run.shares]
-    if max(Counter(_text(one) for one in shares).values(), default=0) > 1:
+    shares = [_text(one) for run in runs for one in run.shares]
+    law, size = played.law, played.plan.size
+    if len({*shares}) < len(shares) and never_twice(law, size, len(shares)):
         yield "a share is there twice"
     yield from dict.fromkeys(
         f"{where} has a share as it is" for run in runs for where in run.in_the_clear()
