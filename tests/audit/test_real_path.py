@@ -27,7 +27,7 @@ from veilsum.jobs import presence, regression
 from veilsum.jobs.presence import Screened
 from veilsum.jobs.recipes import OneRound, PartyWork
 from veilsum.net import runner
-from veilsum.net.drop import Drop
+from veilsum.net.drop import DropFolder
 from veilsum.net.receipt import Receipt
 from veilsum.numbers import masking
 from veilsum.numbers.laws import (
@@ -527,16 +527,17 @@ def a_digest_in_a_receipt(patch):
     patch.setattr(Receipt, "_content", telling)
 
 
-def letters_as_many_as_tell(patch):
-    """A frame is sent as often as a number of the vector says."""
+def a_length_beside_the_letters(patch):
+    """Whoever carries letters sees a file as long as a number of the vector says."""
     remembered(patch)
-    send = Drop.send
+    put = DropFolder.put
 
-    def often(self, to, frame):
-        for _ in range(1 + int(LAST["vector"][0]) % 7 if LAST else 1):
-            send(self, to, frame)
+    def more(self, letters):
+        put(self, letters)
+        length = int(LAST["vector"][0]) % 1000 if LAST else 0
+        (self.path / "letters.tmp").write_bytes(bytes(length))
 
-    patch.setattr(Drop, "send", often)
+    patch.setattr(DropFolder, "put", more)
 
 
 def shares_that_stay(patch):
@@ -564,7 +565,7 @@ REAL = (
     a_number_in_a_log,
     a_number_on_the_screen,
     a_digest_in_a_receipt,
-    letters_as_many_as_tell,
+    a_length_beside_the_letters,
     shares_that_stay,
     another_vector_for_real_parties,
 )
