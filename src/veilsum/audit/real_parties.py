@@ -153,7 +153,7 @@ def _compared(
     yield from (f"others may read {one}" for one in sorted(company.readable))
 
 
-def differing(first: Run, between: Run, last: Run) -> set[str]:
+def differing(first: LeftBehind, between: LeftBehind, last: LeftBehind) -> set[str]:
     """Return where the first and the last run agree, and the one between does not."""
     places = {*first.shown, *between.shown, *last.shown}
     return {
@@ -163,7 +163,7 @@ def differing(first: Run, between: Run, last: Run) -> set[str]:
     }
 
 
-def _wrong_vectors(run: Run, played: Played) -> Iterator[str]:
+def _wrong_vectors(run: LeftBehind, played: Played) -> Iterator[str]:
     """Yield what is not a sum of the party's own vector and its mask."""
     law, rounds = run.transcript.law, run.transcript.rounds
     if len(rounds) != len(played.sums):
@@ -206,7 +206,7 @@ def _text(numbers: Array[Any]) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Run(Secret):
+class LeftBehind(Secret):
     """What a run left behind.
 
     Attributes:
@@ -267,7 +267,7 @@ class Company:
             member["certificate"] = made[member["name"]].certificate
         self.consortium: Consortium = consortium_from(table)
 
-    def run(self, held: Holdings) -> Run:
+    def run(self, held: Holdings) -> LeftBehind:
         """Have everybody take part, visit after visit, until all have an answer."""
         self.runs += 1
         base = self.folder / str(self.runs)
@@ -302,7 +302,7 @@ class Company:
             read_transcript(base / name / "mine", base / name / f"{name}.key")
             for name in self.question.parties
         ]
-        return Run(shown, Transcript.together(own), files)
+        return LeftBehind(shown, Transcript.together(own), files)
 
     def _visit(
         self, base: Path, name: str, own: Any, shown: Shown, when: str
