@@ -55,12 +55,15 @@ def named(name):
     return question(**ASKED[name])
 
 
-def question(kind=Rehearsal, *, names=NAMES, columns=None, rows=40, **sections):
+def question(
+    kind=Rehearsal, *, names=NAMES, columns=None, rows=40, schema=(), **sections
+):
     """What five parties agree on; everybody with everybody."""
     graph = {"family": f"complete:{len(names)}"}
     table = {"graph": graph, "parties": {"names": [*names]}, **sections}
     if not {"cost", "dispatch"} & {*sections}:
-        table["schema"] = {"minimum_rows": rows, "columns": columns or COLUMNS}
+        agreed = {"minimum_rows": rows, "columns": columns or COLUMNS}
+        table["schema"] = {**agreed, **dict(schema)}
     agreed, _ = consortium_of(
         read(table, ScenarioFile, "the scenario"),
         certificates={name: pem_of(f"none of {name}".encode()) for name in names},

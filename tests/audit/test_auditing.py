@@ -45,7 +45,8 @@ def test_sound_masks_are_not_accused_and_controls_hold():
     names = {one.attack for one in found.outcomes}
     assert {"likelihood ratio", "learned likelihood ratio", "hidden cut"} <= names
     planted = {one.name for one in found.controls if "planted" in one.name}
-    assert len(planted) == sum(leak.fits(scene()) for leak in PLANTED.values())
+    fitting = sum(leak.fits(scene()) for leak in PLANTED.values())
+    assert len(planted) == 1 + fitting  # and one of a single number
     assert "would have been found with 90% probability" in found.verdict
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))
 
@@ -399,6 +400,7 @@ def test_ctrl_c_among_further_attacks_keeps_them_and_names_the_rest(monkeypatch)
     monkeypatch.setattr(auditing, "audit", lambda *_args, **_options: masks)
     monkeypatch.setattr(auditing, "TRIALS", {"standard": 1})
     monkeypatch.setattr(auditing, "RUNS", {"standard": 1})
+    monkeypatch.setattr(auditing.real_parties, "MOST_PARTIES", 0)  # which take long
 
     def interrupted(*_args, **_options):
         raise KeyboardInterrupt
@@ -414,7 +416,9 @@ def test_ctrl_c_among_further_attacks_keeps_them_and_names_the_rest(monkeypatch)
     monkeypatch.setattr(auditing, "same_frames", interrupted)
     found = auditing.audit_question(asked, scene(), [("ann",)], **how)
     kept = {one.attack for one in found.outcomes}
-    assert kept == names - {auditing.FRAMES, auditing.TAPPED}
+    later = {auditing.unlisted.ATTACK, auditing.TAPPED, auditing.RESTARTED}
+    later.add(auditing.FRAMES)
+    assert kept == names - later
     stopped = [one for one in found.skipped if "stopped by hand" in one]
     assert stopped[0].startswith(auditing.FRAMES)
     assert stopped[-1].startswith("clocks")

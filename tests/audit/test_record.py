@@ -84,7 +84,7 @@ def test_a_screen_says_what_was_found_and_what_would_have_been(file):
     found = run(file, *QUICK)
     assert found.exit_code == 0, found.output
     words = " ".join(found.output.split())
-    assert "None of 4 attacks succeeded more often than promised." in words
+    assert "None of 6 attacks succeeded more often than promised." in words
     assert "with 90% probability" in words
     assert "planted: a star only" in words
     assert "private" not in words.lower()

@@ -352,7 +352,7 @@ def test_a_closed_survey_is_audited_with_its_submissions(tmp_path, brief):
     assert "all 3 members together open every share" in told
     record = json.loads((tmp_path / "a" / "audit.json").read_text())["audit"]
     assert record["broken"] == []
-    assert len(record["controls"]) == 2 + len(PLANTED)
+    assert len(record["controls"]) == 3 + len(PLANTED)
     names = {one["attack"] for one in record["outcomes"]}
     assert names >= {"likelihood ratio", *ATTACKS, OF_THE_SET}
     who = {tuple(one["coalition"]) for one in record["outcomes"]}

@@ -209,6 +209,7 @@ class Scene:
         width: coefficients of an execution.
         draw: how shares are really drawn.
         encode: how a party's values really become the law's numbers.
+        plan: law and width of the plan, where those above stand for them.
     """
 
     topology: Topology
@@ -216,6 +217,17 @@ class Scene:
     width: int
     draw: Drawing = soundly
     encode: Encoding = encoded
+    plan: tuple[Law, int] | None = None
+
+    @property
+    def plan_law(self) -> Law:
+        """The law with which parties mask whole vectors."""
+        return self.law if self.plan is None else self.plan[0]
+
+    @property
+    def plan_width(self) -> int:
+        """The length of these vectors."""
+        return self.width if self.plan is None else self.plan[1]
 
     def batch(self, root: int, executions: int) -> Batch:
         """Return the shares of some executions."""

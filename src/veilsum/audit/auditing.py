@@ -36,6 +36,7 @@ from veilsum.audit import (
     neighbour,
     partial_round,
     private_start,
+    real_parties,
     reassignment,
     refusals,
     repeated,
@@ -43,6 +44,7 @@ from veilsum.audit import (
     share_law,
     sums_say,
     timing,
+    unlisted,
     weak_randomness,
 )
 from veilsum.audit.attack import (
@@ -64,12 +66,18 @@ from veilsum.audit.likelihood import (
     is_hidden,
     learned,
 )
-from veilsum.audit.noninterference import same_frames, says_twice
+from veilsum.audit.made_up import never_twice
+from veilsum.audit.noninterference import (
+    is_masked,
+    same_frames,
+    says_twice,
+    shares_in,
+)
 from veilsum.audit.planted import PLANTED
 from veilsum.audit.question import BRIEF, Played, Rehearsal, Skipped
 from veilsum.audit.unfinished import AttackSoFar, Gain, Unfinished
 from veilsum.drivers.arrays import Arrays
-from veilsum.drivers.faults import Faults
+from veilsum.drivers.faults import Crash, Faults
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.graphs.connectivity import minimum_vertex_cut, vertex_connectivity
 from veilsum.graphs.topology import Topology
@@ -546,15 +554,16 @@ class Audit(Shown):
             most = max(least for _, least in found)
             return (
                 f"A coalition that is right {100 * most:.2f}% of the time instead of "
-                "50% would have been found with 90% probability."
+                "50%, by all numbers together, would have been found with 90% "
+                "probability."
             )
         ratio = max(
             divergence_for_success(least) / divergence_for_success(promised)
             for promised, least in found
         )
         return (
-            f"A divergence {ratio:.3g} times what is promised, or more, would "
-            "have been found with 90% probability."
+            f"A divergence {ratio:.3g} times what is promised, or more, in all numbers "
+            "together would have been found with 90% probability."
         )
 
     def showing(self) -> Showing:
@@ -700,7 +709,8 @@ def one_word(scene: Scene) -> Scene:
     Attacks that need few executions are played on all words. Residues are drawn alike
     whatever they count: by their real sizes the coarsest would drown the others.
     """
-    return replace(scene, law=scene.law.in_one_word())
+    plan = (scene.plan_law, scene.plan_width)
+    return replace(scene, law=scene.law.in_one_word(), plan=plan)
 
 
 def executions_of(scene: Scene, depth: Depth, asked: int | None = None) -> int:
@@ -781,9 +791,12 @@ def audit(
             outcomes += _played(scene, groups[0], seed, on=on)
         except BrokenExecutor as error:
             raise _lost(error, kept, "all executions") from None
+    numbers = share_law.by_number(whole, seed_of(seed, share_law.BY_NUMBER))
+    outcomes += [one.outcome() for one in numbers]
     controls = [
         *_sham_controls(scene, hidden, distance, seed),
         *_planted_controls(scene, hidden, distance, seed),
+        *_spoilt_numbers(whole, seed),
     ]
     return Audit(
         seed=seed,
@@ -794,6 +807,7 @@ def audit(
         outcomes=tuple(outcomes),
         controls=tuple(controls),
         curves=tuple(curves),
+        said=tuple(dict.fromkeys(one.power for one in numbers)),
     )
 
 
@@ -945,6 +959,26 @@ def _planted_controls(
     return found
 
 
+def _spoilt_numbers(scene: Scene, seed: int) -> list[Control]:
+    """Return whether a defect in one number of all is found."""
+    name, spoil = (
+        ("a bit of one number that never changes", share_law.a_bit_stuck)
+        if scene.plan_law.sums_only
+        else ("an eighth of sigma in one number", share_law.an_eighth)
+    )
+    key = seed_of(seed, f"planted {name}")
+    came = [one.outcome() for one in share_law.by_number(scene, key, spoil)[:1]]
+    return [
+        Control(
+            name=f"planted: {name}",
+            expected="one number is found",
+            found=f"{one.attack}: {one.successes} of {one.trials}",
+            holds=one.successes == 1,
+        )
+        for one in came
+    ]
+
+
 # What a file asks
 
 
@@ -953,11 +987,19 @@ def _planted_controls(
 TRIALS: Mapping[Depth, int] = {"quick": 0, "standard": 14, "deep": 100}
 # Pairs of runs by machines, which are compared frame by frame.
 RUNS: Mapping[Depth, int] = {"quick": 0, "standard": 2, "deep": 10}
+# Runs whose vectors are compared with the list of released numbers.
+LISTS: Mapping[Depth, int] = {"quick": 0, "standard": 2, "deep": 10}
+# Runs of parties with folders of their own, three times each.
+REAL: Mapping[Depth, int] = {"quick": 0, "standard": 1, "deep": 3}
 # Of numbers that are Python's own, so many coefficients stand for all.
 PYTHON_WIDTH = 8
 FRAMES = "frames of two runs"
 STOPPED = "stopped by hand before it"
 TAPPED = "what machines really send"
+RESTARTED = "machines that come back"
+# Crashes of machines, each after so many effects at most.
+CRASHES: Mapping[Depth, int] = {"quick": 0, "standard": 6, "deep": 30}
+MOST_EFFECTS = 60
 
 
 def scene_of(question: Rehearsal) -> Scene:
@@ -983,12 +1025,13 @@ def scene_of_run(transcript: Transcript) -> Scene:
 
 def scene_under(topology: Topology, law: Law, width: int) -> Scene:
     """Return the masks of a law for made-up numbers, as few as stand for all."""
+    plan = (law, width)
     # A range is of values, not of masks: what is made up goes as far as it has to.
     law = law.without_range()
     if law.dtype == object and law.counted is not None and width > PYTHON_WIDTH:
         places = np.linspace(0, width - 1, PYTHON_WIDTH).astype(int).tolist()
         law, width = law.of_places(places), PYTHON_WIDTH
-    return Scene(topology=topology, law=law, width=width)
+    return Scene(topology=topology, law=law, width=width, plan=plan)
 
 
 def audit_question(
@@ -1054,7 +1097,7 @@ def audit_question(
         outcomes=(*found.outcomes, *gained.outcomes),
         skipped=tuple(dict.fromkeys(gained.skipped)),
         allowed=tuple(dict.fromkeys(gained.allowed)),
-        said=tuple(gained.said),
+        said=(*found.said, *gained.said),
         clock=tuple(gained.clock),
     )
 
@@ -1152,7 +1195,10 @@ def _steps(groups: Sequence[Coalition], depth: Depth) -> tuple[Step, ...]:
             Step(timing.ATTACK, timing.frames, group, RUNS[depth]),
             Step(FRAMES, _same_frames, group, RUNS[depth]),
         ]
+    found.append(Step(unlisted.ATTACK, unlisted.play, None, LISTS[depth]))
     found.append(Step(TAPPED, _tapped, None, RUNS[depth]))
+    found.append(Step(RESTARTED, _restarted, None, CRASHES[depth]))
+    found.append(Step(real_parties.ATTACK, real_parties.play, None, REAL[depth]))
     found.append(Step("what sums say", _sums_say, groups[0], 2))
     return tuple(found)
 
@@ -1219,6 +1265,44 @@ def _tapped(
     )
 
 
+def _crash(parties: Sequence[str], chance: np.random.Generator) -> Crash:
+    """Return a crash of somebody at any moment, who comes back soon."""
+    party = parties[int(chance.integers(len(parties)))]
+    return Crash(party, after=int(chance.integers(1, MOST_EFFECTS)), back=1.0)
+
+
+def _restarted(
+    question: Rehearsal, *, coalition: Coalition, seed: int, trials: int
+) -> Iterator[Outcome]:
+    """Crash machines whose shares the system draws; look at what they send then.
+
+    From a seed a share would be drawn a second time as it was the first. Nothing is
+    sent anew, everything is masked, and no share is one of another run.
+    """
+    wrong, known = 0, set[str]()
+    for k in range(trials):
+        chance = np.random.default_rng((seed, k, 12))
+        held, _ = question.sound((seed, k, 12))
+        faults = Faults(crashes=(_crash(question.parties, chance),))
+        machines = Recorded(faults=faults)
+        question.ask(held, driver=machines, run="restart")
+        for world in machines.worlds:
+            drawn = [str(one.tolist()) for one in shares_in(world).values()]
+            before, known = known, known | {*drawn}
+            again = len(known) < len(before) + len(drawn)
+            again &= never_twice(world.plan.law, world.plan.size, len(known))
+            wrong += again or says_twice(world) or not is_masked(world)
+    yield Outcome(
+        attack=RESTARTED,
+        coalition=coalition,
+        about="numbers sent anew, or not masked, or masked as in another run",
+        trials=trials,
+        successes=wrong,
+        promised=0.0,
+        looked_at="frames",
+    )
+
+
 def _same_frames(
     question: Rehearsal, *, coalition: Coalition, seed: int, trials: int
 ) -> Iterator[Outcome | Skipped]:
@@ -1245,8 +1329,14 @@ def _same_frames(
             if ended.error is not None:
                 raise ended.error
 
+        # In every other pair somebody crashes, and comes back to what it had written.
+        crashes = (_crash(honest, chance),) if k % 2 else ()
         different += not same_frames(
-            partial(run, held), partial(run, other), coalition, seed=seed % 2**32
+            partial(run, held),
+            partial(run, other),
+            coalition,
+            seed=seed % 2**32,
+            faults=Faults(crashes=crashes),
         ).equal
     yield Outcome(
         attack=FRAMES,

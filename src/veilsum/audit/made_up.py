@@ -120,6 +120,17 @@ def likeliest(law: Law) -> float:
     return max(1.0 / Grid(masks.grid, masks.unit).deviation(least), 10.0 * EXACT)
 
 
+def never_twice(law: Law, size: int, shares: int) -> bool:
+    """Say whether chance hardly ever draws one of so many shares a second time."""
+    chance = likeliest(law) ** size
+    if law.counted is not None and not law.sums_only and law.hides:
+        # Coarse units leave few values.
+        units = [float(unit) for unit in law.counted.units]
+        sigma = np.broadcast_to(np.asarray(law.masks.sigma), size)
+        chance = float(np.prod(np.minimum(1.0, np.array(units) / sigma)))
+    return shares**2 * chance < LUCK
+
+
 def together(scene: Scene, tries: int) -> int:
     """Return how many executions make a trial, so that luck is below `LUCK`."""
     chance = likeliest(scene.law)

@@ -42,7 +42,7 @@ from veilsum.numbers.secrets import Secret
 from veilsum.numbers.streams import Stream
 from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import Emission, Persist
-from veilsum.protocol.messages import Deposit, Share
+from veilsum.protocol.messages import Deposit, Masked, Share
 from veilsum.protocol.plan import Plan
 from veilsum.protocol.work import Work
 
@@ -342,6 +342,48 @@ def says_twice(world: World) -> bool:
         if known.setdefault(place, numbers.tolist()) != numbers.tolist():
             return True
     return False
+
+
+def shares_in(world: World) -> dict[tuple[int, str, str], Array[Any]]:
+    """Return all shares that were sent, by epoch, sender and receiver."""
+    found: dict[tuple[int, str, str], Array[Any]] = {}
+    for event in world.history:
+        if event.what == "send":
+            message = world.plan.codec.decode(event.detail)
+            if isinstance(message, Share):
+                place = message.epoch, event.party, str(event.peer)
+                found.setdefault(place, message.numbers)
+    return found
+
+
+def is_masked(world: World) -> bool:
+    """Say whether every masked vector is its party's own one and all its shares.
+
+    Of sums in which nobody was lost; what goes up a tree has others' vectors in it.
+    """
+    shares, sums, law = shares_in(world), world.sums, world.plan.law
+    for event in world.history:
+        if event.what != "send":
+            continue
+        message = world.plan.codec.decode(event.detail)
+        masked = message.masked if isinstance(message, Deposit) else message
+        if not isinstance(masked, Masked):
+            continue
+        index, lost = divmod(masked.epoch, world.plan.epochs_per_sum)
+        vector = None
+        if not lost and index <= len(sums):
+            vector = world.works[masked.party].vector(sums[:index])
+        if vector is None:
+            continue
+        told = law.encode(vector)
+        for (epoch, sender, receiver), numbers in shares.items():
+            if epoch == masked.epoch and sender == masked.party:
+                told = told + numbers
+            elif epoch == masked.epoch and receiver == masked.party:
+                told = told - numbers
+        if not np.array_equal(law.wrap(told), masked.numbers):
+            return False
+    return True
 
 
 def _frames(met: Sequence[Met]) -> int:

@@ -50,7 +50,8 @@ from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.dispatch_periods import PeriodsRecipe
 from veilsum.jobs.job_file import job_of, table_job
 from veilsum.jobs.minimise import Minimised
-from veilsum.jobs.presence import Screened, answering
+from veilsum.jobs.presence import PRESENCE, Screened, answering
+from veilsum.jobs.presence import held as holders
 from veilsum.jobs.recipes import Contribution, PartyWork
 from veilsum.jobs.releases import BY_ROW
 from veilsum.jobs.running import JobResult, run_job
@@ -526,6 +527,44 @@ class Rehearsal:
             for work in works
         ]
 
+    def direct(self, played: Played, held: Held) -> list[Whole] | None:
+        """Return what a job makes of a holding in every round, filled up with zeros.
+
+        Nothing between the job and a party's machine has a hand in it. None for a cost,
+        whose coefficients are what is masked.
+        """
+        recipe: Any = played.result.recipe
+        if isinstance(self.asked, Minimisation):
+            return None
+        if self.schema is None:
+            answer = _site(recipe, held).answer
+        else:
+            job = self.job(played)
+            table = job.bring(job.schema.check(self.parties[0], held))
+
+            def answer(request: Any) -> Array[Any]:
+                if self.screened(played) and request == PRESENCE:
+                    return holders(recipe.groups, partial(job.look, table))
+                return job.answer(table, request)
+
+        found = []
+        for k, sums in enumerate(played.sums):
+            vector = answer(recipe.request(played.sums[:k]))
+            filling = np.zeros(len(sums) - len(vector), dtype=vector.dtype)
+            found.append(whole(played.law, np.concatenate([vector, filling])))
+        return found
+
+    def job(self, played: Played) -> Any:
+        """Return the job that a question to tables is."""
+        asked, schema = self.asked, self.schema
+        assert schema is not None
+        assert not isinstance(asked, Minimisation)
+        return getattr(played.result, "job", None) or table_job(asked, schema)
+
+    def screened(self, played: Played) -> bool:
+        """Say whether the first round counts parties."""
+        return isinstance(played.result.recipe, Screened)
+
     def _work(self, played: Played, held: Held) -> PartyWork:
         recipe, asked = played.result.recipe, self.asked
         if isinstance(asked, Minimisation):
@@ -534,7 +573,7 @@ class Rehearsal:
             return PartyWork(part.recipe, own)
         if self.schema is None:
             return PartyWork(recipe, _site(recipe, held))
-        job: Any = getattr(played.result, "job", None) or table_job(asked, self.schema)
+        job = self.job(played)
         table = job.bring(job.schema.check(self.parties[0], held))
         source = Source(held, job.schema.names)
         own = Contribution(partial(job.answer, table), source)

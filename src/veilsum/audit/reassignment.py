@@ -90,8 +90,12 @@ def dealt_anew(
         found = question.ask(other)
         if found.played is None:
             continue
-        if found.screened and found.played.totals[0] != played.totals[0]:
-            continue
+        if found.screened:
+            # As far as they are listed: what is beside that must not decide it.
+            listed = played.result.recipe.release(()).numbers
+            first, again = played.totals[0], found.played.totals[0]
+            if first[:listed] != again[:listed]:
+                continue
         return other, found.played
     return None
 

@@ -8,25 +8,37 @@ in fewer than `LUCK` of tests is a success.
 
 `of_the_system` does the same with shares that real parties would draw, from the
 operating system: executions that a seed repeats come from elsewhere.
+
+`by_number` draws whole shares one by one, as machines do, under the law and in the
+length of the plan, and tests each number by itself, over all links together and on each
+link: what is wrong with one number drowns among many others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
+from math import sqrt
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from veilsum.audit.attack import Batch, Outcome, Scene, widened
+from veilsum.audit.attack import CHANCE, Batch, Outcome, Scene, widened
 from veilsum.audit.made_up import sigma_of
 from veilsum.audit.weak_randomness import repeated
 from veilsum.errors import MissingExtraError
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.fixed_point import Grid
-from veilsum.numbers.masking import SystemStreams, draw_shares
-from veilsum.numbers.shapes import Float, Int, Shaped
+from veilsum.numbers.masking import (
+    ShareStreams,
+    Streams,
+    SystemStreams,
+    draw_shares,
+)
+from veilsum.numbers.shapes import Bool, Float, Int, Shaped
 
 ATTACK, SYSTEM = "shares of another law", "shares from the system"
 # A test finds something by chance at most so often. The threshold is far beyond: counts
@@ -81,6 +93,227 @@ def of_the_system(
     again = bool(repeated(np.array(first)[None]).any())
     arcs = _arcs(Batch(scene, shares, 0))
     return _outcome(SYSTEM, [*_tests(scene, arcs, seed), again])
+
+
+# Number by number
+
+BY_NUMBER = "each number's shares"
+# Shares that are drawn, of at most so many numbers together; on a link at least so
+# many, or links are not looked at one by one.
+SHARES, FEWEST_SHARES, MOST_NUMBERS, ON_A_LINK = 2_048, 256, 400_000, 24
+# Cells of equal parts in which the numbers of one place are counted.
+PLACES = 8
+
+Draws = Shaped[Array[Any], "shares p"]
+Odd = Bool[Array[np.bool_], " p"]
+# Spoils the shares that were drawn, to see that it is found.
+Spoiling = Callable[[Draws], Draws]
+
+
+@dataclass(frozen=True, eq=False)
+class ByNumber:
+    """Shares as machines draw them, each of their numbers beside its law.
+
+    Attributes:
+        scene: who exchanges shares; `scene.plan_law` and `scene.plan_width` are used.
+        streams: where shares come from.
+        seed: of what spreads a discrete number over its step.
+        spoil: changes what was drawn; a control has one.
+    """
+
+    scene: Scene
+    streams: Streams
+    seed: int
+    spoil: Spoiling | None = None
+
+    @cached_property
+    def links(self) -> list[tuple[int, int, float]]:
+        """Sender, receiver and weight of every share of an epoch."""
+        topology = self.scene.topology
+        pairs = zip(topology.edges.tolist(), topology.weights.tolist(), strict=True)
+        return [
+            (*ends, weight)
+            for (i, j), weight in pairs
+            for ends in ((i, j), (j, i))[: topology.shares_per_edge]
+        ]
+
+    @property
+    def shares(self) -> int:
+        """How many are drawn."""
+        most = MOST_NUMBERS // self.scene.plan_width
+        return min(SHARES, max(FEWEST_SHARES, most))
+
+    @property
+    def on_a_link(self) -> int:
+        """How many of one link, if links are looked at one by one; else 0."""
+        many = self.shares // len(self.links)
+        return many if many >= ON_A_LINK else 0
+
+    @property
+    def tests(self) -> int:
+        """How many there are of one number."""
+        groups = 1 + (len(self.links) if self.on_a_link else 0)
+        law = self.scene.plan_law
+        return groups * (8 * law.number_bytes if law.sums_only else 1 + PLACES)
+
+    @property
+    def luck(self) -> float:
+        """How often chance may fail one test, so that all together do in `LUCK`."""
+        return LUCK / (self.tests * self.scene.plan_width)
+
+    def outcome(self) -> Outcome:
+        """Return how many numbers have shares that chance would not have made."""
+        law, width = self.scene.plan_law, self.scene.plan_width
+        whose = [self.links[k % len(self.links)] for k in range(self.shares)]
+        drawn: Draws = np.stack(
+            [
+                self.streams.share(
+                    law,
+                    width,
+                    weight,
+                    epoch=k // len(self.links),
+                    sender=sender,
+                    receiver=receiver,
+                )
+                for k, (sender, receiver, weight) in enumerate(whose)
+            ]
+        )
+        if self.spoil is not None:
+            drawn = self.spoil(drawn)
+        if law.sums_only:
+            odd = self._odd(self._bits(drawn), self._unfair)
+        else:
+            weights = np.array([weight for _, _, weight in whose])
+            odd = self._odd(self._deviates(drawn, weights), self._narrow)
+        return Outcome(
+            attack=BY_NUMBER,
+            coalition=(),
+            about="numbers whose shares are not as wide, or as even, as agreed",
+            trials=width,
+            successes=int(np.count_nonzero(odd)),
+            promised=LUCK,
+        )
+
+    def _odd(self, drawn: Array[Any], test: Callable[[Array[Any]], Odd]) -> Odd:
+        """Return which numbers fail, over all links or on one of them."""
+        found = test(drawn)
+        for k in range(len(self.links) if self.on_a_link else 0):
+            found = found | test(drawn[k :: len(self.links)][: self.on_a_link])
+        return found
+
+    def _bits(self, drawn: Draws) -> Bool[Array[np.bool_], "shares p bits"]:
+        words = [
+            np.asarray((drawn >> 64 * k) & (2**64 - 1)).astype("<u8")
+            if drawn.dtype == object
+            else drawn.astype("<u8")
+            for k in range(self.scene.plan_law.number_bytes // 8)
+        ]
+        rows = np.stack(words, axis=-1).view(np.uint8)
+        return np.unpackbits(rows, axis=-1).astype(np.bool_)
+
+    def _unfair(self, bits: Bool[Array[np.bool_], "shares p bits"]) -> Odd:
+        ones = bits.sum(axis=0)
+        low, high = _usual(len(bits), 0.5, self.luck)
+        return np.asarray(((ones < low) | (ones > high)).any(axis=-1))
+
+    def _deviates(
+        self, drawn: Draws, weights: Float[FloatArray, " shares"]
+    ) -> Float[FloatArray, "shares p"]:
+        """Return shares in their agreed deviations, spread over their steps."""
+        scene = Scene(
+            topology=self.scene.topology,
+            law=self.scene.plan_law,
+            width=self.scene.plan_width,
+        )
+        reals, step = (
+            np.asarray(scene.law.decode(drawn), dtype=np.float64),
+            _step(scene),
+        )
+        if scene.law.counted is not None:
+            reals = reals * step
+        chance = np.random.default_rng((self.seed % 2**64, 15))
+        reals = reals + step * chance.uniform(-0.5, 0.5, reals.shape)
+        spread = {one: _deviations(scene, one) for one in np.unique(weights).tolist()}
+        return reals / np.stack([spread[one] for one in weights.tolist()])
+
+    def _narrow(self, reals: Float[FloatArray, "shares p"]) -> Odd:
+        squares = (reals**2).sum(axis=0)
+        odd = squares < 2 * special.gammaincinv(len(reals) / 2, self.luck)
+        places = np.minimum((special.ndtr(reals) * PLACES).astype(np.int64), PLACES - 1)
+        low, high = _usual(len(reals), 1 / PLACES, self.luck)
+        for k in range(PLACES):
+            here = (places == k).sum(axis=0)
+            odd |= (here < low) | (here > high)
+        return np.asarray(odd)
+
+    @property
+    def power(self) -> str:
+        """Which defect of a single number would have been found, in a sentence."""
+        groups = [("over all links together", self.shares)]
+        if self.on_a_link:
+            groups.append(("on a single link", self.on_a_link))
+        if self.scene.plan_law.sums_only:
+            told = [(where, 100 * self._least_bit(n)) for where, n in groups]
+            parts = ", or ".join(f"{part:.2g}% of shares {w}" for w, part in told)
+            defect = f"a bit of a single number that is 1 (or 0) in at most {parts}"
+        else:
+            told = [(where, self._least_width(n)) for where, n in groups]
+            parts = ", or ".join(
+                f"{part:.2g} of the agreed deviation {where} (a divergence "
+                f"{1 / part**2:.3g} times what is promised)"
+                for where, part in told
+            )
+            defect = f"shares of a single number with at most {parts}"
+        return f"{BY_NUMBER}: {defect}, would have been found with 90% probability"
+
+    def _least_width(self, count: int) -> float:
+        """Return the widest deviation that is found to be too narrow."""
+        limit = 2 * float(special.gammaincinv(count / 2, self.luck))
+        return sqrt(limit / float(special.chdtri(count, 1.0 - CHANCE)))
+
+    def _least_bit(self, count: int) -> float:
+        """Return how often a bit may be 1 and still be found to be too seldom so."""
+        low, _ = _usual(count, 0.5, self.luck)
+        return float(special.bdtri(low - 1, count, CHANCE)) if low else 0.0
+
+
+def by_number(
+    scene: Scene, seed: int, spoil: Spoiling | None = None
+) -> tuple[ByNumber, ...]:
+    """Return what draws shares as parties do: from a seed, and from the system.
+
+    None where there are no masks.
+    """
+    law = scene.plan_law
+    if not law.hides or not scene.topology.n_edges:
+        return ()
+    found = [ByNumber(scene, ShareStreams.from_seed(seed % 2**64), seed, spoil)]
+    if law.deployable:
+        found.append(ByNumber(scene, SystemStreams(), seed, spoil))
+    return tuple(found)
+
+
+def an_eighth(drawn: Draws) -> Draws:
+    """Return shares whose last number is an eighth of what it should be."""
+    drawn = drawn.copy()
+    last = drawn[:, -1]
+    drawn[:, -1] = last / 8 if drawn.dtype == np.float64 else last // 8
+    return drawn
+
+
+def a_bit_stuck(drawn: Draws) -> Draws:
+    """Return residues whose last number is even."""
+    drawn = drawn.copy()
+    drawn[:, -1] = drawn[:, -1] // 2 * 2
+    return drawn
+
+
+def _usual(count: int, part: float, luck: float) -> tuple[int, int]:
+    """Return between which counts chance stays, but for `luck`; exactly."""
+    counts = np.arange(count + 1)
+    below = special.bdtr(counts, count, part) <= luck / 2
+    above = special.bdtrc(counts - 1, count, part) <= luck / 2
+    return int(np.count_nonzero(below)), int(count - np.count_nonzero(above[1:]))
 
 
 def _outcome(attack: str, odd: Sequence[bool]) -> Outcome:

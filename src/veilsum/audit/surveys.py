@@ -180,6 +180,7 @@ class RehearsedSurvey:
                 for group in groups
             ]
             steps.append((TAPPED, partial(self.tapped, seed=seed, trials=runs)))
+        steps.append((visits.KEYS, lambda: [visits.keys_and_codes()]))
         steps.append((OF_THE_SET, self.handed_out))
         stopped = found.executions < found.asked
         unplayed = [name for name, _ in steps] if stopped else []
@@ -206,7 +207,7 @@ class RehearsedSurvey:
             outcomes=(*found.outcomes, *gained.outcomes),
             controls=controls,
             skipped=tuple(dict.fromkeys(gained.skipped)),
-            said=tuple(self.said()),
+            said=(*found.said, *self.said()),
         )
 
     def groups(self, coalitions: Sequence[Coalition]) -> list[Coalition]:

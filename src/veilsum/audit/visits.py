@@ -6,6 +6,8 @@ them, and so are the guests that they invited. What they make of it is played on
 that are made up, whose keys and tables the auditor knows, with the program that guests
 in Python have. Its chance comes from a tape, so that a second world can be given the
 shares of the first, moved: by what the guest's numbers moved, at one honest delegate.
+What guests and delegates draw from the system is looked at, too: shares, keys and
+invitations are then made by the calls that people make, with nothing handed in.
 
 What is sealed to an honest delegate stays closed here: HPKE is not attacked. A page in
 a browser is another program; its own tests put its submissions beside these.
@@ -14,11 +16,15 @@ a browser is another program; its own tests put its submissions beside these.
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from hashlib import shake_256
 from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,6 +35,7 @@ from veilsum.audit.auditing import Control
 from veilsum.audit.made_up import LUCK
 from veilsum.audit.question import Skipped
 from veilsum.errors import InvalidInputError
+from veilsum.guests.delegate import DelegateStore
 from veilsum.guests.submission import (
     WORD_BYTES,
     Submission,
@@ -40,6 +47,7 @@ from veilsum.guests.submission import (
     words_from,
 )
 from veilsum.guests.survey_set import is_resent
+from veilsum.guests.visiting import visit
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 from veilsum.scale.pieces import seed_of
@@ -61,6 +69,8 @@ FEW = 20
 # The state of a browser's generator, and what one call shows of it.
 STATE_BITS, CALL_BITS = 128, 32
 RING = 1 << 64
+# Words of which chance leaves no bit the same in all.
+ENOUGH = 64
 
 
 # What becomes of the program's chance, by guest and number.
@@ -129,12 +139,23 @@ class Visits(Secret):
         self, guest: str, table: Table, source: Source, number: int = 1
     ) -> Submission:
         """Return what a guest sends, its chance taken from a source."""
+        words = words_of(self.terms, self._cells(table))
+        key, chance = guest_key(self.codes[guest]), self.spoil(source, guest, number)
+        return make_submission(self.terms, guest, key, words, number, chance)
+
+    def come_by_itself(self, guest: str, table: Table) -> Submission:
+        """Return what a guest sends, by the call that guests make.
+
+        A planted leak is in a source, and has to be handed one.
+        """
+        if self.spoil is not unspoilt:
+            return self.come(guest, table, secrets.token_bytes)
+        return visit(self.terms, self.codes[guest], self._cells(table))
+
+    def _cells(self, table: Table) -> list[list[float | None]]:
         width, unit = len(self.terms.columns), self.terms.unit
         plain = [None if one is None else float(one * unit) for one in table]
-        cells = [plain[at : at + width] for at in range(0, len(plain), width)]
-        key, words = guest_key(self.codes[guest]), words_of(self.terms, cells)
-        chance = self.spoil(source, guest, number)
-        return make_submission(self.terms, guest, key, words, number, chance)
+        return [plain[at : at + width] for at in range(0, len(plain), width)]
 
     @property
     def n_words(self) -> int:
@@ -288,26 +309,66 @@ def one_cell(aim: Against) -> Outcome:
 
 
 def weak_shares(aim: Against) -> Outcome:
-    """Look for words that chance would not make, in shares drawn from the system."""
+    """Look for words that chance would not make, in shares drawn from the system.
+
+    Every delegate's are looked at: a coalition sees some, and the others are as good.
+    """
     visits, (guest, _), rows = aim.visits, aim.pair, []
     for trial in range(aim.trials):
         table = visits.tables(aim.chance(trial, "weak"))[0][0]
-        sent = visits.come(guest, table, secrets.token_bytes)
-        seen = [visits.share(sent, name) for name in aim.coalition] or [sent.words]
-        rows.append(np.concatenate(seen))
+        sent = visits.come_by_itself(guest, table)
+        seen = [visits.share(sent, name) for name in visits.terms.names]
+        rows.append(np.concatenate([*seen, sent.words]))
     words = np.stack(rows)
-    stuck = np.bitwise_and.reduce(words, axis=None) | ~np.bitwise_or.reduce(
-        words, axis=None
-    )
     _, place, count = np.unique(words, return_inverse=True, return_counts=True)
     odd = np.asarray((count[place].reshape(words.shape) > 1).any(axis=1))
-    if stuck and words.size >= 2 * 64:  # a bit that no word has, or every one
-        odd = np.ones_like(odd)
+    # A bit that is never 1, or always: in all shares, and in one word of them.
+    shares = words[:, : -len(sent.words)]
+    together = shares.reshape(-1, 1)
+    for some in (together, words if len(words) >= ENOUGH else together):
+        ones, zeros = np.bitwise_and.reduce(some), ~np.bitwise_or.reduce(some)
+        if len(some) >= ENOUGH and (ones | zeros).any():
+            odd = np.ones_like(odd)
     return aim.outcome(
         "weak shares",
         "words that repeat, or a bit that never changes",
         odd.tolist(),
         LUCK,
+    )
+
+
+KEYS = "keys and invitations"
+# Stores that are made, the keys of each, and the invitations of each key.
+STORES, KEYS_OF_A_STORE, INVITATIONS = 2, 3, 20
+
+
+def keys_and_codes() -> Outcome:
+    """Make keys and invitations as delegates do; look for what chance does not make.
+
+    A key or a code is odd if it is there twice, and a code also if one of its letters
+    is the same in all of them.
+    """
+    keys, codes = list[bytes](), list[str]()
+    with TemporaryDirectory() as folder:
+        for k in range(STORES):
+            with closing(DelegateStore.open(Path(folder) / f"{k}.surveys")) as store:
+                for _ in range(KEYS_OF_A_STORE):
+                    keys.append(store.new_key())
+                    codes += [
+                        store.invite(f"guest {n}", keys[-1]) for n in range(INVITATIONS)
+                    ]
+    counts = Counter([*keys, *codes])
+    letters = [{code[at] for code in codes} for at in range(len(codes[0]))]
+    same = sum(len(one) == 1 for one in letters) > codes[0].count("-")
+    odd = [counts[one] > 1 for one in keys]
+    odd += [same or counts[one] > 1 for one in codes]
+    return Outcome(
+        attack=KEYS,
+        coalition=(),
+        about="keys or invitations that repeat, or have a letter that never changes",
+        trials=len(odd),
+        successes=sum(odd),
+        promised=LUCK,
     )
 
 
