@@ -413,16 +413,15 @@ class Serving(Secret):
         reason = f"an error in this program: {type(error).__name__}"
         place = self.home.folder(SET_ASIDE)
         name = f"{stamp(self._clock()).replace(':', '')}-{path.name}"
-        extra = {"file": path.name, "reason": reason}
         try:
             prepare_folder(place)
             path.rename(place / name)
             why = f"{reason}; send this file to the developers of veilsum\n"
             write_files(place, {f"{name}.reason": why.encode()}, private=True)
-            extra["to"] = str(place / name)
+            where = f"the file is now {place / name}"
         except (VeilsumError, OSError) as failed:
-            extra["kept"] = str(failed)
-        self._say(str(path), "set aside", **extra)
+            where = f"the file stays where it is: {failed}"
+        self._say(str(path), "set aside", file=path.name, reason=f"{reason}; {where}")
 
     def _named(self, path: Path) -> Agreement | None:
         me = self.home.identity
