@@ -412,7 +412,8 @@ def damaged_certificate(chance, text):
 
 def damaged_text(chance, text):
     if text.startswith("-----BEGIN CERTIFICATE") and chance.random() < 0.7:
-        return damaged_certificate(chance, text)
+        with suppress(VeilsumError):  # no certificate any more
+            return damaged_certificate(chance, text)
     with suppress(ValueError):  # Base64 of something
         if len(text) > 40 and chance.random() < 0.5:
             inner = base64.b64decode(text, validate=True)
