@@ -28,7 +28,7 @@ from resource import RUSAGE_CHILDREN, RUSAGE_SELF
 
 import numpy as np
 
-from clocks import machine
+from clocks import machine, sized
 from veilsum.audit.attack import Scene
 from veilsum.audit.auditing import (
     _guessers,
@@ -47,6 +47,7 @@ from veilsum.scale.workers import workers_on
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "average.toml"
 WIDTH, SUCCESS, WORKERS = 132, 0.51, 2
+EXECUTIONS = sized(100_000, 200)
 
 
 def main() -> None:
@@ -59,7 +60,7 @@ def main() -> None:
     if chosen.shared:
         shared(chosen.executions or 4_000_000, chosen.repeats, chosen.on)
         return
-    executions = chosen.executions or 100_000
+    executions = chosen.executions or EXECUTIONS
     graph = Topology.family("complete:5")
     pairs = list(combinations(graph.parties, 2))
     print(json.dumps({"machine": machine()}))

@@ -5,16 +5,35 @@ from __future__ import annotations
 import os
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, TypeVar
 
 PACKAGES = ("veilsum", "numpy", "scipy", "numba", "jax")
 
+# Sizes that mean nothing: whether everything still runs, in a second or two.
+SMOKE = "--smoke"
+SMOKE_VARIABLE = "VEILSUM_BENCHMARKS_SMOKE"
+
 Action = Callable[[], object]
+T = TypeVar("T")
+
+
+def sized(usual: T, smoke: T) -> T:
+    """Return a size, or with `--smoke` the small one; processes started here inherit.
+
+    The word is taken off the command line: every benchmark has it.
+    """
+    if SMOKE in sys.argv[1:]:
+        sys.argv.remove(SMOKE)
+        os.environ[SMOKE_VARIABLE] = "1"
+    return smoke if os.environ.get(SMOKE_VARIABLE) else usual
+
+
 # Whatever can be run for a number of iterations.
 Runs = Callable[[int], object]
 
@@ -88,7 +107,7 @@ def in_turn(
 ) -> dict[str, Laps]:
     """Return the laps of all who run once and say how long it took, one a round."""
     found: dict[str, list[Lap]] = {name: [] for name in contestants}
-    for _ in range(repeats):
+    for _ in range(sized(repeats, 1)):
         for name, run in contestants.items():
             found[name].append(run())
     return {name: Laps(tuple(laps)) for name, laps in found.items()}

@@ -15,11 +15,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from clocks import Action, clock, machine, side_by_side
+from clocks import Action, clock, machine, side_by_side, sized
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Confirm, Message, Round, Up
 
-MANY, FEW = 100_000, 10
+MANY, FEW = sized((100_000, 10), (100, 10))
 CODEC = Codec(max_numbers=MANY)
 
 
@@ -54,7 +54,7 @@ def many(direction: str) -> dict[str, object]:
     return found
 
 
-def few(direction: str, times: int = 1000) -> dict[str, object]:
+def few(direction: str, times: int = sized(1000, 2)) -> dict[str, object]:
     """Microseconds for one message; the least of the repeats is the quiet machine."""
     messages: dict[str, Message] = {
         name: Round(epoch=0, index=70_000, numbers=array)

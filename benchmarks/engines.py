@@ -41,6 +41,7 @@ import numpy as np
 
 from clocks import (
     FEWEST,
+    SMOKE,
     Lap,
     Laps,
     Runs,
@@ -48,6 +49,7 @@ from clocks import (
     clocked,
     in_turn,
     machine,
+    sized,
     suitable_count,
     usable_cores,
 )
@@ -347,7 +349,8 @@ def main(words: Sequence[str] | None = None) -> None:
     options.add_argument("--json", action="store_true", help="print JSON only")
     options.add_argument("--million", action="store_true", help=argparse.SUPPRESS)
     words = sys.argv[1:] if words is None else words
-    given = options.parse_args(words)
+    given = options.parse_args([word for word in words if word != SMOKE])
+    given.quick |= sized(usual=False, smoke=True)
     if given.million:
         million()
         return

@@ -30,6 +30,7 @@ import numpy as np
 from scipy import sparse
 
 import gpu_dispatch
+from clocks import sized
 from veilsum.costs.bases import Affine
 from veilsum.costs.domains import Box, WholeSpace
 from veilsum.costs.effective import EffectiveCost
@@ -43,9 +44,9 @@ from veilsum.methods.gradient_tracking import GradientTracking
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import ShareStreams, draw_shares
 
-NEIGHBOURS, STEPS, REPEATS = 6, 50, 9
+NEIGHBOURS, STEPS, REPEATS = 6, *sized((50, 9), (2, 1))
 # Agents whose shares are drawn one by one, to tell how long that takes for all.
-FEW = 500
+FEW = sized(500, 20)
 
 
 def circle(n: int) -> np.ndarray:
@@ -100,7 +101,7 @@ def per_iteration(engine: Engine) -> float:
     return statistics.median(found)
 
 
-def bandwidth(n_bytes: int = 1 << 31) -> float:
+def bandwidth(n_bytes: int = sized(1 << 31, 1 << 12)) -> float:
     """Return bytes a second, read and written, of the best plain copy."""
     import jax
 
@@ -223,12 +224,16 @@ PARTS = ("engines", "masks", "dispatch")
 
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    words.add_argument("--agents", type=int, default=1_000_000)
-    words.add_argument("--dim", type=int, default=64)
+    words.add_argument("--agents", type=int, default=sized(1_000_000, 100))
+    words.add_argument("--dim", type=int, default=sized(64, 3))
     words.add_argument("--graph", choices=GRAPHS, help="one of the two alone")
     words.add_argument("--part", choices=PARTS, help="one of the three alone")
-    words.add_argument("--homes", type=int, default=1_000_000, help="of the dispatch")
-    words.add_argument("--hours", type=int, default=8760, help="of the dispatch")
+    words.add_argument(
+        "--homes", type=int, default=sized(1_000_000, 50), help="of the dispatch"
+    )
+    words.add_argument(
+        "--hours", type=int, default=sized(8760, 3), help="of the dispatch"
+    )
     given = words.parse_args()
     import jax
 

@@ -36,6 +36,7 @@ from typing import Any
 
 import numpy as np
 
+from clocks import sized
 from veilsum.costs.differentiated import in_64_bits
 from veilsum.engines.device_masks import arc_key, key_of, threefry
 from veilsum.models.price import Price, PriceSearch, Settled, Site, State
@@ -482,8 +483,8 @@ def measured(agents: int, hours: int, most_seconds: float) -> dict[str, Any]:
 
 def main(words: Sequence[str] | None = None) -> None:
     given = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    given.add_argument("--agents", type=int, default=1_000_000)
-    given.add_argument("--hours", type=int, default=8760)
+    given.add_argument("--agents", type=int, default=sized(1_000_000, 50))
+    given.add_argument("--hours", type=int, default=sized(8760, 3))
     given.add_argument("--most-seconds", type=float, default=180.0)
     show(**vars(given.parse_args(words)))
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from clocks import sized
 from veilsum.agreement.consortium import Address, Consortium, consortium_from
 from veilsum.agreement.survey import survey_terms, words_of
 from veilsum.guests.submission import make_submission
@@ -108,7 +109,10 @@ def main() -> None:
     from veilsum.web.pages import PageServer, listening
 
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, usual in (("cells", 1_000), ("delegates", 3), ("guests", 60)):
+    for name, usual in sized(
+        (("cells", 1_000), ("delegates", 3), ("guests", 60)),
+        (("cells", 4), ("delegates", 3), ("guests", 12)),
+    ):
         parser.add_argument(f"--{name}", type=int, default=usual)
     parser.add_argument("--posting", type=int, help=argparse.SUPPRESS)
     asked = parser.parse_args()

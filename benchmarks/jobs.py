@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import cProfile
 import json
+import math
 import os
 import pstats
 import statistics
@@ -37,7 +38,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clocks import Action, clock, machine
+from clocks import Action, clock, machine, sized
 from veilsum.drivers.driver import Assignment
 from veilsum.drivers.loopback import Loopback
 from veilsum.jobs.cox import cox as stratified
@@ -56,9 +57,9 @@ from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Column, Schema
 
 PARTIES = ("a", "b", "c", "d", "e")
-COLUMNS = 50
-SIZES = (1_000, 100_000)
-CONSORTIA = (3, 5, 8, 12)
+COLUMNS = sized(50, 4)
+SIZES = sized((1_000, 100_000), (10,))
+CONSORTIA = sized((3, 5, 8, 12), (3,))
 
 Tables = dict[str, tuple[np.ndarray, np.ndarray]]
 
@@ -137,7 +138,7 @@ def timed(action: Action) -> Seconds:
 
 def side_by_side(ours: Action, floor: Action, repeats: int) -> list[Pair]:
     """Return what both took in turn."""
-    return [(timed(ours), timed(floor)) for _ in range(repeats)]
+    return [(timed(ours), timed(floor)) for _ in range(sized(repeats, 1))]
 
 
 HEADING = """| measurement | ours, s | other, s | ratio | condition | more |
@@ -372,7 +373,7 @@ def irls(data: Tables) -> tuple[np.ndarray, int]:
     raise RuntimeError("the plain IRLS did not converge")
 
 
-COX_ROWS, COX_COLUMNS = 200_000, 20
+COX_ROWS, COX_COLUMNS = sized((200_000, 20), (400, 3))
 
 
 def cox(n_rows: int) -> Iterator[Line]:
@@ -452,9 +453,6 @@ def sums(_: int) -> Iterator[Line]:
 
     As many parties may collude as MPyC's default threshold tolerates: (n - 1) // 2.
     """
-    if find_spec("mpyc") is None:
-        yield Line("sums, left out: MPyC is not installed", 0.0, 0.0, 0.0, "")
-        return
     for size in SIZES:
         for n_parties in CONSORTIA:
             yield against_mpyc(n_parties, size)
@@ -466,17 +464,18 @@ def against_mpyc(n_parties: int, size: int) -> Line:
     Beside it stands a whole job: terms, guarantee, meeting, one sum, signed results.
     """
     turns, repeats = (5, 7) if size <= 1_000 else (2, 1)
+    turns, repeats = sized((turns, repeats), (1, 1))
+    what = f"sum of {size:,} int64, {n_parties} parties"
+    more: dict[str, object] = {"our whole job, s": our_job(n_parties, size, repeats)}
+    if find_spec("mpyc") is None:
+        ours = our_sums(n_parties, size, repeats)
+        left_out = {"left out": "MPyC is not installed", **more}
+        return Line(what, ours["wall"], math.nan, math.nan, "", left_out)
     pairs = [
         (our_sums(n_parties, size, repeats), their_sums(n_parties, size, repeats))
         for _ in range(turns)
     ]
-    return Line.of(
-        f"sum of {size:,} int64, {n_parties} parties, against MPyC",
-        pairs,
-        "at least 3",
-        faster=True,
-        more={"our whole job, s": our_job(n_parties, size, repeats)},
-    )
+    return Line.of(f"{what}, against MPyC", pairs, "at least 3", faster=True, more=more)
 
 
 def vectors(n_parties: int, size: int) -> dict[str, np.ndarray]:
@@ -530,7 +529,7 @@ def our_sums(n_parties: int, size: int, repeats: int) -> Seconds:
     }
     plan = terms.plan(size=size, answer_size=size, terms={})
     task = Assignment(plan=plan, works=works, foresee=lambda: terms.guarantee)
-    found = Loopback(system=True).carry_out(task)
+    found = Loopback().carry_out(task)
     expected = np.sum(list(data.values()), axis=0)
     assert all(np.array_equal(one, expected) for one in found.sums)
     asked = np.array([list(work.asked.values()) for work in works.values()])
@@ -592,7 +591,9 @@ def measured(names: list[str], n_rows: int) -> Iterator[Line]:
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("names", nargs="*", help=f"of {', '.join(BENCHMARKS)}")
-    words.add_argument("--rows", type=int, default=1_000_000, help="of each party")
+    words.add_argument(
+        "--rows", type=int, default=sized(1_000_000, 4_000), help="of each party"
+    )
     words.add_argument("--table", action="store_true")
     words.add_argument("--profile", action="store_true")
     given = words.parse_args()

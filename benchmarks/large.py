@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import veilsum as vs
-from clocks import clocked, machine
+from clocks import clocked, machine, sized
 from veilsum import memory
 from veilsum.costs.bases import Affine
 from veilsum.costs.effective import EffectiveCost
@@ -114,7 +114,9 @@ def against_scipy(
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--graph", default="regular:10000000:6")
+    options.add_argument(
+        "--graph", default=sized("regular:10000000:6", "regular:200:6")
+    )
     options.add_argument("--dim", type=int, default=4)
     options.add_argument("--repeats", type=int, default=5)
     options.add_argument("--whole", action="store_true", help="veilsum.large itself")

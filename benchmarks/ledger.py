@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from clocks import clocked, in_turn
+from clocks import clocked, in_turn, sized
 from veilsum.files.tables import read_table
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.spans import given_away
@@ -82,8 +82,8 @@ def fingerprints(rows: int, columns: int, repeats: int) -> dict[str, float]:
 def main() -> None:
     """Print seconds and their ratios, as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--columns", type=int, default=50)
+    parser.add_argument("--rows", type=int, default=sized(1_000_000, 200))
+    parser.add_argument("--columns", type=int, default=sized(50, 4))
     parser.add_argument("--repeats", type=int, default=3)
     chosen = parser.parse_args()
     span = span_test(50, 10_000, 2)

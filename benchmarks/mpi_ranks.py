@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from clocks import Lap, clocked, in_turn, machine
+from clocks import Lap, clocked, in_turn, machine, sized
 from veilsum.costs.bases import Affine
 from veilsum.costs.domains import Box, WholeSpace
 from veilsum.costs.effective import EffectiveCost
@@ -84,10 +84,10 @@ def as_rank(chosen: argparse.Namespace) -> None:
 def main() -> None:
     """Print seconds for an iteration and their ratios, as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parties", type=int, default=1_000_000)
+    parser.add_argument("--parties", type=int, default=sized(1_000_000, 200))
     parser.add_argument("--dim", type=int, default=4)
     parser.add_argument("--method", choices=METHODS, default="dgd")
-    parser.add_argument("--iterations", type=int, default=30)
+    parser.add_argument("--iterations", type=int, default=sized(30, 3))
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--as-rank", action="store_true", help=argparse.SUPPRESS)

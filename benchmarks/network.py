@@ -33,9 +33,10 @@ from pathlib import Path
 import numpy as np
 import tomli_w
 
-from clocks import clock, machine
+from clocks import clock, machine, sized
 
-AGENTS, DIM, ROUNDS, REPEATS = 8, 1000, 400, 3
+AGENTS, DIM, ROUNDS, REPEATS = sized((8, 1000, 400, 3), (3, 10, 5, 1))
+MANY, DEGREE = sized((50, 6), (3, 2))
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -122,8 +123,8 @@ def up() -> object:
 def many() -> object:
     """Seconds of `veilsum up` with fifty parties and one sum, and of processors."""
     table = {
-        **ring(50, 10, 1),
-        "graph": {"family": "regular:50:6:seed=0"},
+        **ring(MANY, 10, 1),
+        "graph": {"family": f"regular:{MANY}:{DEGREE}:seed=0"},
         "method": {"name": "one-shot"},
     }
     with tempfile.TemporaryDirectory() as place:

@@ -28,6 +28,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from clocks import sized
 from veilsum.agreement.consortium import Address
 from veilsum.web.planner import serve_planner
 from veilsum.web.planning import THREADS, reply
@@ -172,7 +173,7 @@ def in_browser(url: str, chromium: str, tolerate: int) -> dict[str, object]:
 def main() -> None:
     """Print milliseconds as JSON, a line for each number of colluders."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--drags", type=int, default=60)
+    parser.add_argument("--drags", type=int, default=sized(60, 2))
     parser.add_argument("--no-browser", action="store_true")
     chosen = parser.parse_args()
     paths = map(shutil.which, ("chromium", "chromium-browser"))

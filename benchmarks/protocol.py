@@ -22,7 +22,7 @@ from collections import Counter, deque
 
 import numpy as np
 
-from clocks import machine
+from clocks import machine, sized
 from veilsum.costs.bases import Affine
 from veilsum.costs.domains import Box
 from veilsum.costs.remainders import SquaredNorm
@@ -39,7 +39,7 @@ from veilsum.protocol.rounds import MethodRounds, Schedules
 from veilsum.protocol.work import SumWork
 
 SIZE = 10
-REPEATS = 5
+REPEATS = sized(5, 1)
 
 
 def a_world(graph: str, iterations: int = 0) -> World:
@@ -123,12 +123,12 @@ def rounds() -> dict[str, object]:
     are the cheaper the more neighbours there are.
     """
     found: dict[str, object] = {}
-    for graph in ("complete:12", "circulant:12:1,3,4", "ring:12"):
+    for graph in sized(("complete:12", "circulant:12:1,3,4", "ring:12"), ("ring:5",)):
         for way, measure in {
             "queue": queued_per_second,
             "loopback": per_second,
         }.items():
-            worlds = (a_world(graph, iterations=500) for _ in range(REPEATS))
+            worlds = (a_world(graph, iterations=sized(500, 3)) for _ in range(REPEATS))
             rate = statistics.median(map(measure, worlds))
             found[f"{graph}, {way}, messages/s"] = rate
     return found
@@ -148,7 +148,7 @@ def one_shot() -> dict[str, object]:
 def frames() -> dict[str, object]:
     """Frames of each kind in a run of one sum, where all start at once."""
     found: dict[str, object] = {}
-    for graph in ("complete:12", "regular:50:6:seed=0"):
+    for graph in sized(("complete:12", "regular:50:6:seed=0"), ("ring:5",)):
         world = a_world(graph)
         world.record = True
         sent = (e.detail for e in world.run().history if e.what == "send")

@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from clocks import machine
+from clocks import machine, sized
 
 # What a run leaves, made without a network, is a helper of the tests.
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from finished import finished
 
-ROWS, REPEATS = 60, 3
+ROWS, REPEATS = 60, sized(3, 2)
 COLUMNS = {
     "age": {"kind": "number", "minimum": 18, "maximum": 100, "unit": 1},
     "dose": {"kind": "number", "minimum": 0, "maximum": 50, "unit": 0.1},
@@ -88,4 +88,4 @@ def main(parties: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 50)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else sized(50, 9))

@@ -16,7 +16,7 @@ import os
 
 import numpy as np
 
-from clocks import clocked, in_turn
+from clocks import clocked, in_turn, sized
 from veilsum.models.rows import Rows
 from veilsum.tables.rules import AtHome, Rules
 
@@ -24,8 +24,8 @@ from veilsum.tables.rules import AtHome, Rules
 def main() -> None:
     """Print seconds and their ratios, as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--columns", type=int, default=50)
+    parser.add_argument("--rows", type=int, default=sized(1_000_000, 200))
+    parser.add_argument("--columns", type=int, default=sized(50, 4))
     parser.add_argument("--repeats", type=int, default=5)
     chosen = parser.parse_args()
     draw = np.random.default_rng(0)

@@ -22,7 +22,7 @@ import networkx as nx
 import numpy as np
 from scipy.spatial import cKDTree
 
-from clocks import clock, machine, side_by_side
+from clocks import clock, machine, side_by_side, sized
 from veilsum.costs.bases import Affine
 from veilsum.costs.domains import Box
 from veilsum.costs.effective import EffectiveCost
@@ -46,7 +46,7 @@ def start() -> dict[str, object]:
         run = [sys.executable, *words]
         times = [
             clock(lambda: subprocess.run(run, check=True, capture_output=True))
-            for _ in range(5)
+            for _ in range(sized(5, 1))
         ]
         return statistics.median(times)
 
@@ -54,14 +54,14 @@ def start() -> dict[str, object]:
         cli = ("-c", "from veilsum.cli import main; main()")
         return {
             "veilsum paper, 2 x 100,000 executions, s": command(
-                *cli, "paper", "--out", folder
+                *cli, "paper", "--out", folder, *sized((), ("--executions", "1000"))
             ),
             "veilsum --help, s": command(*cli, "--help"),
             "import veilsum, s": command("-c", "import veilsum"),
         }
 
 
-def phase1(draws: int = 10**8) -> dict[str, object]:
+def phase1(draws: int = sized(10**8, 600)) -> dict[str, object]:
     """Phase I many times over against numpy drawing as many normals (at most 1.5)."""
     triangle = Topology.family("complete:3")
     executions = draws // 6
@@ -82,7 +82,9 @@ def phase1(draws: int = 10**8) -> dict[str, object]:
     return {"draws": executions * 6, **side_by_side(ours, floor, repeats=5)}
 
 
-def dgd(n: int = 10_000, dim: int = 100, steps: int = 20) -> dict[str, object]:
+def dgd(
+    n: int = sized(10_000, 50), dim: int = 100, steps: int = 20
+) -> dict[str, object]:
     """One DGD iteration against scipy's CSR product and three passes (at most 1)."""
     topology = Topology.family(f"regular:{n}:6:seed=0")
     weights = metropolis(topology)
@@ -108,12 +110,12 @@ def dgd(n: int = 10_000, dim: int = 100, steps: int = 20) -> dict[str, object]:
     return {"agents": n, "dim": dim, **side_by_side(ours, floor, repeats=9)}
 
 
-def worst(n: int = 30, size: int = 4) -> dict[str, object]:
+def worst(n: int = sized(30, 16), size: int = 4) -> dict[str, object]:
     """The exact worst coalition against eigenvalues of every one (at most 0.5)."""
     topology = Topology.family(f"regular:{n}:8:seed=1")
     adjacency = topology.adjacency.toarray()
     sets = np.array(list(combinations(range(n), size)))
-    pieces = np.array_split(sets, len(sets) // 700)
+    pieces = np.array_split(sets, max(1, len(sets) // 700))
 
     def plain() -> float:
         return min(float(mu2_without(adjacency, piece).min()) for piece in pieces)
@@ -127,9 +129,9 @@ def worst(n: int = 30, size: int = 4) -> dict[str, object]:
 
 def scale() -> dict[str, object]:
     """Exact and bracketed answers on larger graphs: seconds, and how good they are."""
-    sixty = Topology.family("regular:60:6:seed=1")
-    thousand = Topology.family("regular:1000:6:seed=1")
-    large = Topology.family("regular:10000:8:seed=1")
+    sixty = Topology.family(f"regular:{sized(60, 12)}:6:seed=1")
+    thousand = Topology.family(f"regular:{sized(1000, 20)}:6:seed=1")
+    large = Topology.family(f"regular:{sized(10000, 30)}:8:seed=1")
     start = time.perf_counter()
     found = worst_case(large, sigma=1.0, tolerate=2).worst
     seconds = time.perf_counter() - start
@@ -141,7 +143,7 @@ def scale() -> dict[str, object]:
     }
 
 
-def mu2(n: int = 100_000) -> dict[str, object]:
+def mu2(n: int = sized(100_000, 100)) -> dict[str, object]:
     """Certified mu2 of an expander and of a map-like graph: seconds, lower / upper."""
     found: dict[str, object] = {}
     for name, topology in (
@@ -165,7 +167,7 @@ def geometric(n: int) -> Topology:
     return whole.induced(max(components(whole), key=len))
 
 
-def kappa(n: int = 1000) -> dict[str, object]:
+def kappa(n: int = sized(1000, 20)) -> dict[str, object]:
     """Vertex connectivity against networkx (at least 10 times faster)."""
     topology = Topology.family(f"regular:{n}:6:seed=1")
     graph = topology.to_networkx()

@@ -18,14 +18,14 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
-from clocks import clock, machine, side_by_side
+from clocks import clock, machine, side_by_side, sized
 from veilsum.numbers.discrete_gaussian import discrete_gaussian
 from veilsum.numbers.streams import Keystream
 
 SPREAD = 2**20
 
 
-def opendp(draws: int = 10**6, fewer: int = 50) -> dict[str, object]:
+def opendp(draws: int = sized(10**6, 100), fewer: int = 50) -> dict[str, object]:
     """Exact draws against OpenDP's integer Gaussian (at least 30 times faster)."""
     try:
         import opendp.prelude as dp
@@ -49,7 +49,7 @@ def opendp(draws: int = 10**6, fewer: int = 50) -> dict[str, object]:
     }
 
 
-def numpy(draws: int = 4 * 10**6) -> dict[str, object]:
+def numpy(draws: int = sized(4 * 10**6, 100)) -> dict[str, object]:
     """Exact draws against numpy's float64 normals (at most 40 times slower)."""
     stream, generator = Keystream.from_os(), np.random.default_rng(0)
     found = side_by_side(
@@ -64,7 +64,7 @@ def numpy(draws: int = 4 * 10**6) -> dict[str, object]:
     }
 
 
-def keystream(words: int = 2**22) -> dict[str, object]:
+def keystream(words: int = sized(2**22, 64)) -> dict[str, object]:
     """Uniform words against the raw ChaCha20 keystream (at most 1.5).
 
     The cipher's `update` makes a new array, as we do; into an old one it is faster.
@@ -86,7 +86,7 @@ def keystream(words: int = 2**22) -> dict[str, object]:
     }
 
 
-def shares(calls: int = 2000) -> dict[str, object]:
+def shares(calls: int = sized(2000, 2)) -> dict[str, object]:
     """One share of few coordinates per call, as on an edge: microseconds."""
     stream = Keystream.from_os()
 

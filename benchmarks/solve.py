@@ -26,7 +26,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 import veilsum as vs
-from clocks import machine
+from clocks import machine, sized
 from veilsum.engines.choosing import engine_for
 from veilsum.engines.engine import Task, closed_form
 from veilsum.graphs.mixing import mixing_weights
@@ -35,7 +35,7 @@ from veilsum.models.families import Gaussian
 from veilsum.models.row_costs import glm_cost
 from veilsum.models.rows import Rows
 
-REPEATS = 5
+REPEATS = sized(5, 1)
 REACH = 10.0
 
 
@@ -58,6 +58,8 @@ CASES = (
     Case("distances", 8, 10, 10_000),
     Case("distances", 1_000, 100, 1_000),
 )
+if sized(usual=False, smoke=True):
+    CASES = tuple(Case(one.costs, 8, 3, 20) for one in CASES[1::2])
 
 
 def costs_of(case: Case) -> list[vs.Cost]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import veilsum as vs
-from clocks import clocked, in_turn
+from clocks import clocked, in_turn, sized
 
 GRAPHS = ("ring:12", "circulant:12:1,3,4", "complete:12")
 SIGMAS, METHODS = (1.0, 3.0, 10.0, 30.0), ("dgd", "gradient-tracking")
@@ -70,8 +70,8 @@ def swept(seeds: int, steps: vs.Settings, on: str | None = None) -> vs.Sweep:
 def main() -> None:
     """Print seconds and their ratios, as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--iterations", type=int, default=500)
+    parser.add_argument("--seeds", type=int, default=sized(5, 1))
+    parser.add_argument("--iterations", type=int, default=sized(500, 5))
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--workers", type=int, default=1)
     chosen = parser.parse_args()

@@ -131,7 +131,7 @@ def _value(value: object, kind: Any, place: str, *, private: bool) -> Any:
     names = (_meta(kind).extra or {}).get("names")
     try:
         found = msgspec.convert(value, names or kind)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeEncodeError):  # half of a surrogate pair
         found = None
     if names and found is not None:
         return _as_texts(found)

@@ -254,3 +254,100 @@ def test_of_its_own_files_none_is_read_as_somebody_elses(house, caplog):
     other.look()
     (told,) = (one for one in caplog.records if one.file == "copy.toml")
     assert "'targets'" in told.reason
+
+
+def failing(monkeypatch, name, module_name):
+    """Have the program itself fail at one file; no file is known that does it."""
+    whole = getattr(module, module_name)
+
+    def fails(given, *more):
+        shown = given if isinstance(given, os.PathLike) else getattr(given, "title", "")
+        if name in str(shown):
+            raise AssertionError("private words")
+        return whole(given, *more)
+
+    monkeypatch.setattr(module, module_name, fails)
+
+
+def hostile(house):
+    """A second file, which is read first and names the party as well."""
+    house.deliver()
+    table = tomllib.loads(house.file.read_text())
+    table |= {"title": "hostile", "run": "hostile-" + "0" * 32}
+    path = house.inbox / "a-hostile.toml"
+    path.write_text(tomli_w.dumps(table))
+    return path
+
+
+def look_around(house):
+    """Look once; how far the honest run is."""
+    house.serving.look()
+    for one in house.serving._running.values():
+        one.thread.join()
+    return next(one for one in house.serving.statuses() if one.run == house.run)
+
+
+@pytest.mark.parametrize("where", ["read_agreement", "page_of"])
+def test_a_file_that_makes_the_program_fail_is_set_aside(
+    house, where, monkeypatch, caplog
+):
+    """Whatever it raises, and whenever: others are joined, also after a restart."""
+    caplog.set_level(logging.WARNING)
+    house.allow()
+    path = hostile(house)
+    content = path.read_bytes()
+    failing(monkeypatch, "hostile", where)
+    with taken_address(house.company, "a"):
+        assert tried_to_join(look_around(house))
+        house.serving = module.Serving(house.inbox, house.home)
+        assert tried_to_join(look_around(house))
+    (said,) = [one for one in caplog.records if one.message == "set aside"]
+    assert said.file == path.name
+    assert "an error in this program: AssertionError" in said.reason
+    assert "private words" not in caplog.text
+    assert not path.exists()
+    place = house.home.folder(module.SET_ASIDE)
+    kept, why = sorted(place.iterdir())
+    assert kept.read_bytes() == content
+    assert "AssertionError" in why.read_text()
+
+
+def test_without_the_guard_one_file_ends_the_party(house, monkeypatch):
+    hostile(house)
+    failing(monkeypatch, "hostile", "read_agreement")
+
+    def raised(_serving, _path, error):
+        raise error
+
+    monkeypatch.setattr(module.Serving, "_set_aside", raised)
+    with pytest.raises(AssertionError):
+        house.serving.look()
+
+
+def test_a_file_that_cannot_be_moved_is_read_once(house, monkeypatch, caplog):
+    caplog.set_level(logging.WARNING)
+    house.allow()
+    path = hostile(house)
+    failing(monkeypatch, "hostile", "read_agreement")
+    house.home.folder("").mkdir(exist_ok=True)
+    house.home.folder(module.SET_ASIDE).write_text("in its place")
+    with taken_address(house.company, "a"):
+        for _ in range(2):
+            assert tried_to_join(look_around(house))
+    (said,) = [one for one in caplog.records if one.message == "set aside"]
+    assert "stays where it is" in said.reason
+    assert path.exists()
+
+
+def test_an_empty_section_ends_nothing(house, caplog):
+    caplog.set_level(logging.WARNING)
+    house.allow()
+    path = hostile(house)
+    table = tomllib.loads(path.read_text())
+    path.write_text(tomli_w.dumps({**table, "domain": {}}))
+    with taken_address(house.company, "a"):
+        assert tried_to_join(look_around(house))
+    said = [one.reason for one in caplog.records if one.message == "no consortium file"]
+    assert len(said) == 1
+    assert "[domain] is empty" in said[0]
+    assert path.exists(), "whoever is still writing it may go on"

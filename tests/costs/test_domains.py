@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from strategies import few, finite_arrays
+from veilsum.costs import domains
 from veilsum.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, NumericalError
 
 TRIANGLE = HalfSpaces([[-1.0, 0.0], [0.0, -1.0], [1.0, 2.0]], [0.0, 0.0, 4.0])
 # A thin wedge with normals of very different lengths.
@@ -227,6 +228,113 @@ def test_a_box_without_room_in_some_directions():
     np.testing.assert_allclose(domain.project(x), [0.0, 0.0, 3.0, 0.0], atol=1e-12)
 
 
+def faces(low, high):
+    """A box as half-spaces."""
+    normals = np.vstack([np.eye(len(low)), -np.eye(len(low))])
+    return normals, np.concatenate([high, -low])
+
+
+def test_the_first_candidate_that_is_feasible_need_not_be_the_nearest():
+    """Least distances alone answered (1, 3, 3, 3): all conditions but one held."""
+    low, high = np.array([0.0, 3.0, 3.0, 3.0]), np.array([1.0, 3.0, 4.0, 4.0])
+    domain = HalfSpaces(*faces(low, high))
+    x = np.array([0.0, 2.0, -37.0, 0.0])
+    np.testing.assert_allclose(domain.project(x), [0.0, 3.0, 3.0, 3.0], atol=1e-12)
+    assert domain._is_nearest(np.array([0.0, 3.0, 3.0, 3.0]), x)
+    assert not domain._is_nearest(np.array([1.0, 3.0, 3.0, 3.0]), x)
+    assert not domain._is_nearest(np.array([0.0, 2.9, 3.0, 3.0]), x)
+
+
+def far_point(stream, dim):
+    point = stream.integers(-5, 6, dim) * 10.0 ** stream.integers(0, 3, dim)
+    return point + stream.normal(size=dim) * stream.integers(0, 2)
+
+
+def thin_box(stream):
+    """Some widths are zero; the nearest point is known by clipping."""
+    dim = stream.integers(2, 6)
+    low = stream.integers(-3, 4, dim).astype(float)
+    high = low + stream.integers(0, 2, dim) * stream.integers(0, 3, dim)
+    x = far_point(stream, dim)
+    return *faces(low, high), x, x.clip(low, high)
+
+
+def touching(stream):
+    """Half-spaces through one point, some with their opposites: often no interior."""
+    dim, count = stream.integers(2, 5), stream.integers(1, 5)
+    normals = stream.integers(-2, 3, (count, dim)).astype(float)
+    normals = np.vstack([normals, -normals[: stream.integers(0, count + 1)]])
+    room = stream.integers(0, 3, len(normals)) * (stream.random(len(normals)) < 0.4)
+    offsets = normals @ stream.integers(-3, 4, dim) + room
+    x = far_point(stream, dim)
+    return normals, offsets, x, nearest_of_all_faces(normals, offsets, x)
+
+
+def slivers(stream):
+    """Pairs of planes a trillionth to a tenth apart, in any direction."""
+    dim, count = stream.integers(2, 5), stream.integers(1, 4)
+    normals = stream.normal(size=(count, dim))
+    normals /= np.linalg.norm(normals, axis=1)[:, None]
+    normals = np.vstack([normals, -normals])
+    room = 10.0 ** stream.integers(-12, 0) * stream.random(2 * count)
+    offsets = normals @ stream.normal(size=dim) + room
+    x = far_point(stream, dim)
+    return normals, offsets, x, nearest_of_all_faces(normals, offsets, x)
+
+
+def nearest_of_all_faces(normals, offsets, x):
+    """Try every set of independent planes: the one whose multipliers push is right."""
+    if (normals @ x <= offsets + 1e-12).all():
+        return x
+    for size in range(1, len(x) + 1):
+        for planes in map(list, combinations(range(len(normals)), size)):
+            gram = normals[planes] @ normals[planes].T
+            if abs(np.linalg.det(gram)) < 1e-9:
+                continue
+            push = np.linalg.solve(gram, normals[planes] @ x - offsets[planes])
+            y = x - push @ normals[planes]
+            if (push >= -1e-9).all() and (normals @ y <= offsets + 1e-8).all():
+                return y
+    raise AssertionError("a set with a point has a nearest one")
+
+
+DEGENERATE = pytest.mark.parametrize("make", [thin_box, touching, slivers])
+
+
+def wrong_projections(make, count):
+    """Count the sets whose projection is beyond a millionth of the distances."""
+    stream, wrong = np.random.default_rng(35), 0
+    for _ in range(count):
+        normals, offsets, x, expected = make(stream)
+        gap = np.abs(HalfSpaces(normals, offsets).project(x) - expected).max()
+        wrong += gap > 1e-6 * (1 + np.abs(x).max())
+    return wrong
+
+
+@DEGENERATE
+def test_sets_without_interior_project_where_all_faces_say(make):
+    assert wrong_projections(make, 120) == 0
+
+
+@pytest.mark.slow
+@DEGENERATE
+def test_tens_of_thousands_of_sets_without_interior(make):
+    assert wrong_projections(make, 20_000) == 0
+
+
+def test_dykstra_finds_what_least_distances_miss(monkeypatch):
+    """The first method taken out; the second one's answers are proved as well."""
+    monkeypatch.setattr(domains, "_by_nnls", lambda *_: iter(()))
+    assert wrong_projections(thin_box, 50) == 0
+    np.testing.assert_allclose(TRIANGLE.project(np.array([3.0, 3.0])), [2.0, 1.0])
+
+
+def test_a_projection_that_no_method_proves_is_an_error(monkeypatch):
+    monkeypatch.setattr(HalfSpaces, "_is_nearest", lambda *_: False)
+    with pytest.raises(NumericalError, match="did not converge: simplify the set"):
+        TRIANGLE.project(np.array([3.0, 3.0]))
+
+
 def test_a_half_space_that_asks_nothing_changes_nothing():
     domain = HalfSpaces([[0.0, 0.0], [1.0, 0.0]], [1.0, 1.0])
     found = domain.project(np.array([3.0, 3.0]))
@@ -239,6 +347,8 @@ def test_a_half_space_that_asks_nothing_changes_nothing():
         ([[1.0], [-1.0]], [-1.0, -1.0]),  # x <= -1 and x >= 1
         ([[0.0, 0.0]], [-1.0]),  # 0 <= -1
         ([[1.0, 1.0], [-1.0, 0.0], [0.0, -1.0]], [-1.0, 0.0, 0.0]),
+        ([[1.0], [-1.0]], [-1e-10, -1e-10]),  # far below any tolerance of a program
+        ([[1.0, 0.0], [-1.0, 0.0]], [5.0, -5.0 - 1e-6]),
     ],
 )
 def test_half_spaces_without_a_common_point_are_refused(normals, offsets):

@@ -13,6 +13,7 @@ from parties.test_studying import FIT, MEANS, SMOKERS, Group, call
 from veilsum.agreement.study import study_from
 from veilsum.files.consortiums import write_consortium
 from veilsum.files.ledger import read_ledger
+from veilsum.parties import serving
 from veilsum.parties.serving import Household, Serving
 from veilsum.parties.studying import read_status
 
@@ -161,3 +162,14 @@ def test_a_served_party_and_three_others_go_through_a_study(house, tmp_path):
     assert house.look() == status, "it is over"
     assert call("study", "status", out).exit_code == 0
     shutil.rmtree(tmp_path / "inbox")
+
+
+def test_a_study_that_makes_the_program_fail_is_set_aside(house, monkeypatch):
+    def fails(_):
+        raise RecursionError
+
+    path = house.deliver()
+    monkeypatch.setattr(serving, "page_of", fails)
+    house.serving.look()
+    assert not path.exists()
+    assert len([*house.home.folder(serving.SET_ASIDE).iterdir()]) == 2

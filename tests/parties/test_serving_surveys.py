@@ -13,6 +13,7 @@ from veilsum.agreement.survey import closing_of
 from veilsum.cli.app import app
 from veilsum.files.consortiums import write_consortium
 from veilsum.guests.survey_set import set_of, write_submissions
+from veilsum.parties import serving
 from veilsum.parties.own_survey import STORE, SUBMISSIONS
 from veilsum.parties.run_status import read_status
 from veilsum.parties.serving import Household, Serving, without_open
@@ -157,3 +158,13 @@ def test_only_the_open_file_of_the_same_survey_gives_way(house):
     both = [(house.place / "a", opened), (house.place / "b", closed)]
     assert without_open(both) == both[1:]
     assert without_open(both[:1]) == both[:1]
+
+
+def test_a_survey_that_makes_the_program_fail_is_set_aside(house, monkeypatch):
+    def fails(_):
+        raise TypeError
+
+    monkeypatch.setattr(serving, "page_of", fails)
+    house.serving.look()
+    assert not (house.place / "wages.veil").exists()
+    assert len([*house.home.folder(serving.SET_ASIDE).iterdir()]) == 2

@@ -316,6 +316,12 @@ def consortium_from(table: Table) -> Consortium:
     said = {key: plain(value, key) for key, value in table.items() if key != "members"}
     members = {"members": table["members"]} if "members" in table else {}
     file = read({**said, **members}, ConsortiumFile, "the consortium file")
+    for name, value in said.items():
+        # Scenarios may have headings without keys; here the digest depends on them.
+        if value == {} and getattr(file, name) is None:
+            raise InvalidScenarioError(
+                f"[{name}] is empty: write its keys under the heading, or remove it"
+            )
     check_run(file.run)
     _check_title(file.title)
     if len(file.members) > MOST_MEMBERS:

@@ -593,11 +593,12 @@ def check_guest_name(name: str) -> str:
 def _person(certificate: str) -> str:
     """Return what a certificate has in common with all others of the same key."""
     from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     shown = der_of(certificate)
     # What is no certificate is told from others as it is; no run begins with it.
-    with suppress(ValueError):
+    with suppress(ValueError, x509.InvalidVersion, UnsupportedAlgorithm):
         key = x509.load_der_x509_certificate(shown).public_key()
         shown = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(shown).hexdigest()

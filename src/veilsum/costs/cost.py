@@ -149,7 +149,9 @@ class Cost(Secret):
         Its coefficients are -2 times the target.
         """
         point = _flat(target, what="a target")
-        return cls.affine(-2.0 * point, remainder=SquaredNorm(1.0), unit=unit)
+        with np.errstate(over="ignore"):  # refused as coefficients that are not finite
+            doubled = -2.0 * point
+        return cls.affine(doubled, remainder=SquaredNorm(1.0), unit=unit)
 
     @classmethod
     def polynomial(

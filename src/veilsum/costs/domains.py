@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -165,8 +168,13 @@ class Simplex(_Bounded):
         return np.maximum(low - level, 0.0)
 
 
-# A projected point may be outside by this much of the distances at hand.
-FEASIBLE = 1e-9
+# Largest violation of a half-space by a projected point, and largest proved distance
+# from the exact projection, both relative to the size of the point and of its move.
+FEASIBLE, OPTIMAL = 1e-9, 1e-6
+# A violation beyond any that the linear program's tolerance of 1e-7 explains.
+SURELY_EMPTY = 1e-6
+# Cycles of Dykstra's method, before no further digit is to be expected.
+CYCLES = 1 << 12
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -188,8 +196,24 @@ class HalfSpaces:
         length = np.linalg.norm(rows, axis=1)
         length[length == 0] = 1.0
         _set(self, normals=rows / length[:, None], offsets=limits / length)
-        if self._extreme(np.zeros(self.dim)) is None:
-            raise InvalidInputError("the half-spaces have no point in common")
+        # The point that violates any half-space least; the violation is the last
+        # variable. Where it is about the linear program's tolerance, a projection
+        # tells a thin set from an empty one.
+        least = _minimum(
+            np.append(np.zeros(self.dim), 1.0),
+            np.hstack([self.normals, np.full((len(limits), 1), -1.0)]),
+            self.offsets,
+            [(None, None)] * self.dim + [(0.0, None)],
+        )
+        try:
+            if least[-1] > SURELY_EMPTY * (1.0 + np.abs(least).max()):
+                raise NumericalError(f"they are {least[-1]} apart")
+            self.project(least[:-1])
+        except NumericalError:
+            raise InvalidInputError(
+                "the half-spaces have no point in common: increase an offset or leave "
+                "out a half-space"
+            ) from None
 
     @property
     def dim(self) -> int:
@@ -198,20 +222,15 @@ class HalfSpaces:
 
     @cached_property
     def is_bounded(self) -> bool:
-        """Whether every coordinate is bounded both ways (2m linear programs)."""
-        directions = np.vstack([np.eye(self.dim), -np.eye(self.dim)])
-        extremes = [self._extreme(direction) for direction in directions]
-        return all(value is not None and np.isfinite(value) for value in extremes)
+        """Whether normals @ y <= 0 for y = 0 only (2m linear programs).
 
-    def _extreme(self, direction: Vector) -> float | None:
-        """Return max direction . x: inf if unbounded, None if the set is empty."""
-        found = scipy.optimize.linprog(
-            -direction, A_ub=self.normals, b_ub=self.offsets, bounds=(None, None)
-        )
-        if found.status in {0, 2, 3}:
-            return {0: -(found.fun or 0.0), 2: None, 3: np.inf}[found.status]
-        raise NumericalError(
-            f"a linear program over the half-spaces failed: {found.message}"
+        Any other such y can be scaled to have a coordinate of 1 or -1.
+        """
+        zeros, cube = np.zeros(len(self.offsets)), (-1.0, 1.0)
+        return not any(
+            abs(_minimum(sign * direction, self.normals, zeros, cube) @ direction) > 0.5
+            for direction in np.eye(self.dim)
+            for sign in (1.0, -1.0)
         )
 
     def project(self, x: Vectors) -> Vectors:
@@ -220,36 +239,95 @@ class HalfSpaces:
         return np.stack([self._project_one(row) for row in rows]).reshape(x.shape)
 
     def _project_one(self, x: Vector) -> Vector:
-        """Solve the least-distance problem through NNLS (Lawson and Hanson, ch. 23).
-
-        min ||z|| with G z >= h, for z = y - x, G = -normals, h = normals x - offsets.
-        """
+        """Return the first candidate whose optimality conditions hold."""
         violation = self.normals @ x - self.offsets
         if (violation <= 0).all():
             return x
-        # Scaling makes z of order one, so that NNLS's stopping test is meaningful.
-        scale = np.abs(violation).max()
-        system = np.vstack([-self.normals.T, violation / scale])
-        target = np.zeros(self.dim + 1)
-        target[-1] = 1.0
-        multipliers, _ = scipy.optimize.nnls(system, target)
-        residual = target - system @ multipliers
-        # Where the set has no room, residual[-1] is mostly rounding; which half-spaces
-        # press against the point is still right, and it is their nearest common point.
-        pressed = multipliers > 0.0
-        tight, *_ = np.linalg.lstsq(self.normals[pressed], violation[pressed])
-        moves = [tight]
-        if residual[-1] > 0.0:
-            moves.append(scale * residual[:-1] / residual[-1])
-        return self._nearest([x - move for move in moves], x, scale)
+        for multipliers in chain(_by_nnls(self.normals, violation), self._cycles(x)):
+            # In a set without interior, multipliers are large and cancel, and lose
+            # digits; which half-spaces press against the point is still right, and
+            # the projection is the nearest common point of their boundaries.
+            pressed = multipliers > 0.0
+            tight, *_ = np.linalg.lstsq(self.normals[pressed], violation[pressed])
+            for move in (tight, multipliers @ self.normals):
+                if self._is_nearest(x - move, x):
+                    return x - move
+        raise NumericalError(
+            f"projection of {x.tolist()} onto the half-spaces did not converge: "
+            "simplify the set, such as two that touch to an equation solved for one "
+            "coordinate, or describe it as a box"
+        )
 
-    def _nearest(self, points: list[Vector], x: Vector, scale: float) -> Vector:
-        """Return the nearest of those points that are in the set, but for rounding."""
-        room = FEASIBLE * (scale + np.abs(x).max())
-        inside = [y for y in points if (self.normals @ y - self.offsets).max() <= room]
-        if not inside:
-            raise NumericalError("projection onto the half-spaces did not converge")
-        return min(inside, key=lambda y: float(np.linalg.norm(y - x)))
+    def _cycles(self, x: Vector) -> Iterator[Vector]:
+        """Yield multipliers after 1, 2, 4, ... cycles of Dykstra's method.
+
+        One cycle projects onto each half-space in turn and takes its own last move
+        back first (Hildreth 1957).
+        """
+        y, multipliers = x.copy(), np.zeros(len(self.normals))
+        for cycle in range(1, CYCLES + 1):
+            for k, (normal, offset) in enumerate(
+                zip(self.normals, self.offsets, strict=True)
+            ):
+                pressure = max(multipliers[k] + normal @ y - offset, 0.0)
+                y += (multipliers[k] - pressure) * normal
+                multipliers[k] = pressure
+            if cycle & (cycle - 1) == 0:
+                yield multipliers
+
+    def _is_nearest(self, y: Vector, x: Vector) -> bool:
+        """Say whether the optimality conditions prove that y is the projection of x.
+
+        Let p be the exact projection onto the set, its offsets raised by at most
+        FEASIBLE size where y is outside. With slack s = offsets - normals y >= 0,
+        multipliers u >= 0 and the remainder r = x - y - normals' u, convexity gives
+        ||y - p||^2 <= r'(p - y) + u's, hence ||y - p|| <= ||r|| + sqrt(u's).
+        """
+        if (x == y).all():  # outside, as x is
+            return False
+        size = np.abs(x).max() + np.abs(x - y).max()
+        slack = (self.offsets - self.normals @ y) / size
+        active = slack <= FEASIBLE
+        if slack.min() < -FEASIBLE or not active.any():
+            return False
+        slack, normals = np.maximum(slack[active], 0.0), self.normals[active]
+        pull = (x - y) / size
+        try:
+            # The last row keeps u's small: parallel half-spaces differ in slack only.
+            multipliers, _ = scipy.optimize.nnls(
+                np.vstack([normals.T, slack / OPTIMAL]), np.append(pull, 0.0)
+            )
+        except RuntimeError:  # too many steps
+            return False
+        missed = np.linalg.norm(pull - multipliers @ normals)
+        gap = multipliers @ slack
+        return bool(missed + np.sqrt(gap) <= OPTIMAL)
+
+
+def _minimum(costs: Vector, rows: FloatArray, limits: Vector, bounds: Any) -> Vector:
+    """Return the solution of a linear program that has one."""
+    found = scipy.optimize.linprog(costs, A_ub=rows, b_ub=limits, bounds=bounds)
+    if found.status != 0:
+        raise NumericalError(
+            f"a linear program over the half-spaces failed: {found.message}"
+        )
+    return as_floats(found.x, what="the solution")
+
+
+def _by_nnls(normals: FloatArray, violation: Vector) -> Iterator[Vector]:
+    """Yield multipliers of the least-distance problem (Lawson and Hanson, ch. 23).
+
+    min ||z|| with G z >= h, for z = y - x, G = -normals, h = normals x - offsets.
+    """
+    # Scaling makes z of order one, so that NNLS's stopping test is meaningful.
+    scale = np.abs(violation).max()
+    system = np.vstack([-normals.T, violation / scale])
+    target = np.zeros(len(system))
+    target[-1] = 1.0
+    with suppress(RuntimeError):  # too many steps
+        multipliers, _ = scipy.optimize.nnls(system, target)
+        rest = 1.0 - system[-1] @ multipliers
+        yield multipliers * (scale / rest if rest > 0.0 else scale)
 
 
 def _set(frozen: object, **fields: Any) -> None:

@@ -8,6 +8,7 @@ Nothing is ever unpickled.
 from __future__ import annotations
 
 import os
+import tokenize
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +32,8 @@ _HEADS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 # All that packed files raise which are none, or broken, or locked.
 BROKEN = (
     *(BadZipFile, EOFError, KeyError, LookupError, NotImplementedError),
-    *(OSError, OverflowError, RuntimeError, ValueError, zlib.error),
+    *(OSError, OverflowError, RuntimeError, SyntaxError, TypeError, ValueError),
+    *(tokenize.TokenError, zlib.error),
 )
 
 

@@ -190,7 +190,8 @@ def open_journal(path: Path, read: Callable[[str, Any], Read]) -> Journal:
 def read_journal(path: Path, read: Callable[[str, Any], Read]) -> list[Read]:
     """Return all records of a sound journal; raise before anything is written."""
     with inspected(path, LEDGER) as connection:
-        if connection.execute("SELECT count(*) FROM secret").fetchone() != (1,):
+        keys = connection.execute("SELECT key FROM secret").fetchall()
+        if len(keys) != 1 or not isinstance(keys[0][0], bytes):
             raise LEDGER.damaged(path, "its key is missing")
         journal = Journal(path, connection)
         with journal.transaction("BEGIN"):

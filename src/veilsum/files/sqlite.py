@@ -75,6 +75,8 @@ class Kind:
             raise self.error(
                 f"cannot use {path}, nothing was {self.undone}: {error}"
             ) from None
+        except UnicodeDecodeError:  # words of SQLite about the damage, with the damage
+            raise self.damaged(path, "it has text that is not UTF-8") from None
         except sqlite3.DatabaseError as error:
             if _name_of(error) == "SQLITE_NOTADB":
                 raise self.error(

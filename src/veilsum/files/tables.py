@@ -15,6 +15,7 @@ import gzip
 import io
 import re
 import warnings
+import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, time
@@ -42,6 +43,8 @@ SUFFIXES = (*PLAIN, ".parquet", *DATABASES)
 MOST_TIMES, ALWAYS_BYTES = 200, 64 << 20
 MOST_CELLS = 10**9
 _ROWS_AT_ONCE = 16_384
+# Raised about a file that is damaged, packed or not.
+_BROKEN = (EOFError, OSError, ValueError, zlib.error)
 
 
 def read_table(
@@ -315,7 +318,7 @@ def _csv(pandas: Any, path: Path, marks: Mapping[str, Any], text: Any) -> Frame:
                     **_exact(pandas),
                     **options,
                 )
-        except (OSError, EOFError, ValueError, pandas.errors.ParserWarning) as error:
+        except (*_BROKEN, pandas.errors.ParserWarning) as error:
             if isinstance(error, InvalidInputError):
                 raise
             if isinstance(error, UnicodeDecodeError):
@@ -403,7 +406,7 @@ def _parquet(path: Path) -> Frame:
             frame = _unpacked(file, path).to_pandas()
     except InvalidInputError:
         raise
-    except (OSError, ValueError, NotImplementedError) as error:
+    except Exception as error:  # pyarrow and pandas promise no kind for damaged files
         raise InvalidInputError(_unreadable(path, error)) from None
     # A column that served pandas as an index is a column of the file all the same.
     named = [name for name in frame.index.names if name is not None]

@@ -37,6 +37,7 @@ from math import comb
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
+import msgspec
 import numpy as np
 
 from veilsum.agreement.survey import (
@@ -46,7 +47,7 @@ from veilsum.agreement.survey import (
     check_guest_name,
     who_filled,
 )
-from veilsum.errors import BudgetError, InvalidInputError, StoreError
+from veilsum.errors import BudgetError, InvalidInputError, StoreError, printable
 from veilsum.files.sqlite import (
     Kind,
     OpenFile,
@@ -482,36 +483,56 @@ class DelegateStore(OpenFile):
                 "has made"
             )
         private, survey = found
-        if survey is not None and survey.decode() != terms.digest:
+        with self._sound():
+            made_for = None if survey is None else survey.decode()
+            key = (
+                None
+                if private is None
+                else X25519PrivateKey.from_private_bytes(private)
+            )
+        if made_for not in (None, terms.digest):
             raise BudgetError(
                 "the delegate's key in this file was made for another survey "
-                f"({survey.decode()[:16]}): shares are not carried over; make a new one"
+                f"({printable(str(made_for))[:16]}): shares are not carried over; make "
+                "a new one"
             )
-        if private is None:
+        if key is None:
             raise InvalidInputError(
                 "this survey is over, and its key was erased: its shares cannot be "
                 "opened again"
             )
-        return X25519PrivateKey.from_private_bytes(private)
+        return key
 
     # What is kept
 
+    @contextmanager
+    def _sound(self) -> Iterator[None]:
+        """Refuse a store whose records are not as they were written."""
+        try:
+            yield
+        except (AttributeError, TypeError, ValueError, msgspec.MsgspecError):
+            raise SURVEYS.damaged(self.path, "a record cannot be read") from None
+
     def _answered(self) -> tuple[AnsweredSurvey, ...]:
         cells: dict[bytes, dict[Cell, bytes]] = {}
-        for survey, *names, who in self._live().execute("SELECT * FROM cell"):
-            title, row, column = (one.decode() for one in names)
-            cells.setdefault(survey, {})[title, row, column] = who
-        rows = self._live().execute("SELECT * FROM closed")
-        return tuple(
-            AnsweredSurvey(
-                survey.decode(),
-                digest.decode(),
-                json.loads(guests),
-                json.loads(persons),
-                cells.get(survey),
+        names_in = msgspec.json.Decoder(dict[str, str]).decode
+        with self._sound():
+            for survey, *names, who in self._live().execute("SELECT * FROM cell"):
+                title, row, column = (one.decode() for one in names)
+                cells.setdefault(survey, {})[title, row, column] = memoryview(
+                    who
+                ).tobytes()
+            rows = self._live().execute("SELECT * FROM closed")
+            return tuple(
+                AnsweredSurvey(
+                    survey.decode(),
+                    digest.decode(),
+                    names_in(guests),
+                    names_in(persons),
+                    cells.get(survey),
+                )
+                for survey, digest, guests, persons in rows.fetchall()
             )
-            for survey, digest, guests, persons in rows.fetchall()
-        )
 
     def _invited(self, terms: SurveyTerms, me: str) -> dict[bytes, str]:
         """Return whom this delegate has invited to a survey, by their keys."""
@@ -519,7 +540,8 @@ class DelegateStore(OpenFile):
             "SELECT key, name FROM invited WHERE survey = ?",
             (dict(terms.delegates)[me],),
         )
-        return {key: name.decode() for key, name in rows.fetchall()}
+        with self._sound():
+            return {key: name.decode() for key, name in rows.fetchall()}
 
     def _one(self, asked: str, value: Any) -> Any:
         return self._live().execute(asked, (value,)).fetchone()

@@ -101,11 +101,16 @@ def _rows(path: Path) -> dict[str, list[tuple[Any, ...]]]:
             for name, words in asked.items()
         }
         source.execute("COMMIT")
-    # Text comes as bytes; keys are bytes.
-    found["key"] = [(public, None, _text(survey)) for public, _, survey in found["key"]]
-    found["closed"] = [tuple(map(_text, row)) for row in found["closed"]]
-    found["invited"] = [(key, own, _text(name)) for key, own, name in found["invited"]]
-    found["cell"] = [(*map(_text, cell), who) for *cell, who in found.get("cell", [])]
+        # Text comes as bytes; keys are bytes.
+        found["key"] = [
+            (public, None, _text(survey)) for public, _, survey in found["key"]
+        ]
+        found["closed"] = [tuple(map(_text, row)) for row in found["closed"]]
+        found["invited"] = [
+            (key, own, _text(name)) for key, own, name in found["invited"]
+        ]
+        cells = found.get("cell", [])
+        found["cell"] = [(*map(_text, cell), who) for *cell, who in cells]
     return found
 
 

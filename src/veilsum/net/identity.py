@@ -11,7 +11,8 @@ import hashlib
 import os
 import secrets
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -35,7 +36,11 @@ from veilsum.numbers.secrets import Secret
 
 try:
     from cryptography import x509
-    from cryptography.exceptions import InvalidSignature, InvalidTag
+    from cryptography.exceptions import (
+        InvalidSignature,
+        InvalidTag,
+        UnsupportedAlgorithm,
+    )
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
         Ed25519PrivateKey,
@@ -51,6 +56,8 @@ except ImportError:
         f"identities need the package cryptography: {installing('net')}"
     ) from None
 
+# Raised about certificates and keys that are damaged.
+UNREADABLE = (ValueError, UnsupportedAlgorithm, x509.InvalidVersion)
 # Clocks differ: a certificate made just now must be good everywhere.
 CLOCK_ALLOWANCE = timedelta(minutes=5)
 LONGEST_DAYS = 3660
@@ -327,7 +334,7 @@ def _opened(path: Path, content: bytes, password: bytes | None) -> Ed25519Privat
     """Return the key in a file's content."""
     try:
         key = serialization.load_pem_private_key(content, password)
-    except (ValueError, TypeError):
+    except (*UNREADABLE, TypeError):
         if password is not None:
             raise InvalidInputError(
                 f"{path} does not open with this passphrase, or is damaged: try again, "
@@ -368,7 +375,8 @@ def _read_private(path: Path) -> bytes:
 
 def public_key(certificate: str) -> Ed25519PublicKey:
     """Return the key that a certificate shows."""
-    found = _parsed(certificate).public_key()
+    with _readable():
+        found = _parsed(certificate).public_key()
     if not isinstance(found, Ed25519PublicKey):
         raise InvalidInputError(
             "found a certificate whose key is not Ed25519: make it with veilsum "
@@ -388,14 +396,14 @@ def is_signature(key: Ed25519PublicKey, content: bytes, signature: bytes) -> boo
 
 def certificate_name(certificate: str) -> str:
     """Return whose certificate it says it is."""
-    found = _parsed(certificate)
-    names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    name = str(names[0].value) if len(names) == 1 else ""
-    try:
+    with _readable():
+        found = _parsed(certificate)
+        names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        name = str(names[0].value) if len(names) == 1 else ""
+    others: list[x509.GeneralName] = []
+    with suppress(x509.ExtensionNotFound, *UNREADABLE):
         kind = x509.SubjectAlternativeName
         others = list(found.extensions.get_extension_for_class(kind).value)
-    except (x509.ExtensionNotFound, ValueError):
-        others = []
     if not name or others != [_uri(name)]:
         raise InvalidInputError(
             "found a certificate that names no party: make it with veilsum identity new"
@@ -405,8 +413,9 @@ def certificate_name(certificate: str) -> str:
 
 def validity(certificate: str) -> tuple[datetime, datetime]:
     """Return from when and until when a certificate is good, UTC."""
-    found = _parsed(certificate)
-    return found.not_valid_before_utc, found.not_valid_after_utc
+    with _readable():
+        found = _parsed(certificate)
+        return found.not_valid_before_utc, found.not_valid_after_utc
 
 
 def out_of_date(certificate: str, now: datetime | None = None) -> str | None:
@@ -440,11 +449,17 @@ def grouped(digest: bytes) -> str:
 
 
 def _parsed(certificate: str) -> x509.Certificate:
+    return x509.load_der_x509_certificate(der_of(certificate))
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Refuse a certificate that is damaged, wherever that is noticed."""
     try:
-        return x509.load_der_x509_certificate(der_of(certificate))
-    except ValueError as error:
-        if isinstance(error, InvalidInputError):
-            raise
+        yield
+    except InvalidInputError:
+        raise
+    except UNREADABLE:
         raise InvalidInputError(
             "found a certificate that cannot be read: send the .crt file again"
         ) from None

@@ -16,7 +16,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -93,6 +92,8 @@ NO_RULES = (
 # that is not there, somebody mends.
 REFUSALS = (BudgetError, DisclosureError, RangeError, SchemaError)
 
+# Files that this program cannot deal with; no run has this name.
+SET_ASIDE = "set-aside"
 ANOTHER_FILE = "another file has this run's name"
 SURVEY_IS_OPEN = (
     "this survey is open: it is joined when its host has closed it, and veilsum "
@@ -315,6 +316,8 @@ class Serving(Secret):
         except (VeilsumError, OSError) as error:
             why = error.plain if isinstance(error, VeilsumError) else error.strerror
             self._say(str(path), "cannot be considered", file=path.name, reason=why)
+        except Exception as error:
+            self._set_aside(path, error)
 
     def _meant(self, files: Files, rules: OwnRules) -> Files:
         """Return which of several files with one run's name is meant.
@@ -360,7 +363,7 @@ class Serving(Secret):
             check_amendment(path, agreed)
             declined = self.home.has_declined(agreed.run, self._page(agreed))
             return not declined and not all_refused(rules, agreed)
-        except (InvalidInputError, OSError):
+        except Exception:  # considered alone, it is refused or set aside
             return False
 
     def _has_begun(self, agreed: Agreement) -> bool:
@@ -391,10 +394,35 @@ class Serving(Secret):
         if path in self._read and self._read[path][0] == looks:
             return self._read[path][1]
         found = None
-        with suppress(OSError):
+        try:
             found = self._named(path)
+        except OSError:
+            pass  # it is gone again, or not to be read by this user
+        except Exception as error:
+            self._set_aside(path, error)
         self._read[path] = (looks, found)
         return found
+
+    def _set_aside(self, path: Path, error: Exception) -> None:
+        """Move a file out of the folder that this program cannot deal with.
+
+        Nobody but the party writes to its new place: a link in the folder itself could
+        lead anywhere. Where it cannot be moved, it stays and is read again only when it
+        changes.
+        """
+        # What is no error of ours has words that may hold anything.
+        reason = f"an error in this program: {type(error).__name__}"
+        place = self.home.folder(SET_ASIDE)
+        name = f"{stamp(self._clock()).replace(':', '')}-{path.name}"
+        try:
+            prepare_folder(place)
+            path.rename(place / name)
+            why = f"{reason}; send this file to the developers of veilsum\n"
+            write_files(place, {f"{name}.reason": why.encode()}, private=True)
+            where = f"the file is now {place / name}"
+        except (VeilsumError, OSError) as failed:
+            where = f"the file stays where it is: {failed}"
+        self._say(str(path), "set aside", file=path.name, reason=f"{reason}; {where}")
 
     def _named(self, path: Path) -> Agreement | None:
         me = self.home.identity
