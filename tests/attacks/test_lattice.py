@@ -178,7 +178,7 @@ def test_pearsons_sum_is_too_coarse_to_give_the_answers_of_a_small_table(monkeyp
 
 @pytest.mark.slow
 def test_answers_of_twenty_studies_are_not_rebuilt():
-    """All 20 columns of ages are; with Pearson's sum in every round most answers too."""
+    """All 20 columns of ages are; with Pearson's sum in every round, answers too."""
     studies = [Study.drawn(seed, 300, range(18, 96)) for seed in range(20)]
     found = [attacked(study) for study in studies]
     assert found == [(True, False)] * 20
