@@ -118,6 +118,11 @@ class JobResult(Shown):
         """How far the answer is from another road's; nothing if not compared."""
         return ""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else has to be known before others are asked the same."""
+        return ()
+
     def answered(self) -> Showing:
         """Return the answer alone, to be seen; a kind of result may take options."""
         return Showing(f"Answer of {self._parties}: {in_line(self.answer.tolist())}")
@@ -134,7 +139,7 @@ class JobResult(Shown):
         promise = replace(promise, released=told, limits=rest)
         beside = Items(LOOSENED, self.loosened) if self.loosened else ""
         shown = promise.showing()
-        blocks = (self.difference, self.road, shown.title, beside, *shown.blocks)
+        blocks = (*self.notes, self.difference, self.road, shown.title, beside, *shown.blocks)
         said = (one for one in blocks if one)
         answered: Callable[..., Showing] = self.answered
         return answered(**options).also(*said, folded=shown.folded)

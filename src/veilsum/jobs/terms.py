@@ -242,6 +242,11 @@ class Terms:
         return tuple(self.topology.parties)
 
     @property
+    def is_real(self) -> bool:
+        """Whether somebody takes part for one party, and nobody plays all of them."""
+        return self.driver is not None and self.driver.party is not None
+
+    @property
     def tolerate(self) -> int:
         """How many parties may pool what they saw."""
         return self.policy.tolerate
