@@ -228,7 +228,9 @@ class Consortium(Shown):
 
     @cached_property
     def members_digest(self) -> str:
-        """The same 16 letters in every file of the same members."""
+        """16 letters, the same in every file of the same members; "" for a plan."""
+        if not self.run.strip("0"):  # nobody has a certificate yet
+            return ""
         who = canonical(sorted(member.certificate for member in self.members))
         return hashlib.sha256(b"veilsum members\0" + who).hexdigest()[:16]
 

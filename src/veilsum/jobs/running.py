@@ -139,7 +139,14 @@ class JobResult(Shown):
         promise = replace(promise, released=told, limits=rest)
         beside = Items(LOOSENED, self.loosened) if self.loosened else ""
         shown = promise.showing()
-        blocks = (*self.notes, self.difference, self.road, shown.title, beside, *shown.blocks)
+        blocks = (
+            *self.notes,
+            self.difference,
+            self.road,
+            shown.title,
+            beside,
+            *shown.blocks,
+        )
         said = (one for one in blocks if one)
         answered: Callable[..., Showing] = self.answered
         return answered(**options).also(*said, folded=shown.folded)

@@ -66,8 +66,9 @@ from veilsum.net.identity import grouped
 from veilsum.parties import survey_words
 from veilsum.parties.agreed import Asked, agreed_on
 from veilsum.parties.own_rules import (
-    FILE_NAME,
+    CONSTANTS_AIM,
     Value,
+    allowing,
     columns_asked,
     constants_asked,
     exact,
@@ -330,15 +331,6 @@ GENERATORS = (
 )
 
 
-def has_constants(consortium: Consortium, named: str) -> str:
-    """Say that a party's own rules have to allow the constants of a question."""
-    return (
-        f"THE QUESTION USES CONSTANTS: {named}. With constants its author can point a "
-        "sum at one person; a party takes part only if its own rules allow them to "
-        f'these members: constants = ["{consortium.members_digest}"] in {FILE_NAME}'
-    )
-
-
 def _first(found: Asked, room: _Room) -> Iterator[str]:
     weaker = relaxed(found.consortium)
     if isinstance(found.recipe, SurveyRecipe):
@@ -358,7 +350,11 @@ def _first(found: Asked, room: _Room) -> Iterator[str]:
     if isinstance(found.recipe, PeriodsRecipe):
         yield FLEETS
     if aimed := constants_asked(found.consortium):
-        yield has_constants(found.consortium, room.names("constants", aimed))
+        named = room.names("constants", [quoted(one) for one in aimed])
+        yield (
+            f"THE QUESTION USES CONSTANTS: {named}. {CONSTANTS_AIM}: a party takes "
+            f"part only if its own rules have {allowing(found.consortium)}"
+        )
     if "site_terms" in weaker:
         yield SITES
     for name, (value, before) in weaker.items():

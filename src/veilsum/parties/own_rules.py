@@ -230,17 +230,15 @@ class OwnRules:
                 )
 
     def _on_constants(self, consortium: Consortium) -> Iterator[str]:
-        code = consortium.members_digest
         allowed = self.constants if isinstance(self.constants, tuple) else ()
         aimed = constants_asked(consortium)
-        if aimed and self.constants is not True and code not in allowed:
-            yield (
-                f"the question uses constants: {listed(aimed)}. With constants its "
-                "author can point a sum at one person. The organiser can ask every "
-                "party for a column with these values instead, agreed on in [schema]; "
-                f'or you allow constants to these members: constants = ["{code}"] in '
-                f"{FILE_NAME} (constants = true allows them to everybody)"
-            )
+        if not aimed or self.constants is True or consortium.members_digest in allowed:
+            return
+        yield (
+            f"the question uses constants: {listed(aimed)}. {CONSTANTS_AIM}. The "
+            "organiser can ask for a column with these values instead, as [schema] "
+            f"describes it; or allow constants: {allowing(consortium)}"
+        )
 
     def _on_floors(self, consortium: Consortium, *, alone: bool) -> Iterator[str]:
         floors = {**(usual() if alone else {}), **self.floors}
@@ -327,6 +325,19 @@ def columns_asked(consortium: Consortium) -> tuple[str, ...]:
         return ()
     job = table_job(question, consortium.schema)
     return () if job is None else job.schema.names
+
+
+CONSTANTS_AIM = "With constants its author can point a sum at one person"
+
+
+def allowing(consortium: Consortium) -> str:
+    """Return the line of a party's own rules that allows constants."""
+    if not (code := consortium.members_digest):
+        return f"constants = true in {FILE_NAME}"
+    return (
+        f'constants = ["{code}"] in {FILE_NAME}, which allows them to these members '
+        "(constants = true: to everybody)"
+    )
 
 
 def constants_asked(consortium: Consortium) -> tuple[str, ...]:

@@ -1260,7 +1260,8 @@ class _Reader:
             f"cannot be used: {what}, and the column would not mean the same "
             "everywhere; put the constants into the formula, such as "
             f"{{({next(names, 'age')} - 60) / 10}}, round ones or those that veilsum "
-            f"stats finds for all parties together. Functions are C, I, where, "
+            f"stats finds for all parties together; real parties have to allow "
+            "constants in their veilsum.toml. Functions are C, I, where, "
             f"{', '.join(FUNCTIONS)}"
         )
 
@@ -1315,16 +1316,17 @@ def constants_in(text: str) -> tuple[str, ...]:
     2. Squares, cubes and the level of a category point at nobody.
 
     >>> constants_in("(age >= 50) ~ {cost * 2} + log(bmi) + I(age**2)")
-    ('(age >= 50)', 'cost * 2')
+    ('age >= 50', 'cost * 2')
     >>> constants_in('Surv(days, died) ~ (sex == "f") + {weight / height**2}')
     ()
     """
     if text.lstrip().startswith("Surv("):
         text = read_surv(text).of_time
-    written = read_formula(text).written
-    return tuple(dict.fromkeys(code for node, code in written if _aims(node)))
+    aimed = (code for node, code in read_formula(text).written if _aims(node))
+    return tuple(dict.fromkeys(_OUTER_BRACKETS.sub(r"\1", one) for one in aimed))
 
 
+_OUTER_BRACKETS = re.compile(r"^\(([^()]*)\)$")
 _WHOLE_POWERS = (2, 3)
 
 
