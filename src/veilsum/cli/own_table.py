@@ -43,6 +43,13 @@ _OPTIONS = (
         ".duckdb, .sqlite, .sqlite3, .db, or .parquet, where it selects FROM data.",
     ),
 )
+new_data_option = click.option(
+    "--new-data",
+    is_flag=True,
+    help="These data are about other people than all that the ledger knows: their "
+    "account begins anew. By default data that the ledger does not know again count as "
+    "the earlier ones.",
+)
 _NAMES = ("decimal", "separator", "missing", "encoding", "dates", "query")
 
 

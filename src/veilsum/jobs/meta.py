@@ -27,7 +27,13 @@ from veilsum.jobs.regression import (
     family_of,
     inferred_schema,
 )
-from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
+from veilsum.jobs.releases import (
+    BY_PARTY,
+    Foreseen,
+    OfParties,
+    Release,
+    ReleaseLimit,
+)
 from veilsum.jobs.running import JobResult
 from veilsum.jobs.summary import table_rows
 from veilsum.jobs.table_job import SAME_ROUNDS, TableResult, put
@@ -64,6 +70,7 @@ class MetaRecipe(SumsOnly):
     what: str
     limit: ReleaseLimit | None = None
     of_rows: bool = True  # that are counted too
+    subject: str = ""  # of which every study has one estimate, whatever is beside it
 
     @property
     def counts(self) -> Counts:
@@ -79,6 +86,11 @@ class MetaRecipe(SumsOnly):
     def answer_size(self) -> int:
         """Both means with their errors, Q, and the variance between studies."""
         return 6
+
+    @property
+    def of_parties(self) -> OfParties:
+        """Two numbers of each study, in six sums."""
+        return OfParties(self.subject or self.what, equations=6, each=2)
 
     @property
     def most_numbers(self) -> int:
@@ -241,7 +253,8 @@ class MetaJob(OnFormula[Study]):
 
     def recipe(self, limit: ReleaseLimit | None = None) -> MetaRecipe:
         """Return what parties do."""
-        return MetaRecipe(self.agreed_ranges, self.words, limit)
+        subject = f"estimates of {self.coefficient} for {self.base.model.response}"
+        return MetaRecipe(self.agreed_ranges, self.words, limit, subject=subject)
 
     def bring(self, table: CheckedTable) -> Study:
         """Return a party's rows."""

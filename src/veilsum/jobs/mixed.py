@@ -21,7 +21,13 @@ from veilsum.errors import InvalidInputError
 from veilsum.jobs.fitted import Fitted, table_cells
 from veilsum.jobs.recipes import ManyRounds, Replay, Sums, and_left_out
 from veilsum.jobs.regression import Brought, FormulaJob, OnFormula, inferred_schema
-from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
+from veilsum.jobs.releases import (
+    BY_PARTY,
+    Foreseen,
+    OfParties,
+    Release,
+    ReleaseLimit,
+)
 from veilsum.jobs.table_job import put
 from veilsum.jobs.terms import Options
 from veilsum.models.families import Gaussian
@@ -86,6 +92,12 @@ class MixedRecipe(ManyRounds[ThetaSearch]):
     def counts(self) -> Counts:
         """What the numbers are whole numbers of."""
         return and_left_out(self.model.mixing.counts)
+
+    @property
+    def of_parties(self) -> OfParties:
+        """A run is counted as so many parties as it needs."""
+        needed = PARTIES_EACH * (len(self.model.mixing.random) + 1)
+        return OfParties(self.what, equations=needed, each=1)
 
     @property
     def answer_size(self) -> int:

@@ -15,7 +15,7 @@ from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import Known, Ledger, Look, Wanted
 from veilsum.jobs.presence import Screened
 from veilsum.jobs.recipes import Contribution, PartyWork, Questions, Recipe, Sums
-from veilsum.jobs.releases import EXACT, Release, condensed
+from veilsum.jobs.releases import EXACT, OfParties, Release, condensed
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
@@ -325,7 +325,9 @@ class Bookkeeping(Secret):
 
     def _data(self, party: str, ledger: Ledger) -> Known:
         if party not in self._known:
-            self._known[party] = ledger.data(self.contributions[party].data)
+            self._known[party] = ledger.data(
+                self.contributions[party].data, new_data=self.terms.new_data
+            )
         return self._known[party]
 
     def _look(self, party: str) -> Look | None:
@@ -348,6 +350,8 @@ class Bookkeeping(Secret):
                 limits, release_fraction=fraction, minimum_rows=limit.minimum_rows
             )
         data, asking = self._data(party, ledger), self.contributions[party].asking
+        inner = getattr(self.recipe, "inner", self.recipe)
+        of_parties: OfParties | None = getattr(inner, "of_parties", None)
         return Reservation(
             run=self.terms.run,
             statistic=self.recipe.release(()).job,
@@ -358,6 +362,7 @@ class Bookkeeping(Secret):
             rows=self._rows(),
             limits=limits,
             question="" if asking is None else asking.question.text,
+            **({} if of_parties is None else of_parties.counted(self.terms.honest)),
         )
 
     def _entry(

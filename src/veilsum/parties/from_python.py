@@ -60,6 +60,9 @@ class JoinOptions(TypedDict, total=False):
         encoding: of letters.
         dates: how dates are written.
         query: one SELECT, for a database.
+        new_data: whether the table or cost is about other people than all data that the
+            ledger knows; by default what it does not know again counts as the earlier
+            data.
         rules: its own rules, or their file; by default veilsum.toml beside the key, if
             it is there.
         ledger: its ledger, or its file; by default beside the key, made if needed.
@@ -85,6 +88,7 @@ class JoinOptions(TypedDict, total=False):
     encoding: str
     dates: str
     query: str
+    new_data: bool
     rules: OwnRules | str | Path | None
     ledger: Ledger | str | Path | None
     state: str | Path | None

@@ -294,7 +294,10 @@ def looked_at(
         home = HomeDriver(party)
         try:
             replace(part, consortium=one).job(
-                party, driver=home, ledgers={party: ledger}
+                party,
+                driver=home,
+                ledgers={party: ledger},
+                new_data=part.new_data,
             ).run()
         except _SeenEnough:
             assert home.assignment is not None
@@ -305,7 +308,8 @@ def looked_at(
     if wanted:
         # To stay away from all of them is to stay away from the first.
         first = study.questions[next(iter(wanted))]
-        with counted(first, Source(part.table, ()), ledger):
+        source = Source(part.table, ())
+        with counted(first, source, ledger, new_data=part.new_data):
             _checked(ledger, wanted)
     return StudyAtHome(
         wanted=wanted,
@@ -365,6 +369,7 @@ def take_part_in_study(
     data: Any = None,
     cost: Any = None,
     how: Mapping[str, Any] | None = None,
+    new_data: bool = False,
     rules: OwnRules | None = None,
     ledger: Ledger | Path | None = None,
     out: Path | None = None,
@@ -379,6 +384,7 @@ def take_part_in_study(
         data: the party's table.
         cost: none: a study asks about tables.
         how: how a table's file is written.
+        new_data: whether it is about other people than all data before.
         rules: the party's own; by default veilsum.toml beside its key, if it is there.
         ledger: its ledger, or its file; by default beside its key, made if needed.
         out: folder for everything that is kept; by default beside the key.
@@ -387,7 +393,7 @@ def take_part_in_study(
     check_identity(identity, study.first.certificates)
     beside = identity.key_file.parent
     own = own_rules_in(beside) if rules is None else rules
-    part = own_part(study.first, data=data, cost=cost, **(how or {}))
+    part = own_part(study.first, data=data, cost=cost, new_data=new_data, **(how or {}))
     assert isinstance(part, OwnTable)
     books = ledger or identity.key_file.with_name(f"{identity.name}.ledger")
     folder = out or beside / f"{identity.name}-{study.run[-8:]}.study"
