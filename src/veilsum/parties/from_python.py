@@ -35,7 +35,7 @@ from veilsum.parties.taking_part import (
 )
 from veilsum.reading import check_keys
 
-# What text stands for, and what says how a table is written.
+# What text stands for, and what is said of a table.
 MADE: Mapping[str, Callable[[Any], object]] = {
     "rules": read_own_rules,
     "listen": Address.of,
@@ -43,7 +43,10 @@ MADE: Mapping[str, Callable[[Any], object]] = {
     **dict.fromkeys(("cost", "ledger", "state", "transcript", "out"), Path),
     "relay_token": Path,
 }
-WRITTEN = ("decimal", "separator", "missing", "encoding", "dates", "query")
+WRITTEN = (
+    *("decimal", "separator", "missing", "encoding", "dates", "query"),
+    "new_data",
+)
 
 
 class JoinOptions(TypedDict, total=False):

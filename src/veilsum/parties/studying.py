@@ -369,7 +369,6 @@ def take_part_in_study(
     data: Any = None,
     cost: Any = None,
     how: Mapping[str, Any] | None = None,
-    new_data: bool = False,
     rules: OwnRules | None = None,
     ledger: Ledger | Path | None = None,
     out: Path | None = None,
@@ -383,8 +382,7 @@ def take_part_in_study(
         consent: shown the page of all questions before anything is sent.
         data: the party's table.
         cost: none: a study asks about tables.
-        how: how a table's file is written.
-        new_data: whether it is about other people than all data before.
+        how: how a table's file is written; and `new_data`, as for `take_part`.
         rules: the party's own; by default veilsum.toml beside its key, if it is there.
         ledger: its ledger, or its file; by default beside its key, made if needed.
         out: folder for everything that is kept; by default beside the key.
@@ -393,7 +391,7 @@ def take_part_in_study(
     check_identity(identity, study.first.certificates)
     beside = identity.key_file.parent
     own = own_rules_in(beside) if rules is None else rules
-    part = own_part(study.first, data=data, cost=cost, new_data=new_data, **(how or {}))
+    part = own_part(study.first, data=data, cost=cost, **(how or {}))
     assert isinstance(part, OwnTable)
     books = ledger or identity.key_file.with_name(f"{identity.name}.ledger")
     folder = out or beside / f"{identity.name}-{study.run[-8:]}.study"
