@@ -797,11 +797,6 @@ def _exposure(body: dict[str, Any]) -> Exposure:
     return Exposure(**_with_tuples(body), components=parts)
 
 
-def _budget(body: dict[str, Any]) -> Budget:
-    body.pop("releases", None)  # vectors were counted once, and are no longer
-    return Budget(**body)
-
-
 def _reservation(body: dict[str, Any]) -> Reservation:
     limits = RunLimits(**body.pop("limits"))
     return Reservation(**_with_tuples(body), limits=limits)
@@ -828,7 +823,6 @@ _KINDS: dict[type[Entry], str] = {
 _READERS: dict[str, Callable[[dict[str, Any]], Entry]] = {
     **{name: _plain(kind) for kind, name in _KINDS.items()},
     "charge": _charge,
-    "budget": _budget,
     "reservation": _reservation,
 }
 

@@ -55,7 +55,9 @@ STUDIES = {"studies": 1}
 FEW_STUDIES = (
     "each study is two numbers, and six sums of them are shown: whoever knows all "
     "studies but three can solve for these three, and for two of them with the first "
-    "round alone; of four or more, other studies would give the same sums"
+    "round alone; of four or more, other studies would give the same sums of one run. "
+    "A repeated run in which anybody has other data adds to them: ledgers count every "
+    "run, and refuse one that would leave fewer unknown numbers than sums"
 )
 
 

@@ -56,10 +56,11 @@ MOST_ROUNDS = 40
 INTERCEPT = "1"
 
 POLES = (
-    "sums at several thetas depend on how many rows each party has: of few honest "
-    "parties, with different numbers of rows, every party's size and the sums of its "
-    "columns can be solved for, without names; of more they can be narrowed down, "
-    "those of the smallest and the largest most. Fewer than "
+    "sums at several thetas depend on how many rows each party has: any member can "
+    "solve for every party's number of rows, without names (8 of 8 attempts with 16 "
+    "honest parties); for the sums of its columns too where honest parties are few, "
+    "and narrow them down where they are more, those of the smallest and the largest "
+    "party most. A repeated run adds to that, and ledgers count it. Fewer than "
     f"{2 * PARTIES_EACH} honest parties are refused, and {PARTIES_EACH} more for "
     "every random slope, unless site_terms is allowed"
 )

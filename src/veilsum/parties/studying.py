@@ -40,7 +40,7 @@ from veilsum.net.identity import Identity
 from veilsum.net.trust import check_identity
 from veilsum.numbers.arrays import listed, nearest
 from veilsum.numbers.secrets import Secret, discreet
-from veilsum.parties.at_home import ASKED_BEFORE, asked_before
+from veilsum.parties.at_home import ASKED_BEFORE, asked_before, people_lines
 from veilsum.parties.consent import Consent, Part
 from veilsum.parties.events import Listener, RunEvent
 from veilsum.parties.joining import NEVER_SENT, OwnTable, counted, own_part
@@ -507,6 +507,10 @@ class StudyPart(Secret):
             answers={one: answers[one] for one in status.stages if one in answers},
         )
 
+    @property
+    def _source(self) -> Source:
+        return Source(self.part.table, ())
+
     def _own(self, home: StudyAtHome) -> tuple[Part, ...]:
         """Return what the page says to its owner alone: all of it was checked."""
         away = [*home.refused, *home.left_out]
@@ -522,6 +526,7 @@ class StudyPart(Secret):
         books = (
             f"kept in {self.ledger.path}; it knows of {len(history.releases)} sums "
             "that were shown so far",
+            *people_lines(self.ledger, self.ledger.data(self._source).data),
             f"for the study {numbers} numbers are reserved; what the questions do not "
             "use of them is given back",
         )

@@ -215,16 +215,19 @@ LIMITS: Mapping[str, str] = {
     "und die eines Mitglieds, wo in einem Preisbereich nur dessen Menge sich ändert; "
     "verborgen ist, wie sich die Nachfrage verteilt",
     POLES: "Summen bei mehreren Werten von theta hängen davon ab, wie viele Zeilen "
-    "jedes Mitglied hat: von wenigen ehrlichen Mitgliedern mit verschieden vielen "
-    "Zeilen lassen sich die Größe jedes Mitglieds und die Summen seiner Spalten "
-    "ausrechnen, ohne Namen; von mehr lassen sie sich eingrenzen, am meisten die des "
-    f"kleinsten und des größten. Weniger als {2 * PARTIES_EACH} ehrliche Mitglieder "
+    "jedes Mitglied hat: jedes Mitglied kann die Zeilenzahl aller anderen ausrechnen, "
+    "ohne Namen (8 von 8 Versuchen bei 16 ehrlichen Mitgliedern); bei wenigen ehrlichen "
+    "Mitgliedern auch die Summen ihrer Spalten, bei mehr lassen sie sich eingrenzen, am "
+    "meisten die des kleinsten und des größten. Ein wiederholter Lauf verrät mehr, und "
+    f"die Ledger zählen ihn. Weniger als {2 * PARTIES_EACH} ehrliche Mitglieder "
     f"werden abgelehnt, und {PARTIES_EACH} mehr sind es für jede zufällige Steigung, "
     "außer site_terms ist erlaubt",
     FEW_STUDIES: "jede Studie besteht aus zwei Zahlen, und sechs Summen davon werden "
     "gezeigt: wer alle Studien bis auf drei kennt, kann diese drei ausrechnen, und "
     "zwei davon schon mit der ersten Runde; bei vier oder mehr gäben auch andere "
-    "Studien dieselben Summen",
+    "Studien dieselben Summen eines Laufs. Ein wiederholter Lauf, in dem jemand andere "
+    "Daten hat, fügt Summen hinzu: die Ledger zählen jeden Lauf und lehnen einen ab, "
+    "der weniger unbekannte Zahlen als Summen ließe",
     FRACTIONS: "was ein Mitglied abzieht, ist ein Bruch seiner Zeilenzahl: bei einer "
     "Spalte mit wenigen Werten, etwa 0 und 1, kann das Durchprobieren aller Zahlen "
     "verraten, wie viele Zeilen ein Mitglied hat, und mit welchem Wert. Verlangt sind "
