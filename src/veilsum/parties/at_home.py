@@ -178,9 +178,9 @@ def ledger_lines(ledger: Ledger | None, task: Assignment, most: int) -> tuple[st
 
 NEW_PEOPLE = (
     "--new-data: you declare that these data are about other people than all that the "
-    "ledger knows. Their account begins anew, and no sum is compared with earlier ones. "
-    "If anybody is in both, the difference of two sums may show that person: leave it "
-    "out unless you are sure"
+    "ledger knows. Their account begins anew, and sums are not compared with earlier "
+    "ones. If anybody is in both, the difference of two sums may show that person: "
+    "leave it out unless you are sure"
 )
 SAME_PEOPLE = (
     "these data are not known again, so they count as the earlier ones: other names, "

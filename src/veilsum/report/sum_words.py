@@ -216,9 +216,10 @@ LIMITS: Mapping[str, str] = {
     "verborgen ist, wie sich die Nachfrage verteilt",
     POLES: "Summen bei mehreren Werten von theta hängen davon ab, wie viele Zeilen "
     "jedes Mitglied hat: jedes Mitglied kann die Zeilenzahl aller anderen ausrechnen, "
-    "ohne Namen (8 von 8 Versuchen bei 16 ehrlichen Mitgliedern); bei wenigen ehrlichen "
-    "Mitgliedern auch die Summen ihrer Spalten, bei mehr lassen sie sich eingrenzen, am "
-    "meisten die des kleinsten und des größten. Ein wiederholter Lauf verrät mehr, und "
+    "ohne Namen (8 von 8 Versuchen bei 16 ehrlichen Mitgliedern); bei wenigen "
+    "ehrlichen Mitgliedern auch die Summen ihrer Spalten, bei mehr lassen sie sich "
+    "eingrenzen, am meisten die des kleinsten und des größten. Ein wiederholter Lauf "
+    "verrät mehr, und "
     f"die Ledger zählen ihn. Weniger als {2 * PARTIES_EACH} ehrliche Mitglieder "
     f"werden abgelehnt, und {PARTIES_EACH} mehr sind es für jede zufällige Steigung, "
     "außer site_terms ist erlaubt",

@@ -362,15 +362,16 @@ class Kept:
 def _shape(column: Any) -> Words:
     """Return an entry for every three neighbouring values of a column of numbers."""
     pandas = load_pandas()
-    kind = getattr(column.array.dtype, "kind", "O")
-    if isinstance(column.array.dtype, pandas.CategoricalDtype) or kind not in "iufmM":
-        numbers = pandas.to_numeric(
-            column.astype(object).map(str).str.replace(",", ".", n=1), errors="coerce"
-        )
-    else:
-        numbers = column.astype("int64") if kind in "mM" else column
-    values = pandas.Series(numbers).to_numpy(np.float64, na_value=np.nan)
-    levels, times = np.unique(values[np.isfinite(values)], return_counts=True)
+    codes, named = pandas.factorize(column)
+    if len(named) < SHAPED:
+        return np.zeros(0, np.uint64)
+    if getattr(column.array.dtype, "kind", "O") in "mM":
+        named = named.astype("int64")
+    values = pandas.to_numeric(pandas.Series(named).astype(object), errors="coerce")
+    levels, place = np.unique(values.to_numpy(np.float64), return_inverse=True)
+    times = np.bincount(place.ravel()[codes[codes >= 0]], minlength=len(levels))
+    finite = np.isfinite(levels)
+    levels, times = levels[finite], times[finite]
     if len(levels) < SHAPED:
         return np.zeros(0, np.uint64)
     gaps = np.diff(levels)
