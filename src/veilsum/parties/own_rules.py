@@ -202,7 +202,8 @@ class OwnRules:
         """
         found = self.refusals(consortium, alone=alone)
         if found:
-            whose = self.source or "no veilsum.toml, so the usual rules hold with --yes"
+            usual_rules = ", so the usual rules hold with --yes" if alone else ""
+            whose = self.source or f"no {FILE_NAME}{usual_rules}"
             raise OwnRulesError(
                 f"this party's own rules ({whose}) refuse: {'; '.join(found)}. Nothing "
                 "was sent."
