@@ -3,6 +3,7 @@ SELECT
     year(first.day) - person.year_of_birth AS age,
     CASE person.gender_concept_id WHEN 8532 THEN 'f' WHEN 8507 THEN 'm' END AS sex,
     CAST(first.day AS DATE) AS first_seen,
+    CASE WHEN first.day > DATE '2016-06-05' THEN 1 ELSE 0 END AS seen_late,
     CASE WHEN ill.person_id IS NULL THEN 0 ELSE 1 END AS diabetes,
     last_value.hba1c AS hba1c
 FROM person

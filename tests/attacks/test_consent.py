@@ -52,7 +52,9 @@ def in_an_office(attack):
     @wraps(attack)
     def run(*words):
         with tempfile.TemporaryDirectory() as folder:
-            return attack(Office(folder, patients()["ash"][list(COLUMNS)]), *words)
+            office = Office(folder, patients()["ash"][list(COLUMNS)])
+            (office.folder / "veilsum.toml").write_text("constants = true\n")
+            return attack(office, *words)
 
     return run
 

@@ -478,9 +478,10 @@ def a_whole_fit(organiser):
 
 @asking
 def another_year(organiser):
-    """The twin: other patients are another data set."""
+    """The twin: other patients are another data set, by their owners' word."""
     organiser.sums(held("abcdef"))
-    organiser.sums({name: patients(name, seed=4) for name in "abcde"})
+    later = {name: patients(name, seed=4) for name in "abcde"}
+    organiser.sums(later, new_data=True)
     return True
 
 

@@ -59,7 +59,13 @@ def path(tmp_path):
         with (
             suppress(InvalidInputError),
             ledger.inquiry(
-                (b"other",), file="f", run="r", question="q", bounds="b", when=NOON
+                (b"other",),
+                file="f",
+                run="r",
+                question="q",
+                bounds="b",
+                new_data=True,
+                when=NOON,
             ),
         ):
             raise InvalidInputError("52000 is too high", plain="too\thigh")

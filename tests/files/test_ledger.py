@@ -235,9 +235,18 @@ def frame(rows=60, seed=0, **columns):
     return pd.DataFrame(made | columns)
 
 
-def begin(ledger, table, run="study", *, asked=("age", "pay"), show=True, **changes):
+def begin(
+    ledger,
+    table,
+    run="study",
+    *,
+    asked=("age", "pay"),
+    show=True,
+    new_data=False,
+    **changes,
+):
     """Reserve for a run on a table; let it show one sum, if it is to."""
-    known = ledger.data(Source(table, asked))
+    known = ledger.data(Source(table, asked), new_data=new_data)
     about = {"columns": known.asked, "rows": 400, "data": known.data}
     ledger.reserve(reservation(run, **{**about, "numbers": 5, **changes}), known)
     if show:
@@ -254,8 +263,61 @@ def test_a_table_is_known_whatever_the_order_of_its_rows_and_columns(ledger):
     first = begin(ledger, table)
     assert begin(ledger, table[::-1][["pay", "age"]], "again") == first
     assert sets(ledger) == [(1, 10, 0)]
-    assert begin(ledger, frame(seed=1), "other") != first
+    assert begin(ledger, frame(seed=1), "other", new_data=True) != first
     assert sets(ledger) == [(1, 10, 0), (1, 5, 0)]
+
+
+def test_data_that_are_not_known_again_count_as_the_earlier_ones(ledger):
+    begin(ledger, frame())
+    begin(ledger, frame(70, seed=1), "another table")
+    known = ledger.data([np.arange(3.0)])
+    ledger.reserve(reservation("a number", data=known.data), known)
+    assert sets(ledger) == [(3, 10, 1)]
+
+
+def test_the_owner_may_declare_later_that_data_are_new(ledger):
+    begin(ledger, frame())
+    begin(ledger, frame(70, seed=1), "another table", show=False)
+    assert len(sets(ledger)) == 1
+    begin(ledger, frame(70, seed=1), "once more", new_data=True)
+    assert sets(ledger) == [(1, 5, 0), (1, 5, 5)]
+    # What belongs to nothing that is known counts as all of it.
+    begin(ledger, frame(80, seed=2), "a third table")
+    assert sets(ledger) == [(3, 15, 5)]
+
+
+def test_rows_that_are_known_again_are_not_new_by_their_owners_word(ledger):
+    begin(ledger, frame())
+    begin(ledger, frame().assign(sex="F"), "wider", asked=("age",), new_data=True)
+    assert sets(ledger) == [(2, 10, 0)]
+
+
+LOOKS = {
+    "renamed": lambda t: t.rename(columns={"age": "years", "pay": "income"}),
+    "rescaled": lambda t: t.assign(age=t["age"] * 12, pay=t["pay"] * 2.2046),
+    "shifted": lambda t: t.assign(age=t["age"] - 50, pay=t["pay"] + 1000),
+    "mirrored": lambda t: t.assign(age=2026 - t["age"], pay=-t["pay"]),
+    "all of it": lambda t: pd.DataFrame(
+        {"born": 2026 - t["age"], "income": t["pay"] * 0.92 - 7}
+    ),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+@pytest.mark.parametrize(
+    "change", [lambda t: t[1:], lambda t: pd.concat([t[1:], frame(1, seed=9)])]
+)
+@pytest.mark.parametrize("rows", [60, 1000])
+def test_another_look_hides_no_row_that_came_or_went(ledger, look, change, rows):
+    table = frame(rows)
+    same, other = look(table), look(change(table))
+    begin(ledger, table)
+    begin(ledger, same, "same people", asked=tuple(same.columns))
+    assert len(sets(ledger)) == 1
+    with pytest.raises(BudgetError, match=r"differs in about \d rows? from the one of"):
+        begin(ledger, other, "one person more or less", asked=tuple(other.columns))
+    if len(other) < rows:
+        begin(ledger, look(table[8:]), "fewer", asked=tuple(other.columns))
 
 
 def test_tables_that_overlap_or_have_another_column_are_one_data_set(ledger):
@@ -349,13 +411,22 @@ def test_two_processes_never_reserve_the_same_numbers(path):
     assert sorted(one.run for one in found) == sorted(accepted)
 
 
-def asking(ledger, table, file="one", *, bounds="{}", when="2030-01-01T12:00:00+00:00"):
+def asking(
+    ledger,
+    table,
+    file="one",
+    *,
+    bounds="{}",
+    new_data=False,
+    when="2030-01-01T12:00:00+00:00",
+):
     return ledger.inquiry(
         Source(table, ()),
         file=mark(file),
         run=file,
         question=mark("a question"),
         bounds=bounds,
+        new_data=new_data,
         when=when,
     )
 
@@ -387,7 +458,7 @@ def test_after_five_refused_files_nothing_is_looked_at_for_a_day(ledger):
         asking(ledger, pd.concat([table, frame(1, seed=5)]), "file 10"),
     ):
         pytest.fail("looked at")
-    with asking(ledger, frame(seed=1), "about other data"):
+    with asking(ledger, frame(seed=1), "about other data", new_data=True):
         pass
     with asking(ledger, table, "file 10", when="2030-01-02T12:00:01+00:00"):
         pass
@@ -419,19 +490,6 @@ def test_the_same_is_not_looked_at_with_bound_after_bound(ledger):
         pass
     with asking(ledger, table, "d", bounds="d", when="2030-01-02T12:00:01+00:00"):
         pass
-
-
-def test_a_ledger_of_an_earlier_version_is_read(path):
-    """It counted vectors: its budget had a number of them, its sums had no numbers."""
-    old = {"epsilon": None, "releases": 7, "minimum_honest": 4, "tolerate": 1}
-    known = {"statistic": "a sum", "point": [], "parties": [*PARTIES]}
-    known |= {"data": mark("data"), "when": "then"}
-    create_journal(path, [("budget", {**old, "when": "then"}), ("release", known)])
-    with open_ledger(path) as ledger:
-        assert ledger.budget == Budget(minimum_honest=4, tolerate=1)
-        (found,) = ledger.history().releases
-        assert (found.numbers, found.rows, found.epoch) == (1, None, "")
-        begin(ledger, frame())
 
 
 # Crashes and other processes
@@ -683,8 +741,8 @@ UNSOUND = {
     "text": (text_file, "is not a ledger, or its beginning is damaged"),
     "empty": (Path.touch, "is not a veilsum ledger"),
     "another application's": (foreign, "is not a veilsum ledger"),
-    "newer": (edited(f"PRAGMA user_version = {VERSION + 1}"), "a ledger of format 2"),
-    "older": (edited("PRAGMA user_version = 0"), "a ledger of format 0"),
+    "newer": (edited(f"PRAGMA user_version = {VERSION + 1}"), "a ledger of format 3"),
+    "older": (edited("PRAGMA user_version = 1"), "is not read as an empty one"),
     "without its header": (flipped(0.0), "its beginning is damaged"),
     "cut in the header": (truncated(60), "is damaged"),
     "cut after a page": (truncated(4096), "is damaged"),

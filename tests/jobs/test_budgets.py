@@ -93,7 +93,10 @@ def test_rows_in_another_order_and_another_question_are_the_same_data_set(books)
             driver="vectorised",
             ledgers=some(books, fewer),
         )
-    ask("y ~ x", some(tables(seed=1), PARTIES[:-1]), books)
+    later = some(tables(seed=1), PARTIES[:-1])
+    with pytest.raises(BudgetError, match="if they are about other people, say"):
+        ask("y ~ x", later, books)
+    ask("y ~ x", later, books, new_data=True)
 
 
 # Numbers

@@ -73,7 +73,7 @@ def test_a_ledger_knows_a_run_again_in_whatever_epoch_it_was_charged(tmp_path):
         given = {"a": Contribution(lambda _: np.ones(1), (np.zeros(1),))}  # other data
 
         def check(run):
-            given_options = {**options, "run": run}
+            given_options = {**options, "run": run, "new_data": True}
             terms = Terms.of(PARTIES, counts=counts, options=given_options)
             Bookkeeping(recipe, terms, given).check("a")
 

@@ -47,6 +47,29 @@ def test_nothing_beyond_the_lists_is_answered(tmp_path, text, good, bad, words):
             own.check(agreed(bad), alone=False)
 
 
+STEP = {**MODEL, "model": {"formula": "y ~ (x >= 5) + C(sex)"}}
+
+
+def test_constants_are_allowed_to_nobody_to_some_members_or_to_everybody(tmp_path):
+    asked = agreed(STEP)
+    for text in ("", "constants = false", 'constants = ["0123456789abcdef"]'):
+        own = rules(tmp_path, text)
+        with pytest.raises(OwnRulesError, match="uses constants: x >= 5") as refused:
+            own.check(asked, alone=False)
+        own.check(agreed(MODEL), alone=True)
+    line = f'constants = ["{asked.members_digest}"]'
+    assert line in str(refused.value)
+    for text in (line, "constants = true"):
+        rules(tmp_path, text).check(asked, alone=True)
+        assert any("constants" in one for one in rules(tmp_path, text).lines)
+
+
+def test_constants_are_allowed_to_members_whatever_they_ask():
+    other = agreed({**STEP, "title": "another question", "run": "b" * 32})
+    assert other.digest != agreed(STEP).digest
+    assert other.members_digest == agreed(STEP).members_digest
+
+
 def test_only_files_of_known_organisers_are_considered(tmp_path):
     own = rules(tmp_path, 'organisers = ["ann"]')
     with pytest.raises(OwnRulesError, match="does not say who wrote it"):

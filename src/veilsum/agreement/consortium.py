@@ -227,6 +227,14 @@ class Consortium(Shown):
         return hashlib.sha256(b"veilsum consortium\0" + self.written).digest()
 
     @cached_property
+    def members_digest(self) -> str:
+        """16 letters, the same in every file of the same members; "" for a plan."""
+        if not self.run.strip("0"):  # nobody has a certificate yet
+            return ""
+        who = canonical(sorted(member.certificate for member in self.members))
+        return hashlib.sha256(b"veilsum members\0" + who).hexdigest()[:16]
+
+    @cached_property
     def bounds(self) -> str:
         """Ranges, row counts, rules and the like, in their one spelling.
 

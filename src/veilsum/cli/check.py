@@ -10,7 +10,7 @@ import click
 
 from veilsum.cli.app import on_screen
 from veilsum.cli.output import FILE, json_option, print_json
-from veilsum.cli.own_table import table_options, taken
+from veilsum.cli.own_table import new_data_option, table_options, taken
 
 if TYPE_CHECKING:
     from veilsum.agreement.consortium import Consortium
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     help="This party's ledger, to ask whether it has room; it notes the question, and "
     "a refusal.",
 )
+@new_data_option
 @click.option(
     "--own",
     type=FILE,

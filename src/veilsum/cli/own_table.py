@@ -43,6 +43,13 @@ _OPTIONS = (
         ".duckdb, .sqlite, .sqlite3, .db, or .parquet, where it selects FROM data.",
     ),
 )
+new_data_option = click.option(
+    "--new-data",
+    is_flag=True,
+    help="These data are about other people than all that the ledger knows: their "
+    "account begins anew. By default data that the ledger does not know again count as "
+    "the earlier ones.",
+)
 _NAMES = ("decimal", "separator", "missing", "encoding", "dates", "query")
 
 
@@ -58,7 +65,12 @@ def taken(given: dict[str, Any]) -> dict[str, Any]:
     from veilsum.files.queries import query_in
 
     found = {name: given.pop(name) for name in _NAMES}
+    found["new_data"] = given.pop("new_data", False)
     if found["query"] is not None:
         found["query"] = query_in(found["query"])
     # What was not said is what it does by itself.
-    return {name: value for name, value in found.items() if value not in ((), None)}
+    return {
+        name: value
+        for name, value in found.items()
+        if value not in ((), None) and value is not False
+    }

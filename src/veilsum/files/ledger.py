@@ -47,6 +47,7 @@ from veilsum.privacy.accountant import (
     History,
     Inquiry,
     KnownSum,
+    NewData,
     RefusedFile,
     Reservation,
     Resumed,
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
 
 # "veil" in the file's header: other programs' SQLite files are told from ours.
 APPLICATION_ID = 0x7665696C
-VERSION = 1
+VERSION = 2
 KEY_BYTES = 32
 # So many files may come to nothing within a day before no more are looked at: they were
 # refused, or others ended the run before anything was shown, which costs them nothing.
@@ -99,6 +100,10 @@ LEDGER = Kind(
     if_damaged="put a sound copy in its place; with a new ledger everything spent so "
     "far would be forgotten",
     patience=30.0,  # transactions take milliseconds
+    if_older="earlier versions knew tables by the look of their columns only. It is "
+    "left as it is, and is not read as an empty one: for these data go on with the "
+    "version that wrote it; for data about other people move it away, and a new ledger "
+    "begins. A new ledger does not count what this one has shown",
 )
 
 _NEW = "SELECT kind, body, seal FROM journal ORDER BY id LIMIT -1 OFFSET ?"
@@ -206,11 +211,14 @@ class Known(Secret):
         data: keyed fingerprint of their content.
         prints: of the rows, if they are a table.
         asked: the columns of the table that a job is about.
+        is_new: whether their owner says that they are about other people than all data
+            before; where rows are known again, that does not count.
     """
 
     data: str
     prints: Fingerprints | None = None
     asked: tuple[str, ...] = ()
+    is_new: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -262,12 +270,18 @@ class Ledger(Secret):
         """Return what each data set has spent and has left."""
         return accounts(self.history())
 
-    def data(self, source: Source | Sequence[Any]) -> Known:
-        """Return what this ledger knows a table by, or arrays that are no table."""
+    def data(self, source: Source | Sequence[Any], *, new_data: bool = False) -> Known:
+        """Return what this ledger knows a table by, or arrays that are no table.
+
+        Args:
+            source: the table, or arrays.
+            new_data: whether they are about other people than all data before. By
+                default data that are not known again count as the earlier ones.
+        """
         if isinstance(source, Source):
             prints = Fingerprints(source.frame, self._keyed)
-            return Known(prints.data, prints, tuple(sorted(source.asked)))
-        return Known(self.fingerprint(*source))
+            return Known(prints.data, prints, tuple(sorted(source.asked)), new_data)
+        return Known(self.fingerprint(*source), is_new=new_data)
 
     def reserve(
         self,
@@ -324,15 +338,14 @@ class Ledger(Secret):
 
     def _together(self, runs: Mapping[str, Wanted]) -> list[Entry]:
         """Return what is to be written for several runs, of which each is allowed."""
-        news: dict[tuple[str, tuple[str, ...]], Entry] = {}
+        news: list[Entry] = []
         reserved: list[Entry] = []
         asked: list[Entry] = []
         for name, one in runs.items():
-            for entry in self._table(one.known, one.reservation.limits):
-                assert isinstance(entry, Version)
-                news.setdefault((entry.data, entry.columns), entry)
+            table = self._table(one.known, one.reservation.limits)
+            news += [entry for entry in table if entry not in news]
             wishes: tuple[Wish, ...] = (one.reservation, one.charge, one.first)
-            beside = [*news.values(), *asked]
+            beside = [*news, *asked]
             try:
                 found = self._decided(wishes, beside=beside, look=one.look)
             except BudgetError as error:
@@ -344,7 +357,7 @@ class Ledger(Secret):
                 if decision.is_news:
                     asked.append(wish)
                     reserved += [wish] if isinstance(wish, Reservation) else []
-        return [*news.values(), *reserved]
+        return [*news, *reserved]
 
     def settle(self, run: str, *, when: str | None = None) -> None:
         """Give back what a run had reserved and did not use: it came to its end."""
@@ -361,6 +374,7 @@ class Ledger(Secret):
         run: str,
         question: str,
         bounds: str,
+        new_data: bool = False,
         when: str | None = None,
     ) -> Iterator[tuple[Inquiry, ...]]:
         """Hold a file of others against own data, and keep count of refusals.
@@ -375,6 +389,7 @@ class Ledger(Secret):
             run: its name.
             question: digest of what it asks, without bounds.
             bounds: its ranges, row counts and rules.
+            new_data: as for `data`.
             when: a time stamp.
 
         Raises:
@@ -382,7 +397,7 @@ class Ledger(Secret):
                 other bounds. That is said before anything is looked at, and so tells
                 nobody anything about the data.
         """
-        known = self.data(source)
+        known = self.data(source, new_data=new_data)
         new = Inquiry(
             file=file, run=run, data=known.data, question=question, bounds=bounds
         )
@@ -574,44 +589,94 @@ class Ledger(Secret):
         return decisions
 
     def _table(self, known: Known | None, run: RunLimits | None) -> list[Entry]:
-        """Return a table that is new here; refuse one that is nearly as an old one."""
-        if known is None or known.prints is None:
+        """Return data that are new here; refuse a table that is nearly an old one."""
+        if known is None:
             return []
-        history, prints = self._caught_up(), known.prints
-        limits = history.budget if run is None else history.budget.stricter(run)
+        history = self._caught_up()
         kept = {(one.data, one.columns): one for one in history.versions}
-        asked = {(one.data, one.columns) for one in history.releases} & {*kept}
+        declared = {one.data for one in history.declared}
+        is_new = known.is_new or known.data in declared
         same = [
             one.data
             for one in history.versions
             if one.is_whole
             and one.data != known.data
-            and _kept(one).shares_rows(prints)
+            and known.prints is not None
+            and _kept(one).shares_rows(known.prints)
         ]
-        for key in sorted(asked) if run is not None else ():
-            n_changed = _kept(kept[key]).n_changed(prints, known.asked)
-            if key[0] in same and 0 < n_changed < limits.minimum_rows:
-                raise BudgetError(_version_sentence(n_changed, kept[key], limits))
-        whole = Version(
-            data=known.data,
-            columns=prints.columns,
-            n_rows=prints.n_rows,
-            rows=text_of(prints.rows()),
-            sketches=tuple(prints.sketches[one].to_text() for one in prints.columns),
-            same=tuple(same),
-            is_whole=True,
-        )
-        part = replace(
-            whole,
-            columns=known.asked,
-            rows=text_of(prints.rows(known.asked)),
-            sketches=tuple(prints.sketches[one].to_text() for one in known.asked),
-            same=(),
-            is_whole=False,
-        )
-        alone = run is None or known.asked == prints.columns
-        wanted = [whole] if alone else [whole, part]
-        return [one for one in wanted if (one.data, one.columns) not in kept]
+        others = [one for one in history.data_sets if one != known.data]
+        taken_for = () if same else tuple(others)
+        if known.prints is not None and run is not None:
+            limits = history.budget.stricter(run)
+            near = same if same or is_new else [*{one.data for one in kept.values()}]
+            self._check_changes(known, near, limits, history)
+        news: list[Entry] = [
+            self._version(known, columns, same=tuple(same), taken_for=taken_for)
+            for columns in _columns(known, run)
+            if (known.data, columns) not in kept
+        ]
+        if known.is_new and known.data not in declared:
+            news.append(NewData(data=known.data))
+        return news
+
+    def _check_changes(
+        self, known: Known, near: Sequence[str], limits: Budget, history: History
+    ) -> None:
+        """Refuse a table that differs in a few rows from one that was used before."""
+        assert known.prints is not None
+        kept = {(one.data, one.columns): one for one in history.versions}
+        asked = {(one.data, one.columns) for one in history.releases} & {*kept}
+        for key in sorted(asked):
+            if key[0] not in near or key[0] == known.data or not key[1]:
+                continue
+            old, least = _kept(kept[key]), limits.minimum_rows
+            if not old.knows(known.prints, known.asked):
+                # Nothing can be said about rows but how many there are.
+                least = history.budget.minimum_rows
+            n_changed = old.n_changed(known.prints, known.asked)
+            if 0 < n_changed < least:
+                raise BudgetError(_version_sentence(n_changed, kept[key], least))
+
+    def _version(
+        self,
+        known: Known,
+        columns: tuple[str, ...],
+        *,
+        same: tuple[str, ...],
+        taken_for: tuple[str, ...],
+    ) -> Version:
+        """Return what is kept of data; of the whole, which others they belong to."""
+        prints = known.prints
+        if prints is None:
+            made = Version(
+                data=known.data,
+                columns=(),
+                n_rows=0,
+                rows="",
+                sketches=(),
+                is_whole=True,
+            )
+        else:
+            shapes = (prints.shapes.get(one) for one in columns)
+            made = Version(
+                data=known.data,
+                columns=columns,
+                n_rows=prints.n_rows,
+                rows=text_of(prints.rows(columns)),
+                sketches=tuple(prints.sketches[one].to_text() for one in columns),
+                shapes=tuple(one.to_text() for one in shapes if one is not None),
+                is_whole=columns == prints.columns,
+            )
+        if not made.is_whole:
+            return made
+        return replace(made, same=same, taken_for=taken_for)
+
+
+def _columns(known: Known, run: RunLimits | None) -> tuple[tuple[str, ...], ...]:
+    """Return all columns of a table, and in a run those that it asks about."""
+    whole = () if known.prints is None else known.prints.columns
+    alone = run is None or known.prints is None or known.asked == whole
+    return (whole,) if alone else (whole, known.asked)
 
 
 def open_ledger(path: str | Path, *, create: Budget | None = None) -> Ledger:
@@ -684,17 +749,19 @@ def _stamped(entry: Entry, when: str | None) -> Entry:
 
 def _kept(version: Version) -> Kept:
     sketches = tuple(Sketch.of_text(text) for text in version.sketches)
-    return Kept(version.columns, words_of(version.rows), sketches)
+    shapes = tuple(Sketch.of_text(text) for text in version.shapes)
+    return Kept(version.columns, words_of(version.rows), sketches, shapes)
 
 
-def _version_sentence(n_changed: int, old: Version, limits: Budget) -> str:
+def _version_sentence(n_changed: int, old: Version, least: int) -> str:
     rows = "row" if n_changed == 1 else "rows"
     return (
         f"this table differs in about {n_changed} {rows} from the one of {old.when}, "
         f"of which sums over {listed(old.columns)} are known: the difference of two "
-        f"sums would be about these rows alone, and minimum_rows = "
-        f"{limits.minimum_rows} of them are the least; use the earlier table again, or "
-        "wait until more rows are new. Nothing was sent"
+        f"sums would be about these rows alone, and minimum_rows = {least} of them are "
+        "the least; use the earlier table again, or wait until more rows are new; a "
+        "table about other people is declared by --new-data (new_data=True in Python). "
+        "Nothing was sent"
     )
 
 
@@ -753,11 +820,6 @@ def _exposure(body: dict[str, Any]) -> Exposure:
     return Exposure(**_with_tuples(body), components=parts)
 
 
-def _budget(body: dict[str, Any]) -> Budget:
-    body.pop("releases", None)  # vectors were counted once, and are no longer
-    return Budget(**body)
-
-
 def _reservation(body: dict[str, Any]) -> Reservation:
     limits = RunLimits(**body.pop("limits"))
     return Reservation(**_with_tuples(body), limits=limits)
@@ -775,6 +837,7 @@ _KINDS: dict[type[Entry], str] = {
     Reservation: "reservation",
     Settlement: "settlement",
     Version: "version",
+    NewData: "new data",
     Inquiry: "inquiry",
     RefusedFile: "refusal",
     Copied: "copy",
@@ -783,7 +846,6 @@ _KINDS: dict[type[Entry], str] = {
 _READERS: dict[str, Callable[[dict[str, Any]], Entry]] = {
     **{name: _plain(kind) for kind, name in _KINDS.items()},
     "charge": _charge,
-    "budget": _budget,
     "reservation": _reservation,
 }
 

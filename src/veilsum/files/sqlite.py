@@ -42,6 +42,7 @@ class Kind:
         busy: what to say when another process holds it, if not what SQLite says.
         if_damaged: what the owner can do then.
         patience: seconds to wait for another process.
+        if_older: what the owner can do with a file of an earlier format.
         page: bytes that are written at least; long entries are written faster in
             longer pages.
     """
@@ -56,6 +57,7 @@ class Kind:
     if_damaged: str
     patience: float
     busy: str = ""
+    if_older: str = ""
     page: int = 4096
 
     def damaged(self, path: Path, how: str) -> VeilsumError:
@@ -283,10 +285,12 @@ def _check_identity(path: Path, kind: Kind, connection: sqlite3.Connection) -> N
         )
     version = _pragma(connection, "user_version")
     if version != kind.version:
-        newer = " or a newer one" if version > kind.version else ""
+        newer = version > kind.version
+        advice = "use the version of veilsum that wrote it"
+        advice += " or a newer one" if newer else ""
         raise kind.error(
             f"{path} is a {kind.noun} of format {version}, this veilsum reads format "
-            f"{kind.version}: use the version of veilsum that wrote it{newer}"
+            f"{kind.version}: {advice if newer else kind.if_older or advice}"
         )
 
 

@@ -27,7 +27,13 @@ from veilsum.jobs.regression import (
     family_of,
     inferred_schema,
 )
-from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
+from veilsum.jobs.releases import (
+    BY_PARTY,
+    Foreseen,
+    OfParties,
+    Release,
+    ReleaseLimit,
+)
 from veilsum.jobs.running import JobResult
 from veilsum.jobs.summary import table_rows
 from veilsum.jobs.table_job import SAME_ROUNDS, TableResult, put
@@ -49,9 +55,9 @@ STUDIES = {"studies": 1}
 FEW_STUDIES = (
     "each study has two numbers, and one run releases six sums of them: with all "
     "studies but three known, these three can be solved for, and two of them after the "
-    "first round. Four or more studies are not determined by one run; every further "
-    "run with another study of anybody adds up to six sums, and three runs determined "
-    "four studies in 8 of 8 trials"
+    "first round. Four or more studies are not determined by one run, but can be by "
+    "several in which anybody has other data: ledgers count every run, and refuse one "
+    "that would leave fewer unknown numbers than sums"
 )
 
 
@@ -66,6 +72,7 @@ class MetaRecipe(SumsOnly):
     what: str
     limit: ReleaseLimit | None = None
     of_rows: bool = True  # that are counted too
+    subject: str = ""  # of which every study has one estimate, whatever is beside it
 
     @property
     def counts(self) -> Counts:
@@ -81,6 +88,11 @@ class MetaRecipe(SumsOnly):
     def answer_size(self) -> int:
         """Both means with their errors, Q, and the variance between studies."""
         return 6
+
+    @property
+    def of_parties(self) -> OfParties:
+        """Two numbers of each study, in six sums."""
+        return OfParties(self.subject or self.what, equations=6, each=2)
 
     @property
     def most_numbers(self) -> int:
@@ -243,7 +255,8 @@ class MetaJob(OnFormula[Study]):
 
     def recipe(self, limit: ReleaseLimit | None = None) -> MetaRecipe:
         """Return what parties do."""
-        return MetaRecipe(self.agreed_ranges, self.words, limit)
+        subject = f"estimates of {self.coefficient} for {self.base.model.response}"
+        return MetaRecipe(self.agreed_ranges, self.words, limit, subject=subject)
 
     def bring(self, table: CheckedTable) -> Study:
         """Return a party's rows."""

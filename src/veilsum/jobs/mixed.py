@@ -21,7 +21,13 @@ from veilsum.errors import InvalidInputError
 from veilsum.jobs.fitted import Fitted, table_cells
 from veilsum.jobs.recipes import ManyRounds, Replay, Sums, and_left_out
 from veilsum.jobs.regression import Brought, FormulaJob, OnFormula, inferred_schema
-from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
+from veilsum.jobs.releases import (
+    BY_PARTY,
+    Foreseen,
+    OfParties,
+    Release,
+    ReleaseLimit,
+)
 from veilsum.jobs.table_job import put
 from veilsum.jobs.terms import Options
 from veilsum.models.families import Gaussian
@@ -51,10 +57,11 @@ MOST_ROUNDS = 40
 INTERCEPT = "1"
 
 POLES = (
-    "sums at several thetas depend on how many rows each party has: of few honest "
-    "parties, with different numbers of rows, every party's size and the sums of its "
-    "columns can be solved for, without names; of more they can be narrowed down, "
-    "those of the smallest and the largest most. Fewer than "
+    "sums at several thetas depend on how many rows each party has: any member can "
+    "solve for every party's number of rows, without names (8 of 8 attempts with 16 "
+    "honest parties); for the sums of its columns too where honest parties are few, "
+    "and narrow them down where they are more, those of the smallest and the largest "
+    "party most. A repeated run adds to that, and ledgers count it. Fewer than "
     f"{2 * PARTIES_EACH} honest parties are refused, and {PARTIES_EACH} more for "
     "every random slope, unless site_terms is allowed"
 )
@@ -87,6 +94,12 @@ class MixedRecipe(ManyRounds[ThetaSearch]):
     def counts(self) -> Counts:
         """What the numbers are whole numbers of."""
         return and_left_out(self.model.mixing.counts)
+
+    @property
+    def of_parties(self) -> OfParties:
+        """A run is counted as so many parties as it needs."""
+        needed = PARTIES_EACH * (len(self.model.mixing.random) + 1)
+        return OfParties(self.what, equations=needed, each=1)
 
     @property
     def answer_size(self) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Any
 
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.arrays import listed
@@ -128,6 +129,29 @@ def _line(first: int, same: Sequence[Release], whose: str) -> str:
     places = "; ".join(one.where for one in same if one.where)
     where = f"; at {places}" if places else ""
     return f"{rounds}, summed over {whose}: {same[0].words}{where}"
+
+
+@dataclass(frozen=True)
+class OfParties:
+    """Sums of numbers of which every party has one set: repeated runs add up.
+
+    Attributes:
+        subject: what these numbers are.
+        equations: sums of them that one run shows.
+        each: numbers that one party has.
+    """
+
+    subject: str
+    equations: int
+    each: int
+
+    def counted(self, honest: int) -> dict[str, Any]:
+        """Return the entries of a reservation, for so many honest parties."""
+        return {
+            "subject": self.subject,
+            "equations": self.equations,
+            "unknowns": self.each * honest,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

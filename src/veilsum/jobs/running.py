@@ -24,7 +24,7 @@ from veilsum.jobs.recipes import (
     Sums,
     open_limits,
 )
-from veilsum.jobs.releases import EXACT, Release, condensed
+from veilsum.jobs.releases import EXACT, OfParties, Release, condensed
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
@@ -137,6 +137,11 @@ class JobResult(Shown):
         """How far the answer is from another road's; nothing if not compared."""
         return ""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else has to be known before others are asked the same."""
+        return ()
+
     def answered(self) -> Showing:
         """Return the answer alone, to be seen; a kind of result may take options."""
         return Showing(f"Answer of {self._parties}: {in_line(self.answer.tolist())}")
@@ -155,7 +160,15 @@ class JobResult(Shown):
         beside = Items(LOOSENED, self.loosened) if self.loosened else ""
         tell = Items(SUMS_TELL, self.sums_tell) if self.sums_tell else ""
         shown = promise.showing()
-        blocks = (self.difference, self.road, shown.title, tell, beside, *shown.blocks)
+        blocks = (
+            *self.notes,
+            self.difference,
+            self.road,
+            shown.title,
+            tell,
+            beside,
+            *shown.blocks,
+        )
         said = (one for one in blocks if one)
         answered: Callable[..., Showing] = self.answered
         return answered(**options).also(*said, folded=shown.folded)
@@ -350,7 +363,9 @@ class Bookkeeping(Secret):
 
     def _data(self, party: str, ledger: Ledger) -> Known:
         if party not in self._known:
-            self._known[party] = ledger.data(self.contributions[party].data)
+            self._known[party] = ledger.data(
+                self.contributions[party].data, new_data=self.terms.new_data
+            )
         return self._known[party]
 
     def _look(self, party: str) -> Look | None:
@@ -373,6 +388,8 @@ class Bookkeeping(Secret):
                 limits, release_fraction=fraction, minimum_rows=limit.minimum_rows
             )
         data, asking = self._data(party, ledger), self.contributions[party].asking
+        inner = getattr(self.recipe, "inner", self.recipe)
+        of_parties: OfParties | None = getattr(inner, "of_parties", None)
         return Reservation(
             run=self.terms.run,
             statistic=self.recipe.release(()).job,
@@ -383,6 +400,7 @@ class Bookkeeping(Secret):
             rows=self._rows(),
             limits=limits,
             question="" if asking is None else asking.question.text,
+            **({} if of_parties is None else of_parties.counted(self.terms.honest)),
         )
 
     def _entry(

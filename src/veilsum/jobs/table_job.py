@@ -21,7 +21,7 @@ from veilsum.jobs.recipes import Contribution, Guarded, Recipe, open_limits
 from veilsum.jobs.releases import REBUILT, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms, by_name
-from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.units import Counts, Integers
 from veilsum.tables.asked import Asking, Question
 from veilsum.tables.fingerprints import Source
@@ -35,6 +35,11 @@ SCHEMA_READ = (
     "what tables look like, with ranges, levels and numbers of rows, was read off all "
     "of them, as only a simulation can; real parties agree on a schema beforehand, and "
     "what is said of rows dealt in any way holds where the schema stays the same"
+)
+
+HAS_CONSTANTS = (
+    "This question uses constants ({}); parties would have to allow them: constants = "
+    "true in veilsum.toml"
 )
 
 # What one party's table comes to, ready to be asked: its rows, or the table itself.
@@ -351,6 +356,14 @@ class TableResult(JobResult):
             return ""
         how = f" ({self.compared_by})" if self.compared_by else ""
         return f"difference from {self.compared_with}: {self.max_error:.3g}{how}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What real parties would have to allow, if this was a simulation."""
+        asked: Question | None = self.job.question
+        if asked is None or not asked.constants or self.terms.is_real:
+            return ()
+        return (HAS_CONSTANTS.format(listed(asked.constants)),)
 
     @property
     def rows_sentence(self) -> str:

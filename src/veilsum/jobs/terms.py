@@ -80,6 +80,8 @@ class Options(TypedDict, total=False):
         run: the run's name where parties have agreed on one.
         seed: repeats a simulation.
         ledgers: by party; each is charged before the party shows anything.
+        new_data: whether the data are about other people than all that these ledgers
+            know; by default data that they do not know again count as the earlier ones.
         progress: None for a bar in a simulation that takes long, False for none, or a
             function that is called with how many sums are done, and how many there
             are at most.
@@ -100,6 +102,7 @@ class Options(TypedDict, total=False):
     run: str
     seed: int | None
     ledgers: Mapping[str, Ledger]
+    new_data: bool
     progress: Progress
     title: str
 
@@ -181,6 +184,7 @@ class Terms:
         spread: how masked vectors reach everybody.
         driver: carries it out; None as long as nobody does.
         ledgers: of those parties that keep one.
+        new_data: whether the data are about other people than these know.
         progress: who is told how far it is; see `watching`.
         run: its name; empty where nobody has to tell runs apart.
         corrupted: the coalition that the promise is about, where a simulation names
@@ -193,6 +197,7 @@ class Terms:
     spread: str
     driver: Driver | None = None
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)
+    new_data: bool = False
     progress: Progress = None
     run: str = ""
     corrupted: tuple[str, ...] | None = None
@@ -227,6 +232,7 @@ class Terms:
             spread=options.get("spread", "flooding"),
             driver=driver,
             ledgers=options.get("ledgers", {}),
+            new_data=options.get("new_data", False),
             progress=options.get("progress"),
             run=options.get("run") or _run_name(options.get("title", ""), seed),
         )
@@ -243,6 +249,11 @@ class Terms:
     def parties(self) -> tuple[str, ...]:
         """Everybody, in order."""
         return tuple(self.topology.parties)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether somebody takes part for one party, and nobody plays all of them."""
+        return self.driver is not None and self.driver.party is not None
 
     @property
     def tolerate(self) -> int:

@@ -169,11 +169,41 @@ def ledger_lines(ledger: Ledger | None, task: Assignment, most: int) -> tuple[st
     return (
         f"kept in {ledger.path}, a file of yours that counts what your data were used "
         "for",
+        *people_lines(ledger, known.data),
         f"before: {numbers} numbers about these data are known or reserved{room}; "
         f"epsilon spent {'without bound' if spent is None else f'{spent:.6g}'}",
         f"after: at most {numbers + most} numbers; what a run does not use of them is "
         f"given back when it ends.{meanwhile}",
     )
+
+
+NEW_PEOPLE = (
+    "--new-data: you declare that these data are about other people than all that the "
+    "ledger knows. Their account begins anew, and sums are not compared with earlier "
+    "ones. If anybody is in both, the difference of two sums may show that person: "
+    "leave it out unless you are sure"
+)
+SAME_PEOPLE = (
+    "these data are not known again, so they count as the earlier ones: other names, "
+    "units and files do not begin a new account. If they are about other people, stop "
+    "here and say --new-data (new_data=True in Python)"
+)
+KNOWN_ROWS = (
+    "--new-data does not count here: rows of these data are known from before, and so "
+    "are the people"
+)
+
+
+def people_lines(ledger: Ledger, data: str) -> tuple[str, ...]:
+    """Return whether a ledger takes data to be about the people that it knows."""
+    history = ledger.history()
+    is_new = any(one.data == data for one in history.declared)
+    for one in history.versions:
+        if one.data == data and one.is_whole:
+            if is_new:
+                return (KNOWN_ROWS if one.same else NEW_PEOPLE,)
+            return (SAME_PEOPLE,) if one.taken_for else ()
+    return ()
 
 
 NOT_CHARGED = (

@@ -66,7 +66,16 @@ from veilsum.models.tallies import Bins
 from veilsum.net.identity import grouped
 from veilsum.parties import survey_words
 from veilsum.parties.agreed import Asked, agreed_on
-from veilsum.parties.own_rules import Value, columns_asked, exact, in_force, relaxed
+from veilsum.parties.own_rules import (
+    CONSTANTS_AIM,
+    Value,
+    allowing,
+    columns_asked,
+    constants_asked,
+    exact,
+    in_force,
+    relaxed,
+)
 from veilsum.showing import Items, Showing, Shown
 from veilsum.tables.axes import Axis, n_cells
 from veilsum.tables.columns import Column
@@ -197,7 +206,7 @@ def consent_to(consortium: Consortium, *own: Part, drawn: bool = True) -> Consen
     known = tuple(_known(found, room))
     shared = (
         Part("CONSENT TO ONE RUN", head),
-        Part("READ THIS FIRST", tuple(_first(found, room.left_out))),
+        Part("READ THIS FIRST", tuple(_first(found, room))),
         Part("WHAT IS ASKED", asked),
         Part("HOW MUCH", tuple(_how_much(found, rounds))),
         Part("WHAT BECOMES KNOWN TO EVERY MEMBER", known),
@@ -221,6 +230,7 @@ def consent_to(consortium: Consortium, *own: Part, drawn: bool = True) -> Consen
         "relays": list(map(str, relays)),
         "question": question.heading,
         "columns": list(columns_asked(consortium)),
+        "constants": list(constants_asked(consortium)),
         "rules": in_force(consortium),
         "relaxed": list(relaxed(consortium)),
         "rounds": [rounds.least, rounds.most],
@@ -322,7 +332,7 @@ GENERATORS = (
 )
 
 
-def _first(found: Asked, cut: Sequence[str]) -> Iterator[str]:
+def _first(found: Asked, room: _Room) -> Iterator[str]:
     weaker = relaxed(found.consortium)
     if isinstance(found.recipe, SurveyRecipe):
         yield from survey_words.FIRST
@@ -340,6 +350,12 @@ def _first(found: Asked, cut: Sequence[str]) -> Iterator[str]:
         yield GENERATORS
     if isinstance(found.recipe, PeriodsRecipe):
         yield FLEETS
+    if aimed := constants_asked(found.consortium):
+        named = room.names("constants", [quoted(one) for one in aimed])
+        yield (
+            f"THE QUESTION USES CONSTANTS: {named}. {CONSTANTS_AIM}: a party takes "
+            f"part only if its own rules have {allowing(found.consortium)}"
+        )
     if "site_terms" in weaker:
         yield SITES
     for name, (value, before) in weaker.items():
@@ -352,7 +368,7 @@ def _first(found: Asked, cut: Sequence[str]) -> Iterator[str]:
         yield "whoever wrote the file chose this; ask why before you agree"
     else:
         yield "no rule of this file is weaker than the usual ones"
-    yield from (f"TOO LONG TO BE SHOWN: {line}" for line in cut)
+    yield from (f"TOO LONG TO BE SHOWN: {line}" for line in room.left_out)
 
 
 # What is asked

@@ -35,7 +35,7 @@ from veilsum.parties.taking_part import (
 )
 from veilsum.reading import check_keys
 
-# What text stands for, and what says how a table is written.
+# What text stands for, and what is said of a table.
 MADE: Mapping[str, Callable[[Any], object]] = {
     "rules": read_own_rules,
     "listen": Address.of,
@@ -43,7 +43,10 @@ MADE: Mapping[str, Callable[[Any], object]] = {
     **dict.fromkeys(("cost", "ledger", "state", "transcript", "out"), Path),
     "relay_token": Path,
 }
-WRITTEN = ("decimal", "separator", "missing", "encoding", "dates", "query")
+WRITTEN = (
+    *("decimal", "separator", "missing", "encoding", "dates", "query"),
+    "new_data",
+)
 
 
 class JoinOptions(TypedDict, total=False):
@@ -60,6 +63,9 @@ class JoinOptions(TypedDict, total=False):
         encoding: of letters.
         dates: how dates are written.
         query: one SELECT, for a database.
+        new_data: whether the table or cost is about other people than all data that the
+            ledger knows; by default what it does not know again counts as the earlier
+            data.
         rules: its own rules, or their file; by default veilsum.toml beside the key, if
             it is there.
         ledger: its ledger, or its file; by default beside the key, made if needed.
@@ -85,6 +91,7 @@ class JoinOptions(TypedDict, total=False):
     encoding: str
     dates: str
     query: str
+    new_data: bool
     rules: OwnRules | str | Path | None
     ledger: Ledger | str | Path | None
     state: str | Path | None

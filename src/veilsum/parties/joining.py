@@ -52,7 +52,11 @@ IN_MEMORY = "in memory"
 
 @contextmanager
 def counted(
-    consortium: Consortium, source: Source | tuple[bytes, ...], ledger: Ledger | None
+    consortium: Consortium,
+    source: Source | tuple[bytes, ...],
+    ledger: Ledger | None,
+    *,
+    new_data: bool = False,
 ) -> Iterator[None]:
     """Keep count of refusals while a file of others is held against own data."""
     if ledger is None:
@@ -64,6 +68,7 @@ def counted(
         run=consortium.run,
         question=consortium.question_digest,
         bounds=consortium.bounds,
+        new_data=new_data,
     ):
         yield
 
@@ -74,6 +79,7 @@ class OwnTable(Secret):
 
     Attributes:
         name: of the file, for the screen.
+        new_data: whether it is about other people than all data before.
     """
 
     checks: ClassVar[tuple[str, str]] = TABLE_AND_LEDGER
@@ -81,6 +87,7 @@ class OwnTable(Secret):
     consortium: Consortium
     name: str
     table: Frame
+    new_data: bool = False
 
     @property
     def words(self) -> str:
@@ -135,19 +142,26 @@ class OwnTable(Secret):
         assert party is not None
         ledgers = {} if ledger is None else {party: ledger}
         other = {} if rules is None else {"rules": rules}
-        with counted(self.consortium, Source(self.table, ()), ledger):
-            return self.job(party, driver=driver, ledgers=ledgers).run(**other)
+        source, new = Source(self.table, ()), self.new_data
+        with counted(self.consortium, source, ledger, new_data=new):
+            job = self.job(party, driver=driver, ledgers=ledgers, new_data=new)
+            return job.run(**other)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class OwnCost(Secret):
-    """A party's cost."""
+    """A party's cost.
+
+    Attributes:
+        new_data: whether it is about other people than all data before.
+    """
 
     checks: ClassVar[tuple[str, str]] = TABLE_AND_LEDGER
 
     consortium: Consortium
     name: str
     entries: Mapping[str, Any]
+    new_data: bool = False
 
     @property
     def words(self) -> str:
@@ -175,8 +189,8 @@ class OwnCost(Secret):
     def run(self, driver: Driver, ledger: Ledger | None) -> Minimised:
         """Check the cost against what was agreed, then take part."""
         content = (canonical(plain(self.entries, "cost")),)
-        with counted(self.consortium, content, ledger):
-            return self._part.run(driver, ledger)
+        with counted(self.consortium, content, ledger, new_data=self.new_data):
+            return self._part.run(driver, ledger, new_data=self.new_data)
 
     @cached_property
     def _part(self) -> PartyCost:
@@ -206,6 +220,7 @@ def own_part(
     *,
     data: Any = None,
     cost: Path | Mapping[str, Any] | None = None,
+    new_data: bool = False,
     **how: Any,
 ) -> OwnPart:
     """Return what a party brings; refuse what is of the wrong kind, or nothing.
@@ -215,6 +230,7 @@ def own_part(
         data: its table: a file, or a table in memory as `as_frame` takes it; of a
             survey a folder, see `OwnSurvey`.
         cost: its cost: a TOML file, or the entries of one.
+        new_data: whether they are about other people than all data before.
         **how: how a file with a table is written, by the party's own word, as
             `agreed_table` takes it.
     """
@@ -243,10 +259,12 @@ def own_part(
         )
     if on_cost:
         entries = read_toml(Path(given)) if is_file else given
-        return OwnCost(consortium=consortium, name=name, entries=entries)
+        return OwnCost(
+            consortium=consortium, name=name, entries=entries, new_data=new_data
+        )
     schema = consortium.schema
     table = agreed_table(given, schema, **how) if is_file else as_frame(given)
-    return OwnTable(consortium=consortium, name=name, table=table)
+    return OwnTable(consortium=consortium, name=name, table=table, new_data=new_data)
 
 
 def promise_shown(task: Assignment) -> Guarantee:

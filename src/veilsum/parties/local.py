@@ -38,7 +38,7 @@ from veilsum.jobs.job_file import read_data
 from veilsum.net.identity import new_identity
 from veilsum.net.passes import TOKEN_FILE, new_token, read_token
 from veilsum.numbers.secrets import Secret
-from veilsum.parties.own_rules import FILE_NAME, relaxed
+from veilsum.parties.own_rules import FILE_NAME, constants_asked, relaxed
 from veilsum.tables.columns import level
 
 # Seconds for a process that was asked to end, and between two looks at all of them.
@@ -270,17 +270,22 @@ def _relay(relays: Collection[str], folder: Path) -> dict[str, Any]:
 
 
 def _agree_beforehand(place: Path, agreed: Consortium | AgreedStudy) -> None:
-    """Write down for a party that what is weaker than usual here is agreed to.
+    """Write own rules that allow the constants and the weaker rules of this plan.
 
     Nobody is asked in a run of one's own, and whoever starts it has written the plan.
     """
     import tomli_w
 
-    found = relaxed(runs_of(agreed)[0])
-    weaker = {name: value for name, (value, _) in found.items()}
+    runs = runs_of(agreed)
+    weaker = {name: value for name, (value, _) in relaxed(runs[0]).items()}
+    rules: dict[str, Any] = {}
+    if any(map(constants_asked, runs)):
+        rules["constants"] = [runs[0].members_digest]
     if weaker:
+        rules["floors"] = weaker
+    if rules:
         with _private(place / FILE_NAME) as stream:
-            stream.write(tomli_w.dumps({"floors": weaker}))
+            stream.write(tomli_w.dumps(rules))
 
 
 Write = Callable[[Path], tuple[str, str]]

@@ -4,6 +4,7 @@
     jobs = ["model", "statistics"]
     functions = ["log"]                         # in formulas; "arithmetic" is one too
     organisers = ["hospital-1"]                 # whose files are considered
+    constants = ["5f0c9e1b7a3d4c28"]            # who may write age >= 50 in a formula
 
     [floors]                                    # no consortium file goes below
     minimum_count = 10
@@ -18,7 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta
 
 from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.sections import (
@@ -132,6 +135,12 @@ class FloorsSection(RulesSection, frozen=True, kw_only=True):
     minimum_guests: Whole | None = None
 
 
+Consortiums: TypeAlias = Annotated[
+    bool | tuple[str, ...],
+    Meta(description="true, false, or a list of consortiums as veilsum check shows"),
+]
+
+
 class OwnFile(Section, frozen=True, kw_only=True):
     """A whole veilsum.toml."""
 
@@ -139,6 +148,7 @@ class OwnFile(Section, frozen=True, kw_only=True):
     jobs: Names | None = None
     functions: Names | None = None
     organisers: Names | None = None
+    constants: Consortiums | None = None
     floors: FloorsSection | None = None
 
 
@@ -157,6 +167,8 @@ class OwnRules:
         functions: that a formula may apply; None for all. Where `arithmetic` is not
             among them, columns are taken as they are.
         organisers: whose files are considered; None for everybody's.
+        constants: whether formulas may compare and compute with numbers that their
+            author chose: everybody's, nobody's, or those of some consortiums.
         floors: by rule, what no consortium goes below.
     """
 
@@ -165,6 +177,7 @@ class OwnRules:
     jobs: tuple[str, ...] | None = None
     functions: tuple[str, ...] | None = None
     organisers: tuple[str, ...] | None = None
+    constants: bool | tuple[str, ...] = False
     floors: Mapping[str, Value] = field(default_factory=dict)
 
     def refusals(self, consortium: Consortium, *, alone: bool) -> tuple[str, ...]:
@@ -175,7 +188,11 @@ class OwnRules:
             alone: whether no person is asked: the usual rules are floors then, where
                 these say nothing else.
         """
-        return (*self._on_what(consortium), *self._on_floors(consortium, alone=alone))
+        return (
+            *self._on_what(consortium),
+            *self._on_constants(consortium),
+            *self._on_floors(consortium, alone=alone),
+        )
 
     def check(self, consortium: Consortium, *, alone: bool) -> None:
         """Refuse what these rules do not allow.
@@ -185,7 +202,8 @@ class OwnRules:
         """
         found = self.refusals(consortium, alone=alone)
         if found:
-            whose = self.source or "no veilsum.toml, so the usual rules hold with --yes"
+            usual_rules = ", so the usual rules hold with --yes" if alone else ""
+            whose = self.source or f"no {FILE_NAME}{usual_rules}"
             raise OwnRulesError(
                 f"this party's own rules ({whose}) refuse: {'; '.join(found)}. Nothing "
                 "was sent."
@@ -212,6 +230,17 @@ class OwnRules:
                     f"{listed(beyond)}"
                 )
 
+    def _on_constants(self, consortium: Consortium) -> Iterator[str]:
+        allowed = self.constants if isinstance(self.constants, tuple) else ()
+        aimed = constants_asked(consortium)
+        if not aimed or self.constants is True or consortium.members_digest in allowed:
+            return
+        yield (
+            f"the question uses constants: {listed(aimed)}. {CONSTANTS_AIM}. The "
+            "organiser can ask for a column with these values instead, as [schema] "
+            f"describes it; or allow constants: {allowing(consortium)}"
+        )
+
     def _on_floors(self, consortium: Consortium, *, alone: bool) -> Iterator[str]:
         floors = {**(usual() if alone else {}), **self.floors}
         for name, value in in_force(consortium).items():
@@ -227,12 +256,19 @@ class OwnRules:
                 )
 
     @property
+    def _constants_words(self) -> str:
+        if isinstance(self.constants, tuple):
+            return f"allowed to {listed(self.constants) or 'nobody'}"
+        return f"allowed to {'everybody' if self.constants else 'nobody'}"
+
+    @property
     def lines(self) -> tuple[str, ...]:
         """What they say, for their owner."""
         if not self.source:
             return (
                 f"there is no {FILE_NAME}: with --yes, that is where nobody is asked "
                 "before a run, the usual rules are floors; without it a person decides",
+                f"- constants in formulas: {self._constants_words}",
             )
         lists = ("columns", "jobs", "functions", "organisers")
         said = {key: getattr(self, key) for key in lists}
@@ -243,6 +279,7 @@ class OwnRules:
                 for key, names in said.items()
                 if names is not None
             ),
+            f"- constants in formulas: {self._constants_words}",
             *(
                 f"- {name}: {_bound(name, value)}"
                 for name, value in self.floors.items()
@@ -289,6 +326,29 @@ def columns_asked(consortium: Consortium) -> tuple[str, ...]:
         return ()
     job = table_job(question, consortium.schema)
     return () if job is None else job.schema.names
+
+
+CONSTANTS_AIM = "With constants its author can point a sum at one person"
+
+
+def allowing(consortium: Consortium) -> str:
+    """Return the line of a party's own rules that allows constants."""
+    if not (code := consortium.members_digest):
+        return f"constants = true in {FILE_NAME}"
+    return (
+        f'constants = ["{code}"] in {FILE_NAME}, which allows them to these members '
+        "(constants = true: to everybody)"
+    )
+
+
+def constants_asked(consortium: Consortium) -> tuple[str, ...]:
+    """Return the terms of a question that have constants; see `constants_in`."""
+    (question,) = consortium.questions
+    if consortium.schema is None or isinstance(question, Minimisation):
+        return ()
+    job = table_job(question, consortium.schema)
+    asked = None if job is None else job.question
+    return () if asked is None else asked.constants
 
 
 def functions_in(formula: str) -> tuple[str, ...]:

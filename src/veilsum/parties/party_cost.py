@@ -112,12 +112,14 @@ class PartyCost(Secret):
         found = self.recipe.stated(self.terms.guarantee, ())
         return replace(found, limits=(*found.limits, *self.terms.caveats))
 
-    def run(self, driver: Driver, ledger: Ledger | None = None) -> Minimised:
+    def run(
+        self, driver: Driver, ledger: Ledger | None = None, *, new_data: bool = False
+    ) -> Minimised:
         """Take part, and return what everybody knows then."""
         party = driver.party
         assert party is not None
         ledgers = {} if ledger is None else {party: ledger}
-        terms = replace(self.terms, driver=driver, ledgers=ledgers)
+        terms = replace(self.terms, driver=driver, ledgers=ledgers, new_data=new_data)
         released = run_job(
             self.recipe,
             {party: self.recipe.contribution(party, self.cost)},

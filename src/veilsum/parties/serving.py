@@ -114,7 +114,7 @@ class Household(Secret):
         own: the file of its rules, if not veilsum.toml beside its key.
         data: its table.
         cost: its cost.
-        how: how the table's file is written.
+        how: how the table's file is written; and `new_data`, as for `take_part`.
         ledger: its ledger; by default beside its key.
         listen: where to listen, if not at the address that others dial.
         out: a folder with a folder for every run; by default `served` beside the key.

@@ -40,7 +40,7 @@ from veilsum.net.identity import Identity
 from veilsum.net.trust import check_identity
 from veilsum.numbers.arrays import listed, nearest
 from veilsum.numbers.secrets import Secret, discreet
-from veilsum.parties.at_home import ASKED_BEFORE, asked_before
+from veilsum.parties.at_home import ASKED_BEFORE, asked_before, people_lines
 from veilsum.parties.consent import Consent, Part
 from veilsum.parties.events import Listener, RunEvent
 from veilsum.parties.joining import NEVER_SENT, OwnTable, counted, own_part
@@ -294,7 +294,10 @@ def looked_at(
         home = HomeDriver(party)
         try:
             replace(part, consortium=one).job(
-                party, driver=home, ledgers={party: ledger}
+                party,
+                driver=home,
+                ledgers={party: ledger},
+                new_data=part.new_data,
             ).run()
         except _SeenEnough:
             assert home.assignment is not None
@@ -305,7 +308,8 @@ def looked_at(
     if wanted:
         # To stay away from all of them is to stay away from the first.
         first = study.questions[next(iter(wanted))]
-        with counted(first, Source(part.table, ()), ledger):
+        source = Source(part.table, ())
+        with counted(first, source, ledger, new_data=part.new_data):
             _checked(ledger, wanted)
     return StudyAtHome(
         wanted=wanted,
@@ -378,7 +382,7 @@ def take_part_in_study(
         consent: shown the page of all questions before anything is sent.
         data: the party's table.
         cost: none: a study asks about tables.
-        how: how a table's file is written.
+        how: how a table's file is written; and `new_data`, as for `take_part`.
         rules: the party's own; by default veilsum.toml beside its key, if it is there.
         ledger: its ledger, or its file; by default beside its key, made if needed.
         out: folder for everything that is kept; by default beside the key.
@@ -503,6 +507,10 @@ class StudyPart(Secret):
             answers={one: answers[one] for one in status.stages if one in answers},
         )
 
+    @property
+    def _source(self) -> Source:
+        return Source(self.part.table, ())
+
     def _own(self, home: StudyAtHome) -> tuple[Part, ...]:
         """Return what the page says to its owner alone: all of it was checked."""
         away = [*home.refused, *home.left_out]
@@ -518,6 +526,7 @@ class StudyPart(Secret):
         books = (
             f"kept in {self.ledger.path}; it knows of {len(history.releases)} sums "
             "that were shown so far",
+            *people_lines(self.ledger, self.ledger.data(self._source).data),
             f"for the study {numbers} numbers are reserved; what the questions do not "
             "use of them is given back",
         )

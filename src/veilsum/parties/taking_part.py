@@ -158,7 +158,8 @@ def take_part(
         data: the party's table, for a question about tables: a file or a frame; for a
             survey its folder.
         cost: its cost, for a question about costs: a file, or its entries.
-        how: how a table's file is written, as `agreed_table` takes it.
+        how: how a table's file is written, as `agreed_table` takes it; and `new_data`,
+            whether the data are about other people than all that the ledger knows.
         alone: whether no person is asked: the usual rules are floors then.
         rules: the party's own; by default veilsum.toml beside its key, if it is there.
         ledger: its ledger, or its file; by default beside its key, made if needed.

@@ -9,7 +9,8 @@
 
 A decision is a value. Whoever keeps the history acts on it. `accounts` says what a
 history amounts to: for each data set what is spent and what is left. A data set is all
-versions of a table that have rows in common.
+data of a ledger, however they look, but for those that their owner declared to be about
+other people.
 """
 
 from __future__ import annotations
@@ -166,6 +167,10 @@ class Reservation:
         columns: as for `KnownSum`, and so are rows.
         limits: what the run keeps to.
         question: what it asks of a table, in public words; see `tables.asked`.
+        subject: numbers that every party has one set of, such as "estimates of dose";
+            "" where sums are not about parties.
+        equations: how many sums of these numbers the run shows.
+        unknowns: how many of these numbers honest parties have at least.
         when: a time stamp; the ledger fills it in.
     """
 
@@ -178,6 +183,9 @@ class Reservation:
     rows: int | None = None
     limits: RunLimits = RunLimits()
     question: str = ""
+    subject: str = ""
+    equations: int = 0
+    unknowns: int = 0
     when: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -236,7 +244,9 @@ class Version:
         rows: their fingerprints over these columns.
         sketches: of these columns.
         is_whole: whether these are all columns of the file.
-        same: earlier versions of the same data set.
+        shapes: of these columns, whatever their names, units and zeros are.
+        same: earlier versions of which rows are known again.
+        taken_for: earlier data that it counts as, since no row is known again.
         when: a time stamp; the ledger fills it in.
     """
 
@@ -246,7 +256,17 @@ class Version:
     rows: str = field(repr=False)
     sketches: tuple[str, ...] = field(repr=False)
     is_whole: bool
+    shapes: tuple[str, ...] = field(default=(), repr=False)
     same: tuple[str, ...] = field(default=(), repr=False)
+    taken_for: tuple[str, ...] = field(default=(), repr=False)
+    when: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewData:
+    """The owner's word that some data are about other people than all before them."""
+
+    data: str = field(repr=False)
     when: str | None = field(default=None, compare=False)
 
 
@@ -297,6 +317,7 @@ Entry: TypeAlias = (
     | Copied
     | Resumed
     | Version
+    | NewData
     | Inquiry
     | RefusedFile
 )
@@ -314,6 +335,7 @@ class History:
     reservations: tuple[Reservation, ...] = ()
     settlements: tuple[Settlement, ...] = ()
     versions: tuple[Version, ...] = ()
+    declared: tuple[NewData, ...] = ()
     inquiries: tuple[Inquiry, ...] = ()
     refusals: tuple[RefusedFile, ...] = ()
     copies: tuple[Copied | Resumed, ...] = ()
@@ -339,14 +361,35 @@ class History:
 
     def same_data(self, data: str) -> frozenset[str]:
         """Return all versions of one data set."""
+        new = {one.data for one in self.declared}
+        links = [
+            {one.data, *one.same, *(() if one.data in new else one.taken_for)}
+            for one in self.versions
+        ]
         found = {data}
         before: set[str] = set()
         while before != found:
             before = set(found)
-            for one in self.versions:
-                if one.data in found or not found.isdisjoint(one.same):
-                    found |= {one.data, *one.same}
+            for one in links:
+                if not found.isdisjoint(one):
+                    found |= one
         return frozenset(found)
+
+    @property
+    def data_sets(self) -> tuple[str, ...]:
+        """The first data of each data set, in order of appearance."""
+        entries: list[Version | Reservation | KnownSum | Charge] = [
+            *self.versions,
+            *self.reservations,
+            *self.releases,
+            *self.charges,
+        ]
+        seen, first = set[str](), list[str]()
+        for one in entries:
+            if one.data not in seen:
+                first.append(one.data)
+                seen |= self.same_data(one.data)
+        return tuple(first)
 
     def of(self, data: str) -> History:
         """Return what concerns one data set."""
@@ -393,6 +436,7 @@ _PLACES: dict[type[Any], str] = {
     Reservation: "reservations",
     Settlement: "settlements",
     Version: "versions",
+    NewData: "declared",
     Inquiry: "inquiries",
     RefusedFile: "refusals",
     Copied: "copies",
@@ -466,8 +510,9 @@ def decide_reservation(
             "what it was begun with, or take part in a new run",
         )
     known, limits = history.of(wanted.data), budget.stricter(wanted.limits)
-    if (reason := _given_away(known, wanted, limits)) is not None:
-        return Decision("refused", reason)
+    for refusal in (_given_away(known, wanted, limits), _repeated(known, wanted)):
+        if refusal is not None:
+            return Decision("refused", refusal)
     return _room(known, wanted, wanted.numbers, limits)
 
 
@@ -501,7 +546,45 @@ def _given_away(
         f"what is known over other sets of parties, could give away "
         f"{listed(found)}: what follows from a data set's sums must be about at least "
         f"{limits.few + 1} parties (minimum_honest = {limits.minimum_honest} and "
-        f"tolerate = {limits.tolerate}); keep to one set of parties"
+        f"tolerate = {limits.tolerate}); keep to one set of parties{_or_new(known)}"
+    )
+
+
+def _or_new(known: History) -> str:
+    """Say what to do if data were taken for earlier ones by mistake."""
+    new = {one.data for one in known.declared}
+    if not any(one.taken_for for one in known.versions if one.data not in new):
+        return ""
+    return (
+        ". Data that this ledger does not know count as the earlier ones; if they are "
+        "about other people, say --new-data (new_data=True in Python)"
+    )
+
+
+def _repeated(known: History, new: Reservation) -> str | None:
+    """Refuse a run that would leave fewer unknown numbers of parties than sums.
+
+    Others may have changed their data since the last run, and with them the point at
+    which a sum is taken: every run counts, also where it asks the same.
+    """
+    if not new.subject:
+        return None
+    shown = {one.run for one in known.releases} | {*known.pending}
+    before = [
+        one
+        for one in known.reservations
+        if one.subject == new.subject and one.run in shown
+    ]
+    spent = sum(one.equations for one in before)
+    if not before or spent + new.equations < new.unknowns:
+        return None
+    times = "once" if len(before) == 1 else f"{len(before)} times"
+    return (
+        f"{new.statistic!r} was asked {times} before. Another member may have changed "
+        "its data in between, and then the sums of both runs together can be solved "
+        f"for every party's numbers: {spent} sums are known, {new.equations} more are "
+        f"asked for, and the honest parties have {new.unknowns} numbers; use the "
+        f"earlier result, or ask again with more parties{_or_new(known)}"
     )
 
 
@@ -561,7 +644,13 @@ def _room(
                 return Decision(
                     "refused",
                     _full_sentence(
-                        new, numbers, spent - numbers, columns, held, limits
+                        new,
+                        numbers,
+                        spent - numbers,
+                        columns,
+                        held,
+                        limits,
+                        _or_new(known),
                     ),
                 )
             least = min(least, fraction * held - spent)
@@ -575,6 +664,7 @@ def _full_sentence(
     columns: frozenset[str],
     held: int,
     limits: Budget,
+    hint: str,
 ) -> str:
     return (
         f"{new.statistic!r} may need {numbers} numbers, {spent} were released or "
@@ -582,7 +672,7 @@ def _full_sentence(
         f"them must stay below release_fraction = {limits.release_fraction:g} of the "
         f"{held} numbers that honest parties' rows hold at least: ask for fewer "
         "columns or rounds, or agree on more minimum_rows; whoever wants more released "
-        "raises release_fraction, in [policy] and in the ledger's budget"
+        f"raises release_fraction, in [policy] and in the ledger's budget{hint}"
     )
 
 
@@ -672,7 +762,8 @@ def _within(known: History, charge: Charge, budget: Budget) -> Decision:
         )
     if after.epsilon > limit * (1.0 + ROUNDING):
         left = epsilon_left(known, budget) or 0.0
-        return Decision("refused", _overspent_sentence(charge, limit, left))
+        why = _overspent_sentence(charge, limit, left)
+        return Decision("refused", why + _or_new(known))
     left = max(0.0, limit - after.epsilon)
     return Decision("accepted", f"epsilon {left:.6g} is left")
 

@@ -241,18 +241,20 @@ LIMITS: Mapping[str, str] = {
     "und die eines Mitglieds, wo in einem Preisbereich nur dessen Menge sich ändert; "
     "verborgen ist, wie sich die Nachfrage verteilt",
     POLES: "Summen bei mehreren Werten von theta hängen davon ab, wie viele Zeilen "
-    "jedes Mitglied hat: von wenigen ehrlichen Mitgliedern mit verschieden vielen "
-    "Zeilen lassen sich die Größe jedes Mitglieds und die Summen seiner Spalten "
-    "ausrechnen, ohne Namen; von mehr lassen sie sich eingrenzen, am meisten die des "
-    f"kleinsten und des größten. Weniger als {2 * PARTIES_EACH} ehrliche Mitglieder "
+    "jedes Mitglied hat: jedes Mitglied kann die Zeilenzahl aller anderen ausrechnen, "
+    "ohne Namen (8 von 8 Versuchen bei 16 ehrlichen Mitgliedern); bei wenigen "
+    "ehrlichen Mitgliedern auch die Summen ihrer Spalten, bei mehr lassen sie sich "
+    "eingrenzen, am meisten die des kleinsten und des größten. Ein wiederholter Lauf "
+    "verrät mehr, und "
+    f"die Ledger zählen ihn. Weniger als {2 * PARTIES_EACH} ehrliche Mitglieder "
     f"werden abgelehnt, und {PARTIES_EACH} mehr sind es für jede zufällige Steigung, "
     "außer site_terms ist erlaubt",
     FEW_STUDIES: "jede Studie hat zwei Zahlen, und ein Lauf gibt sechs Summen davon "
     "frei: sind alle Studien bis auf drei bekannt, lassen sich diese drei ausrechnen, "
     "zwei davon schon nach der ersten Runde. Vier oder mehr Studien sind durch einen "
-    "Lauf nicht bestimmt; jeder weitere Lauf, bei dem irgendjemand eine andere Studie "
-    "einbringt, liefert bis zu sechs weitere Summen, und drei Läufe bestimmten vier "
-    "Studien in 8 von 8 Versuchen",
+    "Lauf nicht bestimmt, aber unter Umständen durch mehrere, in denen jemand andere "
+    "Daten hat: die Ledger zählen jeden Lauf und lehnen einen ab, der weniger "
+    "unbekannte Zahlen als Summen ließe",
     REBUILT: "diese Anpassung gibt exakte Summen an mehreren Stellen frei. Sind "
     "Spalten Kategorien oder ganze Zahlen, können diese Summen bestimmen, wie viele "
     "Zeilen jede Kombination von Werten haben: Gitterreduktion rekonstruierte die "

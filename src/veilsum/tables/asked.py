@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from veilsum.numbers.secrets import Secret
 from veilsum.reading import Section, read
 from veilsum.tables.axes import Axis
 from veilsum.tables.columns import SchemaError
-from veilsum.tables.formula import ModelFormula
+from veilsum.tables.formula import ModelFormula, constants_in
 from veilsum.tables.frames import Frame
 from veilsum.tables.propensity import Propensity, PropensityWeights
 from veilsum.tables.rules import AtHome, DisclosureError
@@ -118,6 +118,14 @@ class Question(Section, frozen=True, kw_only=True):
         parts += [f"table of {' x '.join(names)}" for names in self.tables or ()]
         groups = "" if self.by is None else f" by {self.by}"
         return (listed(parts) or "number of rows") + groups
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        """The terms of its formulas that have constants; see `constants_in`."""
+        weighing = None if self.propensity is None else self.propensity["formula"]
+        texts = (self.formula, self.survival, self.predicted, weighing)
+        found = (constants_in(one) for one in texts if one is not None)
+        return tuple(dict.fromkeys(chain.from_iterable(found)))
 
     @property
     def bins(self) -> dict[str, Bins]:

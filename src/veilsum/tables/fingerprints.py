@@ -6,6 +6,10 @@ number in a column with or without gaps, 0.0 and -0.0. Two tables are then compa
 by row, over the columns of the earlier one. Where the later one lacks some of these,
 every column has a sketch of its values, also without order.
 
+A column of numbers has a shape as well, which stays the same under another name, unit
+or zero: for every three neighbouring values the ratio of their distances, and how often
+each of them occurs. A row more or less changes a few of these entries.
+
 The key is the ledger's. Nothing of this is ever sent.
 """
 
@@ -34,6 +38,10 @@ BUCKETS = 256
 # Of a column's different values, those with the smallest hashes are kept.
 KEPT = 128
 CANDIDATES = 1 << 16
+# A column with fewer different values has no shape to be known by.
+SHAPED = 12
+# A row that comes or goes changes about so many entries of a shape.
+ENTRIES_OF_A_ROW = 5
 # What a missing cell is hashed as: the usual bits of no number.
 MISSING = np.uint64(0x7FF8000000000000)
 
@@ -203,6 +211,17 @@ class Fingerprints(Secret):
         content = b"".join([names.encode(), b"\0", self.rows().tobytes()])
         return self.keyed(b"table\0" + content).hex()
 
+    @cached_property
+    def shapes(self) -> dict[str, Sketch]:
+        """One for each column of numbers that has one."""
+        key = np.frombuffer(self.keyed(b"shape"), dtype="<u8").astype(np.uint64)
+        found = {}
+        for name in self.columns:
+            words = _shape(self.frame[name])
+            if len(words) >= SHAPED - 2:
+                found[name] = _sketched(words, key, np.zeros_like(words))
+        return found
+
     def _key(self, name: str) -> Words:
         found = self.keyed(b"column\0" + name.encode())
         return np.frombuffer(found, dtype="<u8").astype(np.uint64)
@@ -251,11 +270,13 @@ class Kept:
         columns: all of them, or those that a job asked about.
         rows: fingerprints over these columns.
         sketches: of these columns.
+        shapes: of these columns, as far as they have any.
     """
 
     columns: tuple[str, ...]
     rows: Words
     sketches: tuple[Sketch, ...]
+    shapes: tuple[Sketch, ...] = ()
 
     def shares_rows(self, now: Fingerprints) -> bool:
         """Say whether a table seems to be about some of the same rows.
@@ -285,13 +306,18 @@ class Kept:
             now: the table.
             asked: which of its columns are asked about now.
         """
-        longer = abs(now.n_rows - len(self.rows))
+        longer, found = abs(now.n_rows - len(self.rows)), None
         if {*self.columns} <= {*now.columns}:
             common = n_common(now.rows(self.columns), self.rows)
-            found = max(now.n_rows, len(self.rows)) - common
-        else:
+            found = max(now.n_rows, len(self.rows)) - common if common else None
+        if found is None:
             pairs = self._pairs(now, self.columns)
-            found = max((longer, *(one.n_changed(two) for one, two in pairs)))
+            changed = [one.n_changed(two) for one, two in pairs]
+            moved = self._n_moved(now, asked)
+            if moved is not None:
+                # One whose values are nearly all new would hide nobody.
+                changed = [min((n for n in moved if n), default=0)]
+            found = max((longer, *changed))
         both = self._pairs(now, [one for one in self.columns if one in asked])
         fine = [
             max(longer, one.n_changed(two))
@@ -301,12 +327,62 @@ class Kept:
         # A column's number is rough: what counts is that it is far from the rows'.
         return min((found, *(n for n in fine if 2 * n < found)))
 
+    def knows(self, now: Fingerprints, asked: Sequence[str]) -> bool:
+        """Say whether any column is known again, be it by its values or its shape."""
+        if self._n_moved(now, asked) is not None:
+            return True
+        if {*self.columns} <= {*now.columns} and n_common(
+            now.rows(self.columns), self.rows
+        ):
+            return True
+        return any(one.resembles(two) for one, two in self._pairs(now, self.columns))
+
+    def _n_moved(self, now: Fingerprints, asked: Sequence[str]) -> list[int] | None:
+        """Return in how many rows columns differ that are known by their shapes."""
+        found = []
+        for name in asked:
+            if (shape := now.shapes.get(name)) is None:
+                continue
+            entries = sum(shape.sizes)
+            n_changed = [shape.n_changed(one) for one in self.shapes]
+            # Half of all entries are the same: that is no accident.
+            near = [n for n in n_changed if 4 * n <= entries]
+            if near:
+                found.append(-(-min(near) // ENTRIES_OF_A_ROW))
+        return found or None
+
     def _pairs(
         self, now: Fingerprints, columns: Sequence[str]
     ) -> list[tuple[Sketch, Sketch]]:
         mine = dict(zip(self.columns, self.sketches, strict=True))
         here = now.sketches
         return [(here[one], mine[one]) for one in columns if one in here]
+
+
+def _shape(column: Any) -> Words:
+    """Return an entry for every three neighbouring values of a column of numbers."""
+    pandas = load_pandas()
+    codes, named = pandas.factorize(column)
+    if len(named) < SHAPED:
+        return np.zeros(0, np.uint64)
+    if getattr(column.array.dtype, "kind", "O") in "mM":
+        named = named.astype("int64")
+    values = pandas.to_numeric(pandas.Series(named).astype(object), errors="coerce")
+    levels, place = np.unique(values.to_numpy(np.float64), return_inverse=True)
+    times = np.bincount(place.ravel()[codes[codes >= 0]], minlength=len(levels))
+    finite = np.isfinite(levels)
+    levels, times = levels[finite], times[finite]
+    if len(levels) < SHAPED:
+        return np.zeros(0, np.uint64)
+    gaps = np.diff(levels)
+    # A mirrored column has the same entries. Rounding stays below a thousandth.
+    ratios = np.rint(1000 * np.abs(np.log(gaps[1:] / gaps[:-1]))).astype(np.uint64)
+    ends = np.minimum(times, 0xFFFF).astype(np.uint64)
+    low, high = np.minimum(ends[:-2], ends[2:]), np.maximum(ends[:-2], ends[2:])
+    made = ratios
+    for part in (ends[1:-1], low, high):
+        made = (made << np.uint64(16)) | part
+    return made
 
 
 def _numbered(rows: Words) -> Words:

@@ -1260,7 +1260,8 @@ class _Reader:
             f"cannot be used: {what}, and the column would not mean the same "
             "everywhere; put the constants into the formula, such as "
             f"{{({next(names, 'age')} - 60) / 10}}, round ones or those that veilsum "
-            f"stats finds for all parties together. Functions are C, I, where, "
+            f"stats finds for all parties together; real parties have to allow "
+            "constants in their veilsum.toml. Functions are C, I, where, "
             f"{', '.join(FUNCTIONS)}"
         )
 
@@ -1305,6 +1306,65 @@ def named_in(node: Node) -> Iterator[str]:
         case Operation(left=left, right=right):
             yield from named_in(left)
             yield from named_in(right)
+
+
+def constants_in(text: str) -> tuple[str, ...]:
+    """Return the factors of a formula by which its author can aim at one person.
+
+    These are comparisons of numbers, numbers written into an expression, and
+    expressions that use a column twice, of which a number can be made: `(x + x) / x` is
+    2. Squares, cubes and the level of a category point at nobody.
+
+    >>> constants_in("(age >= 50) ~ {cost * 2} + log(bmi) + I(age**2)")
+    ('age >= 50', 'cost * 2')
+    >>> constants_in('Surv(days, died) ~ (sex == "f") + {weight / height**2}')
+    ()
+    """
+    if text.lstrip().startswith("Surv("):
+        text = read_surv(text).of_time
+    aimed = (code for node, code in read_formula(text).written if _aims(node))
+    return tuple(dict.fromkeys(_OUTER_BRACKETS.sub(r"\1", one) for one in aimed))
+
+
+_OUTER_BRACKETS = re.compile(r"^\(([^()]*)\)$")
+_WHOLE_POWERS = (2, 3)
+
+
+def _aims(node: Node) -> bool:
+    """Say whether a factor has a constant, or could be one."""
+    steps = [*_steps(node)]
+    columns = [one.name for one in steps if isinstance(one, Named)]
+    return len({*columns}) < len(columns) or any(
+        isinstance(one, Number)
+        or (isinstance(one, Operation) and one.sign in _COMPARED)
+        for one in steps
+    )
+
+
+def _steps(node: Node) -> Iterator[Node]:
+    """Yield all parts of a factor but comparisons with a level, and a square's 2."""
+    if isinstance(node, Operation) and isinstance(node.right, Level):
+        return
+    yield node
+    match node:
+        case Signed(inner=inner) | Applied(inner=inner):
+            parts: tuple[Node, ...] = (inner,)
+        case Chosen(condition=condition, yes=yes, no=no):
+            parts = condition, yes, no
+        case Operation(sign="**", left=left, right=Number(value=value)) if (
+            value in _WHOLE_POWERS and not any(map(_is_power, _steps(left)))
+        ):
+            parts = (left,)
+        case Operation(left=left, right=right):
+            parts = left, right
+        case _:
+            parts = ()
+    for part in parts:
+        yield from _steps(part)
+
+
+def _is_power(node: Node) -> bool:
+    return isinstance(node, Operation) and node.sign == "**"
 
 
 def shown(node: Node, binding: int = 0) -> str:

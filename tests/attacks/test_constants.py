@@ -1,0 +1,164 @@
+"""Constants in a formula point at one person.
+
+Two steps of one column, a little apart, leave a person between them. No rule about
+columns sees that where one step is a column and the other is inside a product, or
+inside a response: both are known as sums, and nobody looks at their difference. So a
+party takes no part in a question with constants unless its own rules allow them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import veilsum as vs
+from attacks.organiser import Found
+from attacks.test_the_ledger import asking, moments_of
+from parties.test_agreed import agreed
+from veilsum.parties.own_rules import OwnRules, OwnRulesError
+
+SITES = ("ash", "birch", "cedar", "elm", "fir")
+AIM, ROW = "cedar", 7
+SCHEMA = vs.Schema(
+    (
+        vs.Column("age", "integer", 0, 110),
+        vs.Column("bmi", "number", 10, 60),
+        vs.Column("cost", "number", 0, 100_000, unit=0.01),
+        vs.Column("ill", "integer", 0, 1),
+    ),
+    minimum_rows=50,
+)
+
+
+def patients(seed):
+    """Five hospitals; one patient of the third has an age that nobody else has."""
+    chance = np.random.default_rng(seed)
+    age = int(chance.integers(45, 65))
+    tables = {}
+    for site in SITES:
+        ages = chance.integers(20, 90, 60)
+        tables[site] = {
+            "age": np.where(ages == age, age + 1, ages),
+            "bmi": np.round(chance.normal(26, 4, 60), 1),
+            "cost": np.round(chance.gamma(2.0, 900.0, 60), 2),
+            "ill": chance.integers(0, 2, 60),
+        }
+    tables[AIM]["age"][ROW] = age
+    return tables, age
+
+
+def the_product(age):
+    """One question: the step of a column, and a later one inside a product."""
+    return f"bmi ~ cost + (age < {age}) + {{cost * (age < {age + 1})}}"
+
+
+def by_a_product(organiser, seed):
+    """The cost of the patient between both steps, from one least-squares fit."""
+    tables, age = patients(seed)
+    found = moments_of(organiser.fit(the_product(age), tables, schema=SCHEMA))[0]
+    return Found(round(found[0, 3] - found[1, 2], 2), tables[AIM]["cost"][ROW])
+
+
+def the_two_fits(age):
+    """Two questions: the step as a covariate, and a later one inside the response."""
+    return f"cost ~ (age < {age})", f"{{cost * (age < {age + 1})}} ~ bmi"
+
+
+def by_two_fits(organiser, seed):
+    """The same cost from two fits, each of which every ledger knows of."""
+    tables, age = patients(seed)
+    one, two = (
+        moments_of(organiser.fit(formula, tables, schema=SCHEMA))[1]
+        for formula in the_two_fits(age)
+    )
+    return Found(round(two[0] - one[1], 2), tables[AIM]["cost"][ROW])
+
+
+def file_with(formula):
+    """A consortium's file with this formula, as its members get it."""
+    return agreed(
+        {
+            "model": {"formula": formula},
+            "schema": SCHEMA.to_table(),
+            "masks": {"law": "uniform"},
+        }
+    )
+
+
+@pytest.mark.parametrize("attack", [by_a_product, by_two_fits])
+def test_constants_give_a_person_away_although_every_ledger_looks_on(attack):
+    """The twin: in a simulation, which allows constants; no rule sees anything."""
+    for seed in range(3):
+        assert asking(lambda organiser, at=seed: attack(organiser, at))().succeeded
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_parties_refuse_a_product_beside_its_column(alone):
+    for seed in range(20):
+        _, age = patients(seed)
+        with pytest.raises(OwnRulesError, match="uses constants: age < ") as refused:
+            OwnRules().check(file_with(the_product(age)), alone=alone)
+        assert f"cost * (age < {age + 1})" in str(refused.value)
+
+
+def test_parties_refuse_both_of_two_fits_with_a_step():
+    for seed in range(10):
+        _, age = patients(seed)
+        for formula in the_two_fits(age):
+            with pytest.raises(OwnRulesError, match="point a sum at one person"):
+                OwnRules().check(file_with(formula), alone=False)
+
+
+# Every way to a number, and to a step.
+DOORS = (
+    "(age >= 50) ~ bmi",
+    "bmi ~ {cost * 2}",
+    "bmi ~ I(age > 50)",
+    "bmi ~ (age == 50)",
+    "bmi ~ {exp(-1000 * (age - 50)**2)}",
+    "bmi ~ where(age > 50, cost, 0)",
+    "bmi ~ log(cost + 1)",
+    "bmi ~ cost:(age < 50)",
+    "bmi ~ {abs(age - 50)}",
+    # A number made of columns alone.
+    "bmi ~ {age > (cost + cost) / cost}",
+    "bmi ~ {exp(age - age) * cost}",
+    "bmi ~ {(age**3)**3}",
+    # A column that is the same in every row is a constant too.
+    "bmi ~ (age > cost)",
+)
+OPEN = (
+    "bmi ~ age + cost",
+    "bmi ~ age * cost",
+    "bmi ~ I(age**2) + I(age**3)",
+    "log(cost) ~ sqrt(age)",
+    "bmi ~ {cost / age**2} + {cost * age}",
+    "bmi ~ (age + cost)**2 - 1",
+)
+
+
+@pytest.mark.parametrize("formula", DOORS)
+def test_no_other_way_to_a_constant_is_open(formula):
+    with pytest.raises(OwnRulesError, match="point a sum at one person"):
+        OwnRules().check(file_with(formula), alone=False)
+
+
+@pytest.mark.parametrize("formula", OPEN)
+def test_what_has_no_constant_is_allowed(formula):
+    OwnRules().check(file_with(formula), alone=False)
+
+
+def test_an_earlier_fit_may_not_have_constants_either():
+    weights = {
+        "formula": "ill ~ (age < 50)",
+        "coefficients": {"Intercept": 0.0, "age < 50": 0.01},
+    }
+    asked = agreed(
+        {
+            "model": {"formula": "cost ~ age", "propensity": weights},
+            "schema": SCHEMA.to_table(),
+            "masks": {"law": "uniform"},
+        }
+    )
+    with pytest.raises(OwnRulesError, match="uses constants: age < 50"):
+        OwnRules().check(asked, alone=False)
