@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from types import UnionType
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -93,6 +93,8 @@ class Minimise:
         limits: what masks do not cover here.
         tolerance_unused: why a tolerance that was asked for cannot end the method.
     """
+
+    objects: ClassVar[bool] = False
 
     basis: Basis
     domain: Domain

@@ -125,6 +125,11 @@ class Recipe(Protocol):
         """Whether the others can finish the sum of a party that has vanished."""
         ...
 
+    @property
+    def objects(self) -> bool:
+        """Whether a party can object to a sum; see `Guarded`."""
+        ...
+
 
 class SumsOnly:
     """What all recipes have alike that ask for sums, and mask all that they use."""
@@ -569,11 +574,11 @@ class PartyWork(Secret):
             if not answers:  # before anybody was told of anything: a plain refusal
                 raise
             if isinstance(error, DisclosureError):
-                if cast("Any", self.recipe).objects:
+                if self.recipe.objects:
                     return self._random(answers)
                 raise
             raise NumericalError(UNANSWERED) from error
-        if cast("Any", self.recipe).objects:
+        if self.recipe.objects:
             # The rest is 0: the number for objections, and what fills up a sum.
             missing = self.recipe.size - len(vector)
             vector = np.concatenate([vector, np.zeros(missing, dtype=object)])
