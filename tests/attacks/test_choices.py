@@ -52,18 +52,13 @@ def sums_of_a_level(result, level):
     recipe, sums = result.inner
     scales = recipe.search.scales
     counts = scales.parts(sums[0][:-1])[1]
-    found = scales.parts(sums[1][:-1])[0]
-    n, part = sum(counts), counts[level] / sum(counts)
-    design = scales.base.measures.design
-    first, units = 3 * (level - 1), recipe.counts.units
-    answer = []
-    for k in (1, 2):
-        row, column = first + k, first
-        unit = units[row * (row + 1) // 2 + column]
-        whole = float(int(found.information[row, column]) * unit)
-        own = float(found.score[row] * design[k].unit) + whole / (1.0 - part)
-        answer.append(own + float(design[k].centre * design[k].unit) * counts[level])
-    assert n == 398
+    cross = scales.parts(sums[0][:-1])[0].score
+    design, first = scales.base.measures.design, 3 * (level - 1)
+    answer = [
+        float(design[k].unit * (cross[first + k] + design[k].centre * counts[level]))
+        for k in (1, 2)
+    ]
+    assert sum(counts) == 398
     return answer
 
 

@@ -355,10 +355,10 @@ def test_a_row_without_a_mean_stops_nobody_but_the_step(counts):
     assert np.isfinite(found.fit.coefficients).all()
 
 
-def test_separation_is_named_even_where_the_limit_stops_first(counts):
+def test_separation_is_named_before_the_limit_stops_a_fit(counts):
     split = {p: f.assign(yes=(f["x"] > 0).astype(int)) for p, f in counts.items()}
     short = {p: f.head(40) for p, f in split.items()}
-    with pytest.raises(InvalidInputError, match=r"of x seems to grow.*no room for"):
+    with pytest.raises(InvalidInputError, match="of x seems to grow without end"):
         fit("yes ~ x", short, family="logistic", driver="vectorised")
 
 

@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from math import fsum
+from math import ceil, fsum
 from typing import Any, ClassVar
 
 import numpy as np
@@ -49,6 +49,7 @@ from veilsum.models.newton import (
     fading_direction,
     greatest_parts,
 )
+from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.systems import (
     System,
@@ -687,7 +688,9 @@ class ChoiceSearch:
         """Return the state after one more total; raise if there is no fit."""
         sums, counts = self.scales.parts(vector)
         if state.climb is None:
+            self._check_first(counts, sums.score)
             return replace(self._open(counts), cross=sums.score)
+        self._check_information(sums.information, sum(state.counts))
         sums = sums.with_responses(state.cross, state.climb.trial)
         found = self._evaluation(sums, state.climb.trial, state.counts)
         if state.first is None:
@@ -772,6 +775,28 @@ class ChoiceSearch:
         parts[:, self.intercept] = predictors
         point = self.family.gather(parts, self.intercept) + 0.0  # no 0 has a sign
         return ChoiceState(1, counts, climb=Climb(here=point, trial=point))
+
+    def _check_first(self, counts: Sequence[int], cross: Sequence[Fraction]) -> None:
+        """Refuse counts, and sums over the rows of a level, that are impossible."""
+        most = 1 << self.measures.row_bits
+        for level, number in zip(self.levels, counts, strict=True):
+            check_total(f"rows with {level}", number, 0, most)
+        if not self.family.responses_once:
+            return
+        design, n_columns = self.scales.base.measures.design, self.scales.shape[1]
+        for k, (label, one) in enumerate(zip(self.labels, cross, strict=True)):
+            of, number = design[k % n_columns], counts[1 + k // n_columns]
+            ends = (number * (end - of.centre) for end in (of.least, of.most))
+            check_total(f"X'y for {label}", one, *ends)
+
+    def _check_information(self, information: Integers, n_rows: int) -> None:
+        """Refuse information that no rows have."""
+        design, powers = self.scales.base.measures.design, self.scales.powers
+        # Of each root r of a row's information, a row and predictor have one.
+        pairs = zip(self.scales.columns, powers, strict=True)
+        largest = [ceil(design[k].reach * Fraction(2) ** (s - 1)) + 1 for k, s in pairs]
+        rows = n_rows * self.scales.shape[0]
+        check_matrix("information", information, self.labels, largest, rows)
 
     def _is_allowed(self, point: Vector) -> bool:
         inside = not self.scales.far(point)

@@ -22,6 +22,7 @@ from flint import arb, arb_mat, fmpq, fmpz_mat
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.inference import Inference
+from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import ONES, Gram, RowMeasures, Rows, WholeBlock
 from veilsum.models.systems import (
     System,
@@ -453,6 +454,7 @@ class Exact:
         moments = np.empty((p + 1, p + 1), dtype=object)
         moments[:p, :p], moments[p, p] = sums.gram, sums.square
         moments[p, :p] = moments[:p, p] = sums.cross
+        _check_moments(moments, int(sums.n_rows), measures, names)
         if intercept is not None:
             # In its unit a number was v + k times that of the column of ones.
             for j, shift in enumerate(counting.shifts):
@@ -715,6 +717,20 @@ def rounding_bound(
     if one is not None:
         bound[one] += float(bound @ np.abs(means[:p]))
     return bound * 1.000001 + rounding, left
+
+
+def _check_moments(
+    moments: Array[Any], n_rows: int, measures: RowMeasures, names: Sequence[str]
+) -> None:
+    """Refuse sums of products that no rows within the agreed ranges have."""
+    check_total("rows", n_rows, 0, 1 << measures.row_bits)
+    plain = measures.weights is None and measures.offset is None
+    # Weights and offsets change the units; a total then fits the agreed bits.
+    widest = 1 << Counting(measures).counts.bits
+    columns = (*measures.design, measures.response)
+    largest = [one.reach if plain else widest for one in columns]
+    labels = (*names, "the response")
+    check_matrix("products", moments, labels, largest, max(n_rows, 1))
 
 
 def totals(

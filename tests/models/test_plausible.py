@@ -1,0 +1,107 @@
+"""Totals that no admissible tables have end a search, and the error names them."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from veilsum.errors import NumericalError
+from veilsum.models import least_squares
+from veilsum.models.choices import ChoiceSearch, Multinomial
+from veilsum.models.choices import statistics as choice_statistics
+from veilsum.models.families import Binomial, Gamma, Poisson, Probit
+from veilsum.models.newton import Newton
+from veilsum.models.plausible import check_matrix
+from veilsum.models.rows import ONES, RowMeasures, Rows
+from veilsum.numbers.units import Measure
+
+AGED = RowMeasures.of(
+    [ONES, Measure.of(0, 100, Fraction(1))], Measure.of(0, 1, Fraction(1)), intercept=0
+)
+NAMES = ("one", "age")
+
+
+def rows_of(seed=0, n=200):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(20, 90, n)
+    response = (rng.random(n) < 1.0 / (1.0 + np.exp(-(age - 55.0) / 15.0))) * 1.0
+    return Rows.of(np.column_stack([np.ones(n), age]), response)
+
+
+@pytest.mark.parametrize("family", [Binomial(), Poisson(), Probit(), Gamma()])
+@pytest.mark.parametrize("stage", ["first", "round"])
+@pytest.mark.parametrize(
+    ("place", "factor", "name"),
+    [
+        (0, -1, "information for one"),
+        (2, 10**6, "information for age"),
+        (1, 10**4, "gives a negative variance"),
+    ],
+)
+def test_a_matrix_that_no_rows_have_ends_the_search(family, stage, place, factor, name):
+    positive = Measure.of(Fraction(1, 2), 2, Fraction(1, 2))
+    measures = RowMeasures.of(AGED.design, positive, intercept=0)
+    newton = Newton(
+        family, measures if family.positive else AGED, names=NAMES, intercept=0
+    )
+    rows = rows_of()
+    if family.positive:
+        rows = Rows.of(rows.design, rows.response + 0.5)
+    state = newton.start()
+    while (request := newton.propose(state)).stage != stage:
+        state = newton.advance(state, newton.statistics(rows, request))
+    total = newton.statistics(rows, request)
+    newton.advance(state, total)  # the twin: what rows add up to is taken
+    if place == 1:
+        total[1] = factor * (abs(int(total[1])) + int(total[0]) + int(total[2]))
+    else:
+        total[place] *= factor
+    with pytest.raises(
+        NumericalError, match=f"impossible.*{name}|{name} is impossible"
+    ):
+        newton.advance(state, total)
+
+
+@pytest.mark.parametrize(
+    ("place", "by"), [(5, 10**6), (6, 10**6), (7, -(10**6)), (3, 1)]
+)
+def test_numbers_of_a_first_sum_beyond_agreed_ranges_end_the_search(place, by):
+    newton, rows = Newton(Binomial(), AGED, names=NAMES, intercept=0), rows_of()
+    total = newton.statistics(rows, newton.propose(newton.start()))
+    total[place] += by << 70
+    with pytest.raises(NumericalError, match="is impossible"):
+        newton.advance(newton.start(), total)
+
+
+def test_sums_of_a_level_beyond_its_rows_end_a_choice():
+    rng = np.random.default_rng(0)
+    measures = RowMeasures.of(AGED.design, Measure.of(0, 2, Fraction(1)), intercept=0)
+    search = ChoiceSearch(Multinomial(), measures, NAMES, ("a", "b", "c"), 0)
+    rows = Rows.of(rows_of().design, rng.integers(0, 3, 200).astype(float))
+    total = choice_statistics(search.scales, rows, search.propose(search.start()))
+    state = search.advance(search.start(), total)
+    total[11] += 1 << 70  # of age among the rows of b
+    with pytest.raises(NumericalError, match="X'y for b: age is impossible"):
+        search.advance(search.start(), total)
+    total = choice_statistics(search.scales, rows, search.propose(state))
+    total[0] = -1
+    with pytest.raises(NumericalError, match="information for b: one is impossible"):
+        search.advance(state, total)
+
+
+@pytest.mark.parametrize(("place", "value"), [(0, -5), (2, 10**9), (1, 10**6)])
+def test_moments_that_no_rows_have_give_no_least_squares_fit(place, value):
+    total = least_squares.statistics(rows_of(), AGED)
+    least_squares.fit(total, AGED, names=NAMES, intercept=0)
+    total[place] = value
+    with pytest.raises(NumericalError, match="is impossible"):
+        least_squares.fit(total, AGED, names=NAMES, intercept=0)
+
+
+def test_every_gram_matrix_is_plausible():
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        shape = rng.integers(1, 8), rng.integers(1, 6)
+        table = rng.integers(-9, 10, shape).astype(object)
+        names = [f"x{k}" for k in range(shape[1])]
+        check_matrix("m", table.T @ table, names, [9] * shape[1], int(shape[0]))
