@@ -166,7 +166,7 @@ def test_a_total_that_moves_between_two_pieces_is_seen():
     ring = vs.Topology.family("ring:4").renamed(PARTIES)
     first, second = {**dict.fromkeys("abcd", 5)}, {"a": 5, "b": 4, "c": 5, "d": 6}
     found = pair(vs.sum, first, second, "ac", topology=ring)
-    assert "Masked" in found.first
+    assert "Ready" in found.first
     assert not found.equal
     assert pair(vs.sum, first, second, "a", topology=ring).equal
 
@@ -319,7 +319,7 @@ def test_what_goes_wrong_tells_no_more(name):
     assert found.first is None
     assert found.frames > 30
     other = {**SECOND, "e": [-2, 1]}
-    assert "Masked" in pair(vs.sum, FIRST, other, **options).first
+    assert "Ready" in pair(vs.sum, FIRST, other, **options).first
 
 
 @pytest.mark.slow
@@ -362,7 +362,7 @@ def test_who_is_lost_takes_a_total_along():
     """A sum over those who are left is another one: of that nothing is promised."""
     gone = Faults(crashes=(Crash("e", after=14, back=None),))
     found = pair(vs.sum, FIRST, SECOND, topology=FIVE, faults=gone, **DROP)
-    assert "Masked" in found.first
+    assert "Ready" in found.first
 
 
 # What is to be seen
@@ -376,13 +376,13 @@ def test_one_row_that_is_another_is_seen(name, law):
     second["c"] = second["c"].copy()
     second["c"].iloc[3] = second["c"].iloc[4]
     found = pair(kind.run, first, second, **LAWS[law])
-    assert found.first.startswith("a frame Masked that 'a' got from ")
+    assert found.first.startswith("a frame Ready that 'a' got from ")
     assert found.first.endswith("other bytes in the second run")
 
 
 def test_without_masks_everything_is_seen():
     found = pair(vs.sum, FIRST, SECOND, topology=FIVE, law="none")
-    assert "Masked" in found.first
+    assert "Ready" in found.first
 
 
 @pytest.mark.parametrize("name", [IN_THE_OPEN[0], *slow(*IN_THE_OPEN[1:])])

@@ -13,6 +13,8 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.sums import mean
 from veilsum.jobs.sums import sum as masked_sum
+from veilsum.jobs.terms import Terms
+from veilsum.numbers.units import Counts
 
 PARTIES = ("a", "b", "c", "d", "e")
 words = st.integers(-(2**59), 2**59)
@@ -271,3 +273,12 @@ def test_what_is_said_of_sums_is_not_about_rows():
         limits = masked_sum(dealt[0], unit=0.1, **law).guarantee.limits
         assert not any("which row" in line for line in limits)
         assert any("whole inputs exchanged" in line for line in limits)
+
+
+@pytest.mark.parametrize("size", [1, 10**8])
+def test_vectors_are_flooded_however_long_unless_a_tree_is_asked_for(size):
+    """Along a tree who speaks last could choose the total."""
+    counts = Counts((Fraction(1),), 20)
+    for options, way in (({}, "flooding"), ({"spread": "tree"}, "tree")):
+        terms = Terms.of("abcd", counts=counts, options={"seed": 1, **options})
+        assert terms.spread_of(size) == way

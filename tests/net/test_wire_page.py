@@ -325,7 +325,7 @@ def test_the_pages_numbers_are_the_laws(row):
 )
 def test_the_page_has_every_type_of_number(law, kind, width):
     assert str(law.dtype) == kind
-    first = f"| `{law.name}` | `{kind}` | {width or 'see below'} |"
+    first = f"| `{law.name}` | `{kind}` | {width or 'as the widest needs'} |"
     assert first in part("Numbers")
     assert width in (None, law.number_bytes)
 

@@ -278,6 +278,7 @@ class _StandIn:
     """A machine as far as events look at it."""
 
     phase, epoch, round, lost, waiting_for = "greeting", 0, 0, (), ("b",)
+    withheld = ()
 
 
 def test_a_listener_that_fails_does_no_harm_and_its_words_are_not_logged(caplog):
