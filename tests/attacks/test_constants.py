@@ -162,3 +162,11 @@ def test_an_earlier_fit_may_not_have_constants_either():
     )
     with pytest.raises(OwnRulesError, match="uses constants: age < 50"):
         OwnRules().check(asked, alone=False)
+
+
+def test_a_simulation_says_what_parties_would_have_to_allow():
+    tables, _ = patients(1)
+    options = {"schema": SCHEMA, "driver": "vectorised", "seed": 1}
+    told = " ".join(str(vs.fit("bmi ~ (age >= 50)", tables, **options)).split())
+    assert "This question uses constants (age >= 50); parties would have to" in told
+    assert "constants" not in str(vs.fit("bmi ~ age", tables, **options))

@@ -224,7 +224,7 @@ def test_what_a_loosened_rule_opens_stands_beside_what_is_promised():
     usual = {"minimum_rows": 10, "release_fraction": 5.0}
     rules = vs.Rules(site_terms=True, **usual)
     open_one = vs.mixed("y ~ x", some(5), rules=rules, driver="vectorised")
-    solved = "of few honest parties, with different numbers of rows"
+    solved = "number of rows can be solved for by any member"
     switched = "the rule against site terms is switched off (site_terms = true)"
     unfolded = open_one._repr_html_().split("<details")[0]
     for said in (repr(open_one), str(open_one), unfolded):

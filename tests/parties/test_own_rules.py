@@ -1,9 +1,14 @@
 """A party's own rules: what they refuse, and that no consortium file lowers them."""
 
+import numpy as np
 import pytest
 
+from ledgers import reservation
 from parties.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed
 from veilsum.errors import InvalidScenarioError
+from veilsum.files.ledger import open_ledger
+from veilsum.parties.at_home import NEW_PEOPLE, SAME_PEOPLE, people_lines
+from veilsum.parties.consent import consent_to
 from veilsum.parties.own_rules import (
     STRICTER,
     FloorsSection,
@@ -14,6 +19,7 @@ from veilsum.parties.own_rules import (
     read_own_rules,
     usual,
 )
+from veilsum.privacy.accountant import Budget
 
 
 def rules(tmp_path, text):
@@ -68,6 +74,29 @@ def test_constants_are_allowed_to_members_whatever_they_ask():
     other = agreed({**STEP, "title": "another question", "run": "b" * 32})
     assert other.digest != agreed(STEP).digest
     assert other.members_digest == agreed(STEP).members_digest
+
+
+def test_the_page_names_constants_and_the_line_that_allows_them():
+    asked = agreed(STEP)
+    page = consent_to(asked)
+    first = next(one for one in page.shared if one.heading == "READ THIS FIRST")
+    told = " ".join(first.lines)
+    assert 'THE QUESTION USES CONSTANTS: "x >= 5"' in told
+    assert f'constants = ["{asked.members_digest}"]' in told
+    assert page.facts["constants"] == ["x >= 5"]
+    assert "CONSTANTS" not in consent_to(agreed(MODEL)).page
+
+
+def test_the_page_says_what_data_count_as(tmp_path):
+    with open_ledger(tmp_path / "a.ledger", create=Budget()) as ledger:
+        for number, new, told in (
+            (1.0, False, ()),
+            (2.0, False, (SAME_PEOPLE,)),
+            (3.0, True, (NEW_PEOPLE,)),
+        ):
+            known = ledger.data([np.full(2, number)], new_data=new)
+            ledger.reserve(reservation(f"run {number}", data=known.data), known)
+            assert people_lines(ledger, known.data) == told
 
 
 def test_only_files_of_known_organisers_are_considered(tmp_path):

@@ -57,12 +57,12 @@ MOST_ROUNDS = 40
 INTERCEPT = "1"
 
 POLES = (
-    "sums at several thetas depend on how many rows each party has: any member can "
-    "solve for every party's number of rows, without names (8 of 8 attempts with 16 "
-    "honest parties); for the sums of its columns too where honest parties are few, "
-    "and narrow them down where they are more, those of the smallest and the largest "
-    "party most. A repeated run adds to that, and ledgers count it. Fewer than "
-    f"{2 * PARTIES_EACH} honest parties are refused, and {PARTIES_EACH} more for "
+    "sums at several thetas depend on how many rows each party has: every party's "
+    "number of rows can be solved for by any member, without names (8 of 8 attempts "
+    "with 16 honest parties). So can the sums of its columns where honest parties are "
+    "few; where they are more, these can be narrowed down, those of the smallest and "
+    "the largest party most. A repeated run adds to that, and ledgers count it. Fewer "
+    f"than {2 * PARTIES_EACH} honest parties are refused, and {PARTIES_EACH} more for "
     "every random slope, unless site_terms is allowed"
 )
 
