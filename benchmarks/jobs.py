@@ -300,7 +300,8 @@ def kaplan_meier(n_rows: int) -> Iterator[Line]:
     """
     import pandas as pd
 
-    stream, times = np.random.default_rng(4), np.arange(30.0, 3651.0, 30.0)
+    apart = sized(30.0, 1825.0)
+    stream, times = np.random.default_rng(4), np.arange(apart, 3651.0, apart)
     data = {
         party: pd.DataFrame(
             {
@@ -592,7 +593,7 @@ def main() -> None:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("names", nargs="*", help=f"of {', '.join(BENCHMARKS)}")
     words.add_argument(
-        "--rows", type=int, default=sized(1_000_000, 4_000), help="of each party"
+        "--rows", type=int, default=sized(1_000_000, 400), help="of each party"
     )
     words.add_argument("--table", action="store_true")
     words.add_argument("--profile", action="store_true")
