@@ -505,12 +505,12 @@ class ManySums(OneSum):
 class TimedWork(PartyWork):
     """A party that notes when it was asked for each vector, and for none."""
 
-    asked: dict[int, tuple[float, float]] = field(default_factory=dict)
+    times: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def vector(self, answers: Sums) -> np.ndarray | None:
         """Note the time, then answer."""
         now = (time.perf_counter(), time.process_time())
-        self.asked.setdefault(len(answers), now)
+        self.times.setdefault(len(answers), now)
         return super().vector(answers)
 
 
@@ -533,7 +533,7 @@ def our_sums(n_parties: int, size: int, repeats: int) -> Seconds:
     found = Loopback().carry_out(task)
     expected = np.sum(list(data.values()), axis=0)
     assert all(np.array_equal(one, expected) for one in found.sums)
-    asked = np.array([list(work.asked.values()) for work in works.values()])
+    asked = np.array([list(work.times.values()) for work in works.values()])
     wall, processor = np.diff(asked.max(axis=0), axis=0)[1:].T
     return {"wall": np.median(wall).item(), "processor": np.median(processor).item()}
 
