@@ -300,7 +300,8 @@ def kaplan_meier(n_rows: int) -> Iterator[Line]:
     """
     import pandas as pd
 
-    stream, times = np.random.default_rng(4), np.arange(30.0, 3651.0, 30.0)
+    apart = sized(30.0, 1825.0)
+    stream, times = np.random.default_rng(4), np.arange(apart, 3651.0, apart)
     data = {
         party: pd.DataFrame(
             {
@@ -504,12 +505,12 @@ class ManySums(OneSum):
 class TimedWork(PartyWork):
     """A party that notes when it was asked for each vector, and for none."""
 
-    asked: dict[int, tuple[float, float]] = field(default_factory=dict)
+    times: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def vector(self, answers: Sums) -> np.ndarray | None:
         """Note the time, then answer."""
         now = (time.perf_counter(), time.process_time())
-        self.asked.setdefault(len(answers), now)
+        self.times.setdefault(len(answers), now)
         return super().vector(answers)
 
 
@@ -532,7 +533,7 @@ def our_sums(n_parties: int, size: int, repeats: int) -> Seconds:
     found = Loopback().carry_out(task)
     expected = np.sum(list(data.values()), axis=0)
     assert all(np.array_equal(one, expected) for one in found.sums)
-    asked = np.array([list(work.asked.values()) for work in works.values()])
+    asked = np.array([list(work.times.values()) for work in works.values()])
     wall, processor = np.diff(asked.max(axis=0), axis=0)[1:].T
     return {"wall": np.median(wall).item(), "processor": np.median(processor).item()}
 
@@ -592,7 +593,7 @@ def main() -> None:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("names", nargs="*", help=f"of {', '.join(BENCHMARKS)}")
     words.add_argument(
-        "--rows", type=int, default=sized(1_000_000, 4_000), help="of each party"
+        "--rows", type=int, default=sized(1_000_000, 400), help="of each party"
     )
     words.add_argument("--table", action="store_true")
     words.add_argument("--profile", action="store_true")

@@ -57,7 +57,10 @@ except ImportError:
     ) from None
 
 # Raised about certificates and keys that are damaged.
-UNREADABLE = (ValueError, UnsupportedAlgorithm, x509.InvalidVersion)
+UNREADABLE = (
+    *(ValueError, UnsupportedAlgorithm),
+    *(x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType),
+)
 # Clocks differ: a certificate made just now must be good everywhere.
 CLOCK_ALLOWANCE = timedelta(minutes=5)
 LONGEST_DAYS = 3660
