@@ -11,6 +11,7 @@ import pytest
 from attacks import steering
 import veilsum as vs
 from attacks.steering import LIAR, PARTIES, VICTIM, attempt, unchecked
+from veilsum.jobs.recipes import ObjectedError
 from veilsum.models.weights import RowWeights, collected, note
 
 FEW, MANY = 3, 100
@@ -78,7 +79,9 @@ def guessed(seed):
                 driver="vectorised",
             ).released.sums
         except vs.VeilsumError as error:
+            # The last sum is random: the one before is the most that there is.
             sums = steering.released(error)
+            sums = sums[:-1] if isinstance(error, ObjectedError) else sums
     total = sums[-1] - seen["given"][LIAR][len(sums) - 1]
     share = steering.mean_bit(seen["recipe"], total)
     return (share > 0.5) == truth
