@@ -706,9 +706,7 @@ def _check_rate(known: History, new: Inquiry, now: str) -> None:
     late = [one for one in known.inquiries if (one.when or "") > since]
     shown = {one.run for one in known.releases}
     idle = {one.file: one.when for one in late if one.run not in shown}
-    idle |= {
-        one.file: one.when for one in known.refusals if (one.when or "") > since
-    }
+    idle |= {one.file: one.when for one in known.refusals if (one.when or "") > since}
     if len(idle) >= FRUITLESS_FILES and new.file not in idle:
         raise BudgetError(
             f"{len(idle)} files that ask about this data set were refused, or came to "

@@ -399,9 +399,7 @@ class BinnedCoxJob(TimedJob):
         columns = self.without_ones(own).design[found.row]
         design = np.hstack([np.ones((len(columns), 1)), flags, columns])
         pieces = Rows(design, found.event, offset=found.log_exposure)
-        return CutRows(
-            own.table, own.rows, own.time, pieces, found.bin, found.row
-        )
+        return CutRows(own.table, own.rows, own.time, pieces, found.bin, found.row)
 
     def answer(self, own: TimedRows, request: BinnedRequest) -> Integers:
         """Return what one party gives."""

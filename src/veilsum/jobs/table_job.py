@@ -208,9 +208,7 @@ def prepared(
     job.check_parties(rules, terms)
     limit = ReleaseLimit.of(rules, job.numbers_in_a_row, terms, size_of(groups))
     inner = job.recipe(limit)
-    recipe = screened(
-        Guarded(inner) if objecting else inner, groups, terms.tolerate
-    )
+    recipe = screened(Guarded(inner) if objecting else inner, groups, terms.tolerate)
     return Prepared(recipe=recipe, terms=terms, rules=rules)
 
 

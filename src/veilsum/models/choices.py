@@ -514,7 +514,9 @@ class ChoiceWeights:
             return
         each = sum(root * root for root in roots)
         every = sum(root.sum(axis=1) ** 2 for root in roots)
-        for noted, weights in zip(self._noted, (*np.transpose(each), every), strict=True):
+        for noted, weights in zip(
+            self._noted, (*np.transpose(each), every), strict=True
+        ):
             noted.add(weights)
 
 

@@ -618,9 +618,7 @@ class AtHome:
                 else float(f"{found.largest + 0.005:.2f}"),
             )
 
-    def weighed(
-        self, answer: Callable[[Any], Array[Any]], request: Any
-    ) -> Array[Any]:
+    def weighed(self, answer: Callable[[Any], Array[Any]], request: Any) -> Array[Any]:
         """Return an answer whose sums rest on enough rows; refuse it otherwise.
 
         Twice `minimum_count` effective rows, no row with more than a fifth of the
