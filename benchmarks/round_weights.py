@@ -1,11 +1,11 @@
 """Weights of rows in every round of fits to real data: how many honest rounds stop?
 
-    python benchmarks/round_weights.py                       # tables of tests/references
-    python benchmarks/round_weights.py --data FOLDER         # and CSV files of R's tables
+    python benchmarks/round_weights.py                  # tables of tests/references
+    python benchmarks/round_weights.py --data FOLDER    # and CSV files of R's tables
     python benchmarks/round_weights.py --splits 5 --only poisson
 
-Each table is dealt at random to five parties, and fitted with the usual rules. The check
-of a round only records here, so that a fit goes on to its end. A row of the answer has
+Each table is dealt at random to five parties, and fitted with the usual rules. The
+check of a round only records here, so that a fit goes on to its end. A row of the answer has
 one model and table: rounds of all splits and parties, the least effective rows, the
 largest share of one row, the least weight in whole rows, and the rounds that the check
 would have stopped. FOLDER has files named after R's tables (Affairs.csv, medpar.csv,
@@ -196,12 +196,20 @@ PAIRS = (
 )
 
 
+CHECK = RowWeights.problem
+
+
+def stops(weights: RowWeights) -> bool:
+    """Say whether the check would have stopped a round with these weights."""
+    return CHECK(weights, LEAST) is not None
+
+
 @contextmanager
 def recorded() -> Iterator[list[RowWeights]]:
     """Let every round pass, and record its weights."""
     found: list[RowWeights] = []
 
-    def keep(weights: RowWeights, least: int) -> None:
+    def keep(weights: RowWeights, least: int) -> None:  # noqa: ARG001
         if weights.rows:
             found.append(weights)
 
@@ -221,7 +229,7 @@ def measured(
 ) -> dict[str, Any]:
     """Return what the rounds of a pair come to."""
     weights: list[RowWeights] = []
-    rounds, stopped, fits, error = 0, 0, 0, ""
+    rounds, fits, error = 0, 0, ""
     with recorded() as found:
         for seed in seeds:
             found.clear()
@@ -231,12 +239,10 @@ def measured(
             except vs.VeilsumError as refused:
                 error = str(refused)[:90]
                 continue
-            bad = any(one.problem(LEAST) for one in _real(found))
-            fits += bad
+            fits += any(map(stops, found))
             rounds += len(result.released.sums)
             weights += found
-    problems = [one for one in _real(weights) if one.problem(LEAST)]
-    stopped = len(problems)
+    stopped = sum(map(stops, weights))
     whole = [one.whole for one in weights if one.whole is not None]
     return {
         "pair": f"{pair.family}: {pair.table}, {pair.formula}",
@@ -248,37 +254,8 @@ def measured(
         "whole": min(whole, default=None),
         "stopped": stopped,
         "fits stopped": fits,
-        "first": sorted({one.label for one in problems}),
-        "least": {
-            k: [
-                f"{min(o.effective for o in weights if o.label == k):.3g}",
-                f"{max(o.share for o in weights if o.label == k):.3g}",
-            ]
-            for k in {o.label for o in weights}
-        },
         "error": error,
     }
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
-
-
-def _real(found: list[RowWeights]) -> list[RowWeights]:
-    return [
-        _Copy(
-            **{
-                k: getattr(one, k)
-                for k in ("label", "full", "rows", "total", "squares", "largest")
-            }
-        )
-        for one in found
-    ]
-
-
-class _Copy(RowWeights):
-    problem = RowWeights.problem
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Rounds aimed at one person: by a false first sum, by invented rows, by vanishing rows.
+"""Rounds aimed at one person: by a false first sum, or by invented rows.
 
 Every party checks the weights of its rows before a round is masked, and objects where
 one row, or few, would carry the sums. The twins have that check patched out.
@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attacks import steering
 import veilsum as vs
-from attacks.steering import LIAR, PARTIES, VICTIM, attempt, unchecked
+from attacks import steering
+from attacks.steering import LIAR, VICTIM, attempt, unchecked
 from veilsum.jobs.recipes import ObjectedError
 from veilsum.models.weights import RowWeights, collected, note
 
@@ -66,7 +66,7 @@ def guessed(seed):
     chance = np.random.default_rng((seed, 1))
     for table in honest.values():  # a rare event
         table["visits"] = np.where(chance.permutation(len(table)) < 5, 1, 0)
-    truth, seen = int(honest[VICTIM].loc[0, "hiv"]), {}
+    truth = int(honest[VICTIM].loc[0, "hiv"])
     tables = invented(honest)
     with steering.watched() as seen:
         try:

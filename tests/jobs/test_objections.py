@@ -1,4 +1,4 @@
-"""A party that objects to a round: what others see, what is counted, what comes again."""
+"""A party that objects to a round: what others see, and what is counted."""
 
 from collections import Counter
 
@@ -126,8 +126,9 @@ def test_objections_are_charged_and_limited_as_refusals_are(tmp_path):
         data = ledger.data((source,)).data
         for number in range(FRUITLESS_FILES):
             ledger.objected(f"run {number}", data, reason="objected")
-        with pytest.raises(BudgetError, match="were refused, or came to nothing"):
-            with ledger.inquiry(
-                (source,), file="f", run="next", question="q", bounds="{}"
-            ):
-                pass
+        asked = {"file": "f", "run": "next", "question": "q", "bounds": "{}"}
+        with (
+            pytest.raises(BudgetError, match="were refused, or came to nothing"),
+            ledger.inquiry((source,), **asked),
+        ):
+            pass
