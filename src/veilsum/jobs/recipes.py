@@ -37,7 +37,7 @@ from veilsum.jobs.releases import (
     shown_of,
     with_releases,
 )
-from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.laws import UniformCounts
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Counts, Integers
@@ -378,21 +378,15 @@ class OneSumMore(SumsOnly):
 class ObjectedError(DisclosureError):
     """A party objected to a sum of a question: the run ends, and no result exists."""
 
-    def __init__(
-        self, number: int, reasons: Sequence[str] = (), endless: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, number: int, reasons: Sequence[str] = ()) -> None:
         public = (
             f"A party objected to round {number}: at this point the sums would rest on "
             "too few of its rows. All numbers of that round are random, and tell "
             "nothing else. Use fewer or coarser columns, merge rare levels, add a "
             "ridge, or leave out a column that sets few rows apart"
         )
-        if endless:
-            public += (
-                f". The coefficient of {listed(endless)} seemed to grow without end"
-            )
         super().__init__("minimum_count", ". ".join((public, *reasons)))
-        self._plain, self.number, self.endless = public, number, endless
+        self._plain, self.number = public, number
 
 
 @dataclass(frozen=True, eq=False)
@@ -441,15 +435,8 @@ class Guarded:
         place = int(self.inner.size)
         for number, one in enumerate(sums, start=self.before + 1):
             if int(one[place]):
-                known = [each[:place] for each in sums[: number - self.before - 1]]
-                raise ObjectedError(number, endless=self._endless(known))
+                raise ObjectedError(number)
         return [one[:place] for one in sums]
-
-    def _endless(self, sums: Sums) -> Sequence[str]:
-        """Return the columns whose coefficients grew without end, as all can know."""
-        search = getattr(self.inner, "search", None)
-        fading = getattr(search, "fading_columns", None)
-        return () if fading is None else fading(self.inner.state(sums))
 
     def request(self, sums: Sums) -> Any | None:
         """Ask what the recipe asks, unless a party objected."""

@@ -264,8 +264,7 @@ def _explain(
         reasons = {name: reason for name, reason in found.items() if reason is not None}
         for name in reasons:
             books.objected(name, str(objected))
-        told = [*reasons.values()]
-        raise ObjectedError(objected.number, told, objected.endless) from error
+        raise ObjectedError(objected.number, [*reasons.values()]) from error
     for party, (word, full) in error.reasons.items():
         if word == "input":
             told = full if full.startswith(f"{party}: ") else f"{party}: {full}"
