@@ -1,4 +1,4 @@
-"""Rounds aimed at one person: by a false first sum, invented rows, vanishing rows.
+"""Rounds aimed at one person: by a false first sum, or by invented rows.
 
 Every party checks the weights of its rows before a round is masked, and objects where
 one row, or few, would carry the sums. The twins have that check patched out.
@@ -11,6 +11,7 @@ import pytest
 import veilsum as vs
 from attacks import steering
 from attacks.steering import LIAR, VICTIM, attempt, unchecked
+from veilsum.jobs.recipes import ObjectedError
 from veilsum.models.weights import RowWeights, collected, note
 
 FEW, MANY = 3, 100
@@ -78,7 +79,9 @@ def guessed(seed):
                 driver="vectorised",
             ).released.sums
         except vs.VeilsumError as error:
+            # The last sum is random: the one before is the most that there is.
             sums = steering.released(error)
+            sums = sums[:-1] if isinstance(error, ObjectedError) else sums
     total = sums[-1] - seen["given"][LIAR][len(sums) - 1]
     share = steering.mean_bit(seen["recipe"], total)
     return (share > 0.5) == truth

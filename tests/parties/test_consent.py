@@ -248,7 +248,7 @@ def test_what_is_shown_at_most_adds_up_from_the_rounds_that_are_listed(kind):
     """Sums are filled up to one length, and what fills them up shows nothing."""
     found = agreed_on(agreed(QUESTIONS[kind]))
     facts = consent_to(agreed(QUESTIONS[kind])).facts
-    kinds = [(sum(one.statistics.values()), one.most) for one in found.recipe.foreseen]
+    kinds = [(one.numbers, one.most) for one in found.recipe.foreseen]
     most, counted = facts["rounds"][1], isinstance(found.recipe, Screened)
     sizes = sorted(
         (size for size, n in kinds[counted:] for _ in range(n)), reverse=True

@@ -66,6 +66,11 @@ SCREENED = (
 OBJECTIONS = "objections"
 
 
+def about_rows(statistics: Mapping[str, int]) -> int:
+    """Return how many of a round's numbers are about rows: all but objections."""
+    return sum(count for name, count in statistics.items() if name != OBJECTIONS)
+
+
 @dataclass(frozen=True)
 class Release:
     """One sum, and what is in it.
@@ -85,8 +90,7 @@ class Release:
     @property
     def numbers(self) -> int:
         """How many numbers become known about rows: objections are not."""
-        counts = self.statistics.items()
-        return sum(count for name, count in counts if name != OBJECTIONS)
+        return about_rows(self.statistics)
 
     @property
     def words(self) -> str:
@@ -109,6 +113,11 @@ class Foreseen:
     statistics: Mapping[str, int]
     least: int = 1
     most: int = 1
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers such a round shows about rows."""
+        return about_rows(self.statistics)
 
 
 def condensed(

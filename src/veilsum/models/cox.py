@@ -73,10 +73,10 @@ BELOW, SQUARED = 44, 56
 BEYOND = 12
 # Two rows' predictors are no further apart than this: exp of it is within float64.
 FAR = 600.0
-# No step moves the predictors of two rows further apart, by agreed ranges. Without it a
-# first step puts up to 51 % of the weight on one row of real tables; with it 17 %,
-# after as many rounds or fewer.
-LONGEST_STEP = 4.0
+# A step that moves the predictors of two rows further apart, by agreed ranges, is
+# halved, a few times at most. Otherwise a first step puts up to 51 % of the weight on
+# one row of real tables; with it 17 %, and as many rounds are taken, or fewer.
+LONGEST_STEP, STEP_HALVINGS = 4.0, 3
 # Rows' roots of information and means at risk have so many bits, in two limbs.
 ROOT_BITS = 39
 # Columns of which all others together explain one but for 3e-5 of its size.
@@ -556,7 +556,10 @@ class CoxSearch:
         # A step from 0 that is too long would put most weight on the outermost rows.
         while not climb.settled and (
             self.scales.far(climb.trial)
-            or self.scales.far(climb.trial - climb.here, LONGEST_STEP)
+            or (
+                climb.halvings < STEP_HALVINGS
+                and self.scales.far(climb.trial - climb.here, LONGEST_STEP)
+            )
         ):
             climb = climb.halve(
                 "agreed ranges leave two rows' hazards further apart than e^600, so "

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from math import ceil, frexp, fsum, inf, sqrt
 from typing import Any, Literal
@@ -861,6 +861,13 @@ def _real(measure: Measure, whole: Array[Any]) -> PerRow:
     return np.asarray(counts * float(top) / float(bottom))
 
 
+@lru_cache(256)  # a party's mean is the same in all rounds
+def expected_at(family: Family, mean: float) -> float:
+    """Return the expected information of a row with this mean."""
+    with np.errstate(divide="ignore"):
+        return float(family.expected(family.link(np.array([mean])))[0])
+
+
 class RoundWeights:
     """Notes the weights of rows in the information, for the check of a round.
 
@@ -895,8 +902,7 @@ class RoundWeights:
         self._responses += float(block.response.sum())
         self._rows += len(block.response)
         mean = 0.5 if isinstance(family, Binomial) else self._responses / self._rows
-        with np.errstate(divide="ignore"):
-            full = float(family.expected(family.link(np.array([mean])))[0])
+        full = expected_at(family, mean)
         if agreed is not None:
             full *= sqrt(max(agreed.low, float(agreed.unit)) * agreed.high)
         self._noted.full = full

@@ -61,7 +61,8 @@ class RowWeights:
         else:
             self.rows += weights.size
         self.total += float(weights.sum())
-        self.squares += float(weights @ weights)
+        # Not BLAS: its threads cost more than the products.
+        self.squares += float((weights * weights).sum())
         self.largest = max(self.largest, float(weights.max(initial=0.0)))
 
     @property

@@ -53,7 +53,7 @@ from veilsum.jobs.meta import MetaJob
 from veilsum.jobs.minimise import Minimise
 from veilsum.jobs.mixed import MixedJob
 from veilsum.jobs.presence import FEW_VALUES, Screened
-from veilsum.jobs.recipes import open_limits
+from veilsum.jobs.recipes import Guarded, open_limits
 from veilsum.jobs.regression import FormulaJob
 from veilsum.jobs.releases import BY_PARTY, OBJECTIONS, Foreseen
 from veilsum.jobs.statistics import StatisticsJob
@@ -806,7 +806,7 @@ class Amount:
 
 def _rounds(found: Asked) -> Amount:
     """Return the least and the most; a ledger reserves what fills sums up as well."""
-    kinds = [(one, sum(one.statistics.values())) for one in found.recipe.foreseen]
+    kinds = [(one, one.numbers) for one in found.recipe.foreseen]
     least = sum(one.least for one, _ in kinds)
     most: int = getattr(found.recipe, "most_rounds", sum(k.most for k, _ in kinds))
     # The first is always there; then those of which each shows the most.
@@ -1115,7 +1115,8 @@ def _known(found: Asked, room: _Room) -> Iterator[str]:
     )
     if isinstance(found.job, FormulaJob) and found.job.errors == "cluster":
         whose += ", or in the last round over what each member's rows come to"
-    inner = getattr(found.recipe, "inner", found.recipe)
+    recipe = found.recipe.inner if isinstance(found.recipe, Guarded) else found.recipe
+    inner = getattr(recipe, "inner", recipe)
     if isinstance(inner, SurveyRecipe):
         whose = "guests of the set"
     if getattr(inner, "wording", None) is BY_PARTY and found.rules is not None:
