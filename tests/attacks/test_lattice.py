@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
-from flint import fmpz_mat
+from flint import fmpq_mat, fmpz_mat
 
 import veilsum as vs
 from veilsum.models import glm
@@ -184,3 +184,53 @@ def test_answers_of_twenty_studies_are_not_rebuilt():
     assert found == [(True, False)] * 20
     twins = [attacked(study, pearson=True)[1] for study in studies]
     assert sum(twins) >= 10
+
+
+# Sizes of parties
+
+
+def sizes_rebuilt(seed, *, counts_only=False):
+    """Say whether one party of 17 finds all others' numbers of rows in a mixed model."""
+    draw = np.random.default_rng(seed)
+    sizes = draw.integers(10, 60, 17).tolist()
+    x = vs.Column("x", "number", 0, 1, unit=0.01)
+    y = vs.Column("y", "number", -10, 10, unit=0.01)
+    schema = vs.Schema((x, y), minimum_rows=10, maximum_rows=60)
+    tables = {}
+    for k, size in enumerate(sizes):
+        at = draw.integers(0, 101, size) / 100
+        level = 1.0 + at + draw.normal() + draw.normal(size=size)
+        tables[f"site-{k}"] = pd.DataFrame({"x": at, "y": level.round(2)})
+    recipe, sums = vs.mixed("y ~ x", tables, schema=schema).inner
+    mixing, possible = recipe.model.mixing, range(10, 61)
+
+    def given(size, request, other):
+        # A'A of columns [1, x, y]: sizes are in its first entry alone.
+        moments = fmpq_mat(3, 3, [size, other, other, other, 9, 2, other, 2, 9])
+        return mixing.vector(moments, size, request)
+
+    effects, totals = [], []
+    for k, total in enumerate(sums):
+        request = recipe.request(sums[:k])
+        rows = np.array([given(size, request, 0) for size in possible], dtype=object)
+        others = np.array([given(size, request, 1) for size in possible], dtype=object)
+        places = np.flatnonzero((rows == others).all(axis=0))
+        places = places[-2:] if counts_only else places  # rows and parties
+        own = given(sizes[0], request, 0)
+        effects.append(rows[:, places])
+        totals += [int(total[place]) - int(own[place]) for place in places]
+    mean = np.full(len(possible), 16 / len(possible))
+    found = nearest(np.hstack(effects), np.array(totals, dtype=object), mean, mean**0.5)
+    truth = [sizes[1:].count(size) for size in possible]
+    return found is not None and found.tolist() == truth
+
+
+def test_a_mixed_model_gives_every_party_s_number_of_rows():
+    """Open: the page of consent says so. Counts of rows and parties alone do not."""
+    assert sizes_rebuilt(0)
+    assert not sizes_rebuilt(0, counts_only=True)
+
+
+@pytest.mark.slow
+def test_sizes_of_parties_follow_in_eight_mixed_models():
+    assert sum(map(sizes_rebuilt, range(8))) == 8
