@@ -190,7 +190,7 @@ def test_answers_of_twenty_studies_are_not_rebuilt():
 
 
 def sizes_rebuilt(seed, *, counts_only=False):
-    """Say whether one party of 17 finds all others' numbers of rows in a mixed model."""
+    """Say whether one party of 17 finds all others' sizes in a mixed model."""
     draw = np.random.default_rng(seed)
     sizes = draw.integers(10, 60, 17).tolist()
     x = vs.Column("x", "number", 0, 1, unit=0.01)
