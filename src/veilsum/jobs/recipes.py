@@ -554,11 +554,11 @@ class PartyWork(Secret):
             if not answers:  # before anybody was told of anything: a plain refusal
                 raise
             if isinstance(error, DisclosureError):
-                if cast("Any", self.recipe).objects:
+                if getattr(self.recipe, "objects", False):
                     return self._random(answers)
                 raise
             raise NumericalError(UNANSWERED) from error
-        if cast("Any", self.recipe).objects:
+        if getattr(self.recipe, "objects", False):
             # The rest is 0: the number for objections, and what fills up a sum.
             missing = self.recipe.size - len(vector)
             vector = np.concatenate([vector, np.zeros(missing, dtype=object)])

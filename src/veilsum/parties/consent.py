@@ -53,8 +53,8 @@ from veilsum.jobs.meta import MetaJob
 from veilsum.jobs.minimise import Minimise
 from veilsum.jobs.mixed import MixedJob
 from veilsum.jobs.presence import FEW_VALUES, Screened
-from veilsum.jobs.regression import FormulaJob
 from veilsum.jobs.recipes import Guarded
+from veilsum.jobs.regression import FormulaJob
 from veilsum.jobs.releases import BY_PARTY, OBJECTIONS, Foreseen
 from veilsum.jobs.statistics import StatisticsJob
 from veilsum.jobs.survey import TOTALS, SurveyRecipe
