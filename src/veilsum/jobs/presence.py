@@ -206,9 +206,9 @@ class Screened(SumsOnly):
         return bool(self.inner.objects)
 
     @property
-    def accepted(self) -> Counts:
-        """Units of the numbers, and the bits of those of parties that accept."""
-        return replace(self.counts, bits=self.inner.accepted.bits)
+    def accepted_bits(self) -> int:
+        """Bits of the numbers of parties that accept, their sign included."""
+        return int(self.inner.accepted_bits)
 
     @property
     def size(self) -> int:

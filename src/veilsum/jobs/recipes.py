@@ -39,7 +39,6 @@ from veilsum.jobs.releases import (
     with_releases,
 )
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.laws import UniformCounts
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Counts, Integers
 from veilsum.privacy.guarantee import Guarantee
@@ -425,9 +424,9 @@ class Guarded:
         return Counts((*found.units, Fraction(1)), 64 * found.words)
 
     @property
-    def accepted(self) -> Counts:
-        """Units of the numbers, and the bits of those of parties that accept."""
-        return replace(self.counts, bits=self.inner.counts.bits)
+    def accepted_bits(self) -> int:
+        """Bits of the numbers of parties that accept, their sign included."""
+        return int(self.inner.counts.bits)
 
     @property
     def size(self) -> int:
@@ -583,7 +582,12 @@ class PartyWork(Secret):
             missing = self.recipe.size - len(vector)
             vector = np.concatenate([vector, np.zeros(missing, dtype=object)])
             # Random numbers may be as wide as their residues, these may not.
-            UniformCounts(cast("Any", self.recipe).accepted).encode(vector)
+            bits = cast("Any", self.recipe).accepted_bits
+            if max(int(one).bit_length() for one in vector) >= bits:
+                raise NumericalError(
+                    f"{self.recipe.size} whole numbers of at most {bits} bits were "
+                    "agreed on, and this party's are wider: please report it"
+                )
         if vector.shape != (self.recipe.size,):
             raise NumericalError(
                 f"every request is answered by {self.recipe.size} numbers, found an "

@@ -75,7 +75,7 @@ BEYOND = 12
 FAR = 600.0
 # A step that moves the predictors of two rows further apart, by agreed ranges, is
 # halved, a few times at most. Otherwise a first step puts up to 51 % of the weight on
-# one row of real tables; with it 17 %, and as many rounds are taken, or fewer.
+# one row of real tables; with it 17 %. A fit takes at most one round more (7 tables).
 LONGEST_STEP, STEP_HALVINGS = 4.0, 3
 # Rows' roots of information and means at risk have so many bits, in two limbs.
 ROOT_BITS = 39
