@@ -27,7 +27,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +34,8 @@ import tomli_w
 
 from clocks import clock, machine, sized
 
-AGENTS, DIM, ROUNDS, REPEATS = sized((8, 1000, 400, 3), (3, 10, 5, 1))
-MANY, DEGREE = sized((50, 6), (3, 2))
+AGENTS, DIM, ROUNDS, REPEATS = sized((8, 1000, 400, 3), (4, 10, 5, 1))
+MANY, DEGREE = sized((50, 6), (4, 3))
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -132,19 +131,25 @@ def many() -> object:
         scenario.write_text(tomli_w.dumps(table))
         command = [sys.executable, "-m", "veilsum", "up", str(scenario)]
         adopt_orphans()
+        earlier = children()
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         start = time.perf_counter()
         subprocess.run(command, check=True, capture_output=True)
         taken = time.perf_counter() - start
-    with suppress(ChildProcessError):
-        while True:  # what started the parties ends after the command
-            os.wait()
+    for child in children() - earlier:  # what started the parties ends after it
+        os.waitpid(child, 0)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         "seconds": taken,
         "user_s": after.ru_utime - before.ru_utime,
         "system_s": after.ru_stime - before.ru_stime,
     }
+
+
+def children() -> set[int]:
+    """Return the processes that this one waits for, servers of earlier parts too."""
+    listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    return {int(one) for one in listed.split()}
 
 
 def adopt_orphans() -> None:

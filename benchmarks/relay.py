@@ -29,7 +29,7 @@ import tomli_w
 from clocks import machine, sized
 from network import peak_mb, processes, ring
 
-AGENTS, DIM, ROUNDS, REPEATS = sized((4, 1_000, 400, 3), (3, 10, 5, 1))
+AGENTS, DIM, ROUNDS, REPEATS = sized((4, 1_000, 400, 3), (4, 10, 5, 1))
 LINKS, RATE, SIZE, SECONDS = sized((1_000, 10_000, 1_000, 10), (2, 500, 200, 1))
 HOST = "127.0.0.1"
 
