@@ -53,7 +53,8 @@ def rounds_of(found):
         request = newton.propose(recipe.state(sums[:k]))
         if request.stage == "round":
             point, theta = request.point[:-2], float(request.point[-1])
-            yield newton, point, theta, newton._sums(total[:-1])
+            state = recipe.state(sums[:k])
+            yield newton, point, theta, newton._sums(state, total[:-1])
 
 
 def by_a_person():

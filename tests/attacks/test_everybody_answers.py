@@ -42,7 +42,7 @@ def fit_time(tables, **options):
     return vs.fit(
         "time ~ dose",
         tables,
-        family="gamma-inverse",
+        family="inverse-gaussian",
         schema=SCHEMA,
         rules=vs.Rules.none(),
         **options,

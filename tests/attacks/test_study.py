@@ -226,7 +226,10 @@ def gone_through(study, tables, folder, monkeypatch, keys):
     def end(driver, assignment):
         del assignment
         driver.watch(
-            SimpleNamespace(phase="greeting", epoch=0, round=0, lost=(), waiting_for=())
+            SimpleNamespace(
+                **{"phase": "greeting", "epoch": 0, "round": 0, "lost": ()},
+                **{"waiting_for": (), "withheld": ()},
+            )
         )
         raise GivenUpError({driver.party: ("peer", "others have left")}, ())
 

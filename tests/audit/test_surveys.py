@@ -401,5 +401,6 @@ def test_stopping_names_what_is_left(survey, monkeypatch):
         survey.scene, [("ann",)], depth="quick", executions=200, progress=False
     )
     left = [one for one in found.skipped if "stopped by hand" in one]
-    assert len(left) == len(survey.groups([("ann",)])) + 1
+    assert len(left) == len(survey.groups([("ann",)])) + 2
     assert f"{OF_THE_SET}: stopped by hand before it" in left
+    assert "keys and invitations: stopped by hand before it" in left
