@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 from veilsum.errors import InvalidInputError
+from veilsum.models import choices
 from veilsum.models import newton as search
+from veilsum.models.choices import ChoiceSearch, Multinomial, Ordinal
 from veilsum.models.families import Binomial
 from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
+from veilsum.models.weights import collected
 
 PARTIES, ROWS = 5, 100
 LEAST = 15.0
@@ -141,3 +144,53 @@ def test_a_strong_effect_is_no_separation():
                 state, newton.statistics(rows, newton.propose(state))
             )
         assert newton.fit(state).coefficients[1] > 0.2
+
+
+def choose(family, seed):
+    """Return pooled effective rows of each sum of a separated choice, and the error.
+
+    Three levels are told apart by a column, at two random quantiles.
+    """
+    rng = np.random.default_rng(seed)
+    columns = table(rng)
+    name = rng.choice(["age", "bmi", "cost", "pressure"])
+    values = columns[name]
+    ends = np.quantile(values, (rng.uniform(0.1, 0.4), rng.uniform(0.6, 0.9)))
+    response = np.searchsorted(ends, values).astype(float)
+    design = np.column_stack([np.ones(len(values)), values, columns["hiv"]])
+    rows = Rows.of(design, response)
+    fit = ChoiceSearch(
+        family,
+        RowMeasures.inferred({"all": rows}, 0),
+        ("1", name, "hiv"),
+        ("a", "b", "c"),
+        0,
+    )
+    honest = np.arange(len(values)) % PARTIES != 0
+    parts = [Rows.of(design[who], response[who]) for who in (honest, ~honest)]
+    state, seen = fit.start(), []
+    try:
+        while not state.converged:
+            request = fit.propose(state)
+            with collected() as weights:
+                total = choices.statistics(fit.scales, parts[0], request)
+            seen += [one.effective for one in weights if one.rows]
+            total = total + choices.statistics(fit.scales, parts[1], request)
+            state = fit.advance(state, total)
+    except InvalidInputError as error:
+        return seen, str(error), name
+    raise AssertionError("a fit that does not exist was found")
+
+
+@pytest.mark.parametrize("family", [Multinomial(), Ordinal()])
+def test_no_sum_of_a_separated_choice_is_about_few_rows(family):
+    for seed in range(12):
+        seen, error, name = choose(family, seed)
+        assert f"{name} seems to grow without end" in error
+        assert min(seen) >= LEAST
+
+
+@pytest.mark.parametrize("family", [Multinomial(), Ordinal()])
+def test_the_twin_of_a_choice_ends_at_sums_about_few_rows(family, monkeypatch):
+    monkeypatch.setattr(search, "LEAST_OPEN", 0.0)
+    assert sum(min(choose(family, seed)[0]) < LEAST for seed in range(6)) >= 4

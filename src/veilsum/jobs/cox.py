@@ -36,6 +36,7 @@ from veilsum.models.cox import (
     CoxFit,
     CoxSearch,
     CoxState,
+    CoxSums,
     Ties,
     hazard_met,
     statistics,
@@ -84,6 +85,12 @@ class CoxRecipe(ManyRounds[CoxState]):
     def counts(self) -> Counts:
         """What the numbers are whole numbers of, in every round."""
         return and_left_out(self.search.scales.counts)
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return the number of rows, which the first sum has."""
+        if len(sums) > 1:
+            return {}
+        return {"rows": CoxSums.of(self.search.scales, sums[0][:-1]).n_rows}
 
     @property
     def answer_size(self) -> int:

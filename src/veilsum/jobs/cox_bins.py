@@ -113,6 +113,21 @@ class BinnedRecipe(SumsOnly):
             return own, None
         return own[:-1], sums[-1]
 
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return the number of rows before cuts, which the first sum has."""
+        return {} if len(sums) > 1 else {"rows": self.n_rows(sums)}
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse a sum of the regression, or of the check, that is impossible."""
+        super().check_sum(sums)
+        own, check = self._parts(sums)
+        if check is None:
+            self.base.state(own)  # which checks it
+        else:
+            assert self.wide is not None
+            scales, pieces = self.wide.scales, self.base.fit(own).n_rows
+            scales.check_score(check[: scales.size], pieces, self.wide.labels)
+
     def request(self, sums: Sums) -> BinnedRequest | None:
         """Ask what the regression asks, and then for the check."""
         own, check = self._parts(sums)

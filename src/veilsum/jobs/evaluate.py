@@ -70,6 +70,7 @@ from veilsum.models.families import Binomial, Gaussian, QuasiBinomial
 from veilsum.models.glm import GlmFit, Request
 from veilsum.models.least_squares import Counting, LeastSquaresFit, Statistics
 from veilsum.models.periods import Periods
+from veilsum.models.plausible import check_total
 from veilsum.models.refits import (
     Losses,
     MeanLoss,
@@ -288,6 +289,27 @@ class BinsRecipe(SumsOnly):
     def _further(self, sums: Sums) -> Sums:
         assert self.refit is not None
         return [one[: self.refit.size] for one in sums[1:]]
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return rows of each bin, with the event and without, and all of them."""
+        cells = [int(one) for one in sums[0][: 2 * self.n_bins]]
+        found = {f"rows in cell {k}": n for k, n in enumerate(cells, start=1)}
+        return found | {"rows": sum(cells)}
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse counts, sums of predictions, or a sum of the fit, if impossible."""
+        if len(sums) > 1:
+            assert self.refit is not None
+            self.refit.check_sum(self._further(sums))
+            return
+        super().check_sum(sums)
+        n, chance = self.n_bins, 1 << CHANCE_BITS
+        total = [int(one) for one in sums[0]]
+        for k in range(n):
+            most = (total[k] + total[n + k]) * chance
+            check_total(f"predictions in bin {k + 1}", total[2 * n + k], 0, most)
+        rows = sum(total[: 2 * n])
+        check_total("squared errors", total[3 * n], 0, rows * chance)
 
     def request(self, sums: Sums) -> str | Request | None:
         """Ask for counts, and then what the fit asks."""
@@ -543,6 +565,15 @@ class ErrorsRecipe(OneRound):
         """Return how many rows all parties left out."""
         return int(sums[0][-1])
 
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return the number of rows."""
+        return {"rows": int(sums[0][-2])}
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse sums, and sums of squares, that are impossible."""
+        super().check_sum(sums)
+        self.sums_of.check(int(sums[0][-2]), sums[0][:-2].tolist())
+
     @property
     def statistics(self) -> dict[str, int]:
         """What the sum shows, and how many numbers of each kind."""
@@ -670,6 +701,12 @@ class ConcordanceRecipe(OneRound):
     def missing(self, sums: Sums) -> int:
         """Return how many rows all parties left out."""
         return int(sums[0][-1])
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return rows in each interval and bin, and all of them."""
+        cells = [int(one) for one in sums[0][:-1]]
+        found = {f"rows in cell {k}": n for k, n in enumerate(cells, start=1)}
+        return found | {"rows": sum(cells)}
 
     @property
     def statistics(self) -> dict[str, int]:
@@ -905,6 +942,12 @@ class FoldsRecipe(OneRound):
     def _parts(self, sums: Sums) -> list[Integers]:
         each = self._each
         return [sums[0][k * each : (k + 1) * each] for k in range(self.n_folds)]
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return rows of each fold, and all of them."""
+        rows = [int(one[-1]) for one in self._parts(sums)]
+        found = {f"rows of fold {k}": n for k, n in enumerate(rows, start=1)}
+        return found | {"rows": sum(rows)}
 
     @cached_property
     def _fits(self) -> dict[Hashable, tuple[LeastSquaresFit, ...]]:

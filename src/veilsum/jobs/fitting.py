@@ -19,7 +19,7 @@ no party's is beyond it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -110,6 +110,10 @@ class LeastSquaresRecipe(SolvedOnce):
         """What the numbers are whole numbers of."""
         return and_left_out(Counting(self.measures).counts)
 
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return the number of rows."""
+        return {"rows": int(sums[0][-2])}
+
     @property
     def _given(self) -> dict[str, Any]:
         return {
@@ -163,6 +167,13 @@ class NewtonRecipe(ManyRounds[State]):
     def counts(self) -> Counts:
         """What the numbers are whole numbers of, in every round."""
         return and_left_out(self.newton.counts)
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return the number of rows, which the first sum has."""
+        if len(sums) > 1:
+            return {}
+        scales = self.newton.scales
+        return {"rows": int(scales.first(sums[0][: scales.size]).n_rows)}
 
     @property
     def answer_size(self) -> int:
@@ -322,6 +333,15 @@ class AbsorbedRecipe(SolvedOnce):
         """What the numbers are whole numbers of."""
         return and_left_out(self.absorbing.counts)
 
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return the number of rows."""
+        return {"rows": int(sums[0][-3])}
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse sums of products within parties that no rows have."""
+        super().check_sum(sums)
+        self.absorbing.check(sums[0][:-1], self.names)
+
     def solved(self, total: Array[Any]) -> AbsorbedFit:
         """Return what follows from a total."""
         return absorbed.fit(total, self.absorbing, names=self.names)
@@ -427,6 +447,10 @@ class RobustRecipe(OneSumMore):
     def _bread(self, before: Sums) -> Callable[[], arb_mat]:
         found: Callable[[], arb_mat] = self.inner.bread(before)
         return found
+
+    def check_last(self, before: Sums, last: Array[Any]) -> None:
+        """Refuse a meat that no rows of the fit have."""
+        self.meat.check(last[: self.meat.size], self.inner.fit(before).n_rows)
 
     def fit(self, sums: Sums) -> LeastSquaresFit | GlmFit:
         """Return the fit of the pooled rows, with robust errors.

@@ -40,7 +40,7 @@ from veilsum.jobs.table_job import SAME_ROUNDS, TableResult, put
 from veilsum.jobs.terms import Options
 from veilsum.models.choices import Choice
 from veilsum.models.inference import table
-from veilsum.models.meta import Pooled, Ranges, Totals
+from veilsum.models.meta import STUDY_BITS, Pooled, Ranges, Totals
 from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.units import BITS, Counts, Integers
 from veilsum.showing import Both, Showing, Table, number
@@ -83,6 +83,20 @@ class MetaRecipe(SumsOnly):
         rows = Fraction(1), Fraction(1)
         # Rows of all parties are counted too.
         return replace(found, units=(*found.units, *rows), bits=max(found.bits, 64))
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return the number of rows, which the first sum of tables has."""
+        return {"rows": int(sums[0][5])} if self.of_rows and len(sums) == 1 else {}
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse sums of weights and estimates that no studies have."""
+        super().check_sum(sums)
+        totals = self.totals(sums)
+        if len(sums) == 1:
+            parties = None if self.limit is None else self.limit.parties
+            totals.check(1 << STUDY_BITS if parties is None else parties)
+        else:
+            totals.check_random(sums[1])
 
     @property
     def answer_size(self) -> int:

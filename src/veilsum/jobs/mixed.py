@@ -95,6 +95,10 @@ class MixedRecipe(ManyRounds[ThetaSearch]):
         """What the numbers are whole numbers of."""
         return and_left_out(self.model.mixing.counts)
 
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return the number of rows."""
+        return {"rows": int(sums[-1][-3])}
+
     @property
     def of_parties(self) -> OfParties:
         """A run is counted as so many parties as it needs."""

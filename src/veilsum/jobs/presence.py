@@ -29,6 +29,7 @@ from veilsum.jobs.releases import (
     ReleaseLimit,
     with_releases,
 )
+from veilsum.models.plausible import check_total
 from veilsum.models.tallies import CrossTable
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers, Measure
@@ -245,6 +246,17 @@ class Screened(SumsOnly):
     def within(self, sums: Sums) -> Sums:
         """Return the sums as the recipe inside has them."""
         return [one[: self.inner.size] for one in sums[1:]]
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse counts of parties, or a later sum, that are impossible."""
+        if len(sums) > 1:
+            self.inner.check_sum(self.within(sums))
+            return
+        limit = self.limit
+        if limit is None or limit.parties is None:
+            return
+        for number in sums[0][: size_of(self.groups)].tolist():
+            check_total("parties that hold a place", int(number), 0, limit.parties)
 
     def request(self, sums: Sums) -> Any | None:
         """Ask who holds what, then go on if nobody stands alone."""

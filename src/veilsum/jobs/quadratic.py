@@ -22,6 +22,7 @@ from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.methods.one_shot import FLAT
 from veilsum.methods.settings import Settings
+from veilsum.models.plausible import check_sizes
 from veilsum.numbers.arrays import Vector
 from veilsum.numbers.fixed_point import Grid, as_python_integers, deviation_bits
 from veilsum.numbers.units import Counts, few_decimals, power_unit, unit_of
@@ -55,6 +56,10 @@ class QuadraticProgram(Minimise):
     def counts(self) -> Counts:
         """What the sum counts."""
         return Counts((self.grid.exact_step,) * self.size, self.bits)
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse coefficients beyond the range of all parties together."""
+        check_sizes(self.counts, sums[-1])
 
     def contribution(self, party: str, cost: Cost) -> Contribution:
         """Return one party's coefficients as whole numbers; or refuse."""

@@ -7,7 +7,7 @@ joins a recipe with one party's private way to answer a request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -38,9 +38,10 @@ from veilsum.jobs.releases import (
     shown_of,
     with_releases,
 )
+from veilsum.models.plausible import check_sizes, check_total
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
-from veilsum.numbers.units import Counts, Integers
+from veilsum.numbers.units import ROW_BITS, Counts, Integers
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.work import Rounds, request_digest
 from veilsum.tables.asked import Asking
@@ -80,6 +81,10 @@ class Recipe(Protocol):
 
     def request(self, sums: Sums) -> Any | None:
         """Return what every party is asked for next; None when nothing is left."""
+        ...
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse the last of some sums if no admissible data add up to it."""
         ...
 
     def answer(self, sums: Sums) -> Vector:
@@ -164,6 +169,33 @@ class SumsOnly:
         return (
             Foreseen("the only round", cast("Recipe", self).release(()).statistics),
         )
+
+    @property
+    def most_rows(self) -> int:
+        """The largest number of rows of all parties together, as agreed."""
+        limit: ReleaseLimit | None = getattr(self, "limit", None)
+        agreed = None if limit is None else limit.most_rows
+        return 1 << ROW_BITS if agreed is None else agreed
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return the counts of rows in the last sum, by name."""
+        del sums
+        return {}
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse the last sum if no admissible tables add up to it.
+
+        Every number has a largest size by its unit and range, and every count of rows
+        is at most the agreed number of rows. Recipes whose ranges say more add to it.
+
+        Raises:
+            NumericalError: a total is impossible; the error names it.
+        """
+        counts: Counts | None = getattr(self, "counts", None)
+        if counts is not None:
+            check_sizes(counts, sums[-1])
+        for name, number in self.row_counts(sums).items():
+            check_total(name, number, 0, self.most_rows)
 
     def among(self, members: tuple[str, ...]) -> Self:
         """Return itself: what follows from a sum does not depend on who is in it."""
@@ -364,6 +396,19 @@ class OneSumMore(SumsOnly):
         """Return what is asked for at the answer."""
         raise NotImplementedError
 
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse a sum of the fit, or the last one, if it is impossible."""
+        before, last = self.parts(sums)
+        if last is None:
+            self.inner.check_sum(before)
+        else:
+            super().check_sum(sums)
+            self.check_last(before, last)
+
+    def check_last(self, before: Sums, last: Array[Any]) -> None:
+        """Refuse the last sum if no rows of the fit add up to it."""
+        raise NotImplementedError
+
     def answer(self, sums: Sums) -> Vector:
         """Return the coefficients."""
         found: Vector = self.inner.answer(self.parts(sums)[0])
@@ -445,6 +490,10 @@ class Guarded:
                 raise ObjectedError(number)
         return [one[:place] for one in sums]
 
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse the last sum if it is impossible, unless a party objected."""
+        self.inner.check_sum(self.within(sums))
+
     def request(self, sums: Sums) -> Any | None:
         """Ask what the recipe asks, unless a party objected."""
         return self.inner.request(self.within(sums))
@@ -523,6 +572,13 @@ class Contribution(Secret):
     asking: Asking | None = None
 
 
+def next_request(recipe: Recipe, sums: Sums) -> Any | None:
+    """Return the request after some sums, the last of which is checked first."""
+    if sums:
+        recipe.check_sum(sums)
+    return recipe.request(sums)
+
+
 @dataclass(eq=False, repr=False)
 class Questions:
     """A recipe's requests; parties of one process work out the last one once."""
@@ -534,7 +590,7 @@ class Questions:
         """Return what is asked for after these sums, and its digest."""
         key = by_value(sums)
         if self._last is None or self._last[0] != key:
-            request = self.recipe.request(sums)
+            request = next_request(self.recipe, sums)
             self._last = key, (request, request_digest(request))
         return self._last[1]
 

@@ -175,6 +175,8 @@ class ReleaseLimit:
         most_rounds: sums that a fit may take.
         before: numbers that are released before the first of these.
         after: and after the last of them.
+        parties: the number of all parties; None if it is not known.
+        most_rows: the number of rows of all parties at most; None if not agreed.
     """
 
     honest: int
@@ -184,12 +186,15 @@ class ReleaseLimit:
     most_rounds: int = 15
     before: int = 0
     after: int = 0
+    parties: int | None = None
+    most_rows: int | None = None
 
     @classmethod
     def of(
         cls, rules: Rules, columns: int, terms: Terms, before: int = 0
     ) -> ReleaseLimit:
         """Return how many numbers the rules allow about rows of so many numbers."""
+        parties, each = len(terms.parties), rules.maximum_rows
         return cls(
             honest=terms.honest,
             columns=columns,
@@ -197,6 +202,8 @@ class ReleaseLimit:
             fraction=rules.release_fraction,
             most_rounds=rules.most_rounds,
             before=before,
+            parties=parties,
+            most_rows=None if each is None else parties * each,
         )
 
     @property

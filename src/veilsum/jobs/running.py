@@ -22,6 +22,7 @@ from veilsum.jobs.recipes import (
     Questions,
     Recipe,
     Sums,
+    next_request,
     open_limits,
 )
 from veilsum.jobs.releases import EXACT, OfParties, Release, condensed
@@ -283,7 +284,7 @@ def _explain(
     """Raise what stopped the parties, where that can be told."""
     # What follows from the sums stops whoever looks at them, in the words meant for it.
     try:
-        if recipe.request(error.sums) is None:
+        if next_request(recipe, error.sums) is None:
             recipe.answer(error.sums)
     except ObjectedError as objected:
         found = {name: work.objection(error.sums) for name, work in works.items()}

@@ -21,6 +21,7 @@ from veilsum.models.glm import GlmFit, Request
 from veilsum.models.hypotheses import TestOfFit
 from veilsum.models.newton import Evaluation, Newton
 from veilsum.models.systems import System
+from veilsum.numbers.arrays import Array
 from veilsum.numbers.units import Counts
 
 
@@ -69,6 +70,13 @@ class ScoreRecipe(OneSumMore):
         point = np.zeros(self.wide.n_columns + 1)
         point[list(self.fitted)] = at[:-1]
         return Request("score", point)
+
+    def check_last(self, before: Sums, last: Array[Any]) -> None:
+        """Refuse information and a score that no rows of the fit have."""
+        n_rows = self.inner.fit(before).n_rows
+        self.wide.scales.check_score(
+            last[: self.wide.scales.size], n_rows, self.wide.labels
+        )
 
     def fit(self, sums: Sums) -> GlmFit:
         """Return the fit of the pooled rows, without the further columns."""

@@ -26,10 +26,11 @@ from veilsum.jobs.table_job import SchemaJob, TableResult, put
 from veilsum.jobs.table_one import WIDTH, Grouped, finite, quantile_blocks
 from veilsum.jobs.terms import Options
 from veilsum.models.moments import Marginals, Moments, moments_of
+from veilsum.models.plausible import check_total
 from veilsum.models.rows import Rows
 from veilsum.models.tallies import Bins, Cells, CrossTable, Histogram, Quantile
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.units import Counts, Integers, Measure, square
+from veilsum.numbers.units import ROW_BITS, Counts, Integers, Measure, square
 from veilsum.showing import Block, Showing, Table
 from veilsum.tables.asked import Question
 from veilsum.tables.axes import MOST_VALUES, Axis, n_cells, tallied
@@ -397,6 +398,39 @@ class StatisticsRecipe(OneRound):
         ends = np.cumsum([wishes.n_moments, wishes.n_cells, wishes.n_gaps])
         moments, cells, gaps, rest = np.split(sums[0], ends)
         return moments, cells, gaps, int(rest.item())
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return rows of each group, cells, and all rows; not those left out."""
+        wishes, (moments, cells, _, _) = self.wishes, self.pieces(sums)
+        rows = moments.reshape(wishes.n_groups, -1)[:, 0].tolist()
+        labels = (
+            [""] if wishes.by is None else [f" of {one}" for one in wishes.by.labels]
+        )
+        found = {f"rows{label}": int(n) for label, n in zip(labels, rows, strict=True)}
+        cells = cells.tolist()
+        found |= {f"rows in cell {k}": int(n) for k, n in enumerate(cells, start=1)}
+        return found | {"rows of all groups": sum(map(int, rows))}
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse counts, sums and squares that are impossible."""
+        super().check_sum(sums)
+        wishes, (moments, _, gaps, left_out) = self.wishes, self.pieces(sums)
+        for number in (*gaps.tolist(), left_out):
+            check_total(
+                "missing values and rows left out", int(number), 0, 1 << ROW_BITS
+            )
+        names, k = wishes.columns, len(wishes.columns)
+        if not k:
+            return
+        if wishes.by is None:
+            Moments.unpack(moments, wishes.measures).check(names)
+            return
+        parts = moments.reshape(wishes.n_groups, -1)
+        for label, part in zip(wishes.by.labels, parts, strict=True):
+            own = Marginals(
+                wishes.measures, int(part[0]), part[1 : 1 + k], part[1 + k :]
+            )
+            own.check(names, f" where {wishes.by.column} = {label}")
 
     @property
     def statistics(self) -> dict[str, int]:

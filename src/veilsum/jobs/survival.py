@@ -99,6 +99,12 @@ class SurvivalRecipe(OneRound):
         """Return how many rows ended where."""
         return Ends.unpack(sums[0][:-1], self.n_groups)
 
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return rows that end in each group and interval, and all of them."""
+        cells = [int(one) for one in sums[0][:-1]]
+        found = {f"rows in cell {k}": n for k, n in enumerate(cells, start=1)}
+        return found | {"rows": sum(cells)}
+
     @property
     def statistics(self) -> dict[str, int]:
         """What the sum shows, and how many numbers of each kind."""

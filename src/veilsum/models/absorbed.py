@@ -38,6 +38,7 @@ from veilsum.models.least_squares import (
     Statistics,
     statistics,
 )
+from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.systems import System, check_rows, dependent, pinned
 from veilsum.numbers.arrays import Array, Vector, listed
@@ -132,6 +133,19 @@ class Absorbing:
         return Counts(
             (*products(self.units), *further),
             sum_bits([bits], self.measures.row_bits),
+        )
+
+    def check(self, total: Integers, names: Sequence[str]) -> None:
+        """Refuse a total that no rows within the agreed ranges have."""
+        _, n_rows, n_parties = map(int, total[-N_NUMBERS:])
+        check_total("rows", n_rows, 1, 1 << self.measures.row_bits)
+        check_total("parties", n_parties, 1, n_rows)
+        matrix = square(total[:-N_NUMBERS], len(names) + 1)
+        labels = (*names, "the response")
+        # A weight may be beyond 4^root by the rounding of its logarithm.
+        largest = [2 << ABSORBED_BITS] * len(labels)
+        check_matrix(
+            "products within parties", matrix, labels, largest, n_rows, n_parties
         )
 
     def vector(self, rows: Rows) -> Integers:

@@ -47,7 +47,10 @@ from veilsum.models.newton import (
     Evaluation,
     endless_direction,
     fading_direction,
+    few_open,
     greatest_parts,
+    too_few_open,
+    weakest,
 )
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import RowMeasures, Rows
@@ -131,6 +134,19 @@ class Choice(Family):
         """Return what parts of predictors' columns are along coefficients."""
 
     @abstractmethod
+    def borders(
+        self, ones: Sequence[int], counts: Sequence[int]
+    ) -> list[tuple[list[int], int]]:
+        """Return intercepts whose information is of rows next to a border of levels.
+
+        And the number of rows on the rarer side of it.
+
+        Args:
+            ones: the places of intercepts, one for each predictor.
+            counts: rows of each level.
+        """
+
+    @abstractmethod
     def rows(self, codes: FloatArray, eta: FloatArray) -> ChoiceTerms:
         """Return what rows contribute at their predictors."""
 
@@ -188,6 +204,14 @@ class Multinomial(Choice):
         """Return them one after the other."""
         del ones
         return parts.reshape(*parts.shape[:-2], -1)
+
+    def borders(
+        self, ones: Sequence[int], counts: Sequence[int]
+    ) -> list[tuple[list[int], int]]:
+        """Return each level but the first against all others, then the first."""
+        places = [*([one] for one in ones), list(ones)]
+        pairs = zip(places, [*counts[1:], counts[0]], strict=True)
+        return [(at, min(n, sum(counts) - n)) for at, n in pairs]
 
     def rows(self, codes: FloatArray, eta: FloatArray) -> ChoiceTerms:
         """Return them by odds against the likeliest level, which has all its digits."""
@@ -263,6 +287,13 @@ class Ordinal(Choice):
         """Return slopes that all predictors have alike, and thresholds."""
         slopes = -parts[..., _but(ones, parts.shape[-1])].sum(axis=-2)
         return np.concatenate([slopes, parts[..., ones]], axis=-1)
+
+    def borders(
+        self, ones: Sequence[int], counts: Sequence[int]
+    ) -> list[tuple[list[int], int]]:
+        """Return each threshold: of the rows of the levels on its two sides."""
+        pairs = zip(ones, pairwise(counts), strict=True)
+        return [([one], min(sides)) for one, sides in pairs]
 
     def rows(self, codes: FloatArray, eta: FloatArray) -> ChoiceTerms:
         """Return those of two logistic regressions: above the level, and below it."""
@@ -700,6 +731,7 @@ class ChoiceSearch:
         first = state.first or sums
         if accepted and state.first is not None:
             self._check_endless(state, climb, found)
+            self._check_open(state, sums.information, found.system)
         while not climb.settled and not self._is_allowed(climb.trial):
             climb = climb.halve(
                 "agreed ranges leave rows so far apart that nothing can be summed, or "
@@ -859,6 +891,30 @@ class ChoiceSearch:
                 f"without end ({self.family.endless}), so there is no fit: leave the "
                 "column out, or merge levels"
             )
+
+    def _check_open(
+        self, state: ChoiceState, information: Integers, system: System
+    ) -> None:
+        """End a search that goes where few rows are open, and name the column."""
+        if state.sums is None:
+            return
+        powers, columns = self.scales.powers, self.scales.columns
+        ones = [k for k, at in enumerate(columns) if at == self.intercept]
+        for places, rarer in self.family.borders(ones, state.counts):
+            now, before = (
+                float(
+                    sum(
+                        matrix[i, j] / Fraction(2) ** (powers[i] + powers[j])
+                        for i in places
+                        for j in places
+                    )
+                )
+                for matrix in (information, state.sums.information)
+            )
+            if few_open(now, before, rarer, 0.25):
+                direction = weakest(system, self._reference(state))[1]
+                culprits = self._culprits(direction, state)
+                raise too_few_open(culprits, self.family.endless, ", or merge levels")
 
     def _culprits(self, direction: Vector, state: ChoiceState) -> list[str]:
         columns = self.scales.columns

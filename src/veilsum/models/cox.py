@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import frexp, fsum
+from math import ceil, frexp, fsum
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -44,6 +44,7 @@ from veilsum.models.newton import (
     fading_direction,
     greatest_parts,
 )
+from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import PerRow, RowMeasures, Rows
 from veilsum.models.systems import System, dependent, pinned, symmetric
 from veilsum.models.weights import note
@@ -79,6 +80,8 @@ FAR = 600.0
 LONGEST_STEP, STEP_HALVINGS = 4.0, 3
 # Rows' roots of information and means at risk have so many bits, in two limbs.
 ROOT_BITS = 39
+# A row's part of a total is rounded by less than 2^-ROUNDED of an event's largest.
+ROUNDED = 24
 # Columns of which all others together explain one but for 3e-5 of its size.
 DEPENDENT = 1e9
 
@@ -545,6 +548,7 @@ class CoxSearch:
     def advance(self, state: CoxState, vector: Integers) -> CoxState:
         """Return the state after one more total; raise if there is no fit."""
         sums = CoxSums.of(self.scales, vector)
+        self._check_possible(sums, state.first or sums)
         if state.first is None:
             self._check_first(sums)
         found = self._evaluation(sums)
@@ -623,6 +627,26 @@ class CoxSearch:
         reference = self._system(state.first)
         found = fading_direction(self._system(state.sums), reference)
         return [] if found is None else greatest_parts(found, reference)
+
+    def _check_possible(self, sums: CoxSums, first: CoxSums) -> None:
+        """Refuse a total that no rows within the agreed ranges have."""
+        n_rows, n_events, scales = first.n_rows, first.n_events, self.scales
+        check_total("rows", n_rows, 0, 1 << self.measures.row_bits)
+        check_total("events", n_events, 0, n_rows)
+        # A variance is at most a quarter of the squared range.
+        largest = [
+            ceil(Fraction(span << SQUARED // 2, 2 << b))
+            for span, b in zip(scales.spans, scales.powers, strict=True)
+        ]
+        rounding = n_rows << SQUARED - ROUNDED
+        args = sums.information, self.names, largest, n_events, rounding
+        check_matrix("information", *args)
+        spare = Fraction(n_rows, 1 << ROUNDED)
+        for name, span, one in zip(self.names, scales.spans, sums.score, strict=True):
+            most = (n_events + spare) * span
+            check_total(f"the score for {name}", one, -most, most)
+        least = -n_events * (1 << BEYOND)
+        check_total("the log-likelihood", sums.log_likelihood, least, spare)
 
     def _check_first(self, sums: CoxSums) -> None:
         if sums.n_events < 1:

@@ -348,13 +348,18 @@ class DispersedNewton(Newton):
                     return asked(state, request.point[:-1], outside)
                 return self._settled(self._stepped(state, self._sums(state, total)))
             case Closing():
-                found = self.scales.closing(total[:size])
+                found, n_rows = (
+                    self.scales.closing(total[:size]),
+                    state.outcome.first.n_rows,
+                )
+                self.scales.check_information(found.information, n_rows, self.labels)
                 outcome = replace(state.outcome, rounds=state.rounds + 1)
                 return Done(outcome, found)
             case Done():
                 raise LocalProtocolError("the fit is done: it takes no more totals")
 
     def _stepped(self, state: Running, sums: ScatterStatistics) -> Running:
+        self.scales.check_round(sums, state.first, self.labels)
         system = self._system(sums.information)
         own = Evaluation(system, self.scales.columns, sums.score, sums.deviance, 1.0)
         found = JointEvaluation(own, sums)

@@ -41,6 +41,7 @@ from veilsum.models.families import (
 from veilsum.models.family_names import canonical
 from veilsum.models.glm import Scales
 from veilsum.models.least_squares import Counting, Statistics
+from veilsum.models.plausible import check_total
 from veilsum.models.rows import PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.shapes import Float, Int
@@ -543,6 +544,17 @@ class ErrorSums:
             scale = float(unit.denominator) / float(unit.numerator)
             found.append(total(np.rint(values * scale), CHANCE_BITS + 2))
         return found
+
+    def check(self, n_rows: int, sums: Sequence[int]) -> None:
+        """Refuse a total that no rows within the agreed ranges have."""
+        most = n_rows * ((1 << CHANCE_BITS) + 1)
+        names = (
+            *("responses", "squared responses", "predictions", "squared predictions"),
+            *("squared errors", "absolute errors"),
+        )
+        for place, (name, one) in enumerate(zip(names, sums, strict=True)):
+            least = -most if place in (0, 2) else 0
+            check_total(name, int(one), least, most)
 
     def errors(self, n_rows: int, sums: Sequence[int]) -> Errors:
         """Return what a total says."""

@@ -572,6 +572,12 @@ class Scales:
         most = 3 * first.n_rows * Fraction(self.agreed.weight * self.limits.deviance)
         check_total("the deviance", sums.deviance, -spare, most)
 
+    def check_score(self, vector: Integers, n_rows: int, names: Sequence[str]) -> None:
+        """Refuse information and a score that are impossible."""
+        information, score = self.score(vector)
+        self.check_information(information, Fraction(n_rows), names)
+        self._check_along("the score", score, Fraction(2 * n_rows), names)
+
     def check_information(
         self,
         information: Integers,

@@ -20,6 +20,7 @@ from scipy.special import chdtrc
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.inference import Inference
+from veilsum.models.plausible import check_total, impossible
 from veilsum.numbers.units import Counts, Integers, bits_of, power_unit
 
 # What the least weight that was agreed on keeps.
@@ -163,6 +164,38 @@ class Totals:
         units = ranges.counts.units
         weight, cross, square, weights = (int(total[k]) * units[k] for k in range(4))
         return cls(ranges, weight, cross, square, weights, int(total[4]))
+
+    def check(self, most_studies: int) -> None:
+        """Refuse first sums that no studies within the agreed ranges have."""
+        n, unit = self.n_studies, self.ranges.unit
+        check_total("studies", n, 0, most_studies)
+        low, high = (1 / Fraction(one) ** 2 for one in reversed(self.ranges.errors))
+        check_total("weights", self.weight, n * (low - unit), n * (high + unit))
+        self._check_estimates(self.weight, self.cross)
+        check_total("w y^2", self.square, -n * unit, self.weight + n * unit)
+        fine = self.ranges.counts.units[3]
+        least, most = n * (low * low - fine), n * (high * high + fine)
+        check_total("w^2", self.weight_square, least, most)
+        both = (self.weight + n * unit) * (self.square + n * unit)
+        spread = both - max(abs(self.cross) - n * unit, Fraction(0)) ** 2
+        if spread < 0:
+            why = "together with other sums it gives a negative variance"
+            raise impossible("w y^2", why)
+
+    def check_random(self, total: Integers) -> None:
+        """Refuse second sums that no studies within the agreed ranges have."""
+        weight, cross = (int(one) * self.ranges.unit for one in total[:2])
+        n, unit, tau2 = self.n_studies, self.ranges.unit, self.tau2
+        low, high = (
+            1 / (Fraction(one) ** 2 + tau2) for one in reversed(self.ranges.errors)
+        )
+        check_total("v", weight, n * (low - unit), n * (high + unit))
+        self._check_estimates(weight, cross)
+
+    def _check_estimates(self, weight: Fraction, cross: Fraction) -> None:
+        # Scaled estimates are at most 1 in size.
+        most = weight + 2 * self.n_studies * self.ranges.unit
+        check_total("weights times estimates", cross, -most, most)
 
     @property
     def q(self) -> Fraction:

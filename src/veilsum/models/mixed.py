@@ -31,10 +31,11 @@ from flint import arb, ctx, fmpq, fmpq_mat, fmpz
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.models.inference import Inference
 from veilsum.models.least_squares import Counting, Statistics, statistics
+from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.systems import PRECISIONS, UNDETERMINED, check_rows, pinned
 from veilsum.numbers.arrays import Array, FloatArray, listed
-from veilsum.numbers.units import Counts, Integers, bits_of, power_unit
+from veilsum.numbers.units import Counts, Integers, bits_of, power_unit, square
 
 Method = Literal["reml", "ml"]
 Theta = tuple[int, ...]
@@ -350,6 +351,25 @@ class MixedModel:
         """Return what the residual sum is divided by."""
         return n_rows - len(self.names) if self.method == "reml" else n_rows
 
+    def _check_possible(self, at: At, total: Integers) -> None:
+        """Refuse a total that no rows within the agreed ranges have."""
+        n_rows, n_parties = int(total[-2]), int(total[-1])
+        check_total("rows", n_rows, 0, 1 << self.mixing.measures.row_bits)
+        check_total("parties", n_parties, 0, n_rows)
+        p, n_theta = len(self.names) + 1, self.mixing.n_theta
+        size = p * (p + 1) // 2
+        # A party rounds once, and V^-1 shortens columns, none of which is beyond 1.
+        rounding = n_parties << MIXED_BITS - at.bits
+        largest, labels = [1 << MIXED_BITS // 2] * p, (*self.names, "the response")
+        products = square(total[:size], p)
+        check_matrix("X'V^-1X", products, labels, largest, n_rows, rounding)
+        most = 1 << self.mixing.counts.bits
+        check_total("log det V", int(total[size]), -rounding, most)
+        thetas = [f"theta {k + 1}" for k in range(n_theta)]
+        information = square(total[(n_theta + 1) * (size + 1) : -2], n_theta)
+        reach = [1 << self.mixing.counts.bits] * n_theta
+        check_matrix("information", information, thetas, reach, n_rows, n_parties)
+
     def profile(self, at: At, total: Integers) -> Profile | None:
         """Return the criterion and its gradient from the parties' sum.
 
@@ -360,6 +380,7 @@ class MixedModel:
         """
         p, size = len(self.names), (len(self.names) + 1) * (len(self.names) + 2) // 2
         n_rows, n_parties = int(total[-2]), int(total[-1])
+        self._check_possible(at, total)
         check_rows(n_rows, p + 1)
         n_theta, width = self.mixing.n_theta, size + 1
         blocks = [total[k * width : (k + 1) * width] for k in range(n_theta + 1)]

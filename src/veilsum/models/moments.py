@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
+from veilsum.models.plausible import check_matrix, check_sums
 from veilsum.models.rows import Gram
 from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.fixed_point import as_python_integers
@@ -65,6 +66,21 @@ class Marginals:
             self.shifted + other.shifted,
             self.squares + other.squares,
         )
+
+    def check(self, names: Sequence[str], where: str = "") -> None:
+        """Refuse sums, and sums of squares, that no rows of these ranges have.
+
+        Args:
+            names: of the columns.
+            where: the group of the rows, for the error.
+        """
+        columns = zip(names, self.measures, self.shifted, self.squares, strict=True)
+        for name, of, shifted, squares in columns:
+            label = f"{name}{where}"
+            check_sums(label, int(shifted), self.count, of)
+            both = np.array([[self.count, shifted], [shifted, squares]], dtype=object)
+            labels = f"rows{where}", label
+            check_matrix("squares", both, labels, (1, of.reach), self.count)
 
     @property
     def sum(self) -> Vector:
@@ -159,6 +175,15 @@ class Moments(Marginals):
         rows, shifted, products = np.split(total, [1, 1 + n_columns])
         cross = square(products, n_columns)
         return cls(tuple(measures), int(rows.item()), shifted, np.diag(cross), cross)
+
+    def check(self, names: Sequence[str], where: str = "") -> None:
+        """Refuse sums, and sums of products, that no rows of these ranges have."""
+        super().check(names, where)
+        largest = [one.reach for one in self.measures]
+        check_matrix("products", self.cross, names, largest, self.count)
+        check_matrix(
+            "products about the mean", self._scatter, names, largest, self.count**2
+        )
 
     @property
     def covariance(self) -> Gram:

@@ -687,11 +687,9 @@ class Newton:
         if few_open(now, before, rarer, largest * largest):
             reference = self._reference(first, state.null.here)
             _, direction = weakest(self._system(sums.information), reference)
-            raise InvalidInputError(
-                f"the coefficient of {listed(self._columns(direction, reference))} "
-                f"seems to grow without end ({self.family.endless}), and the next sum "
-                f"would be about fewer than {LEAST_OPEN:.0f} rows: leave the column "
-                "out, merge categories, or use ridge"
+            columns = self._columns(direction, reference)
+            raise too_few_open(
+                columns, self.family.endless, ", merge categories, or use ridge"
             )
 
     def _endless(self, culprits: Sequence[str]) -> InvalidInputError:
@@ -778,6 +776,15 @@ def few_open(now: float, before: float, rarer: float, largest: float) -> bool:
     if growth < 1.5:
         growth = max(1.0, 1.5 - growth * growth * (1.5 - growth))
     return now / growth < LEAST_OPEN * largest and now < OPEN_SHARE * rarer
+
+
+def too_few_open(columns: Sequence[str], why: str, way_out: str) -> InvalidInputError:
+    """Return the error about a search that goes where few rows are open."""
+    return InvalidInputError(
+        f"the coefficient of {listed(columns)} seems to grow without end ({why}), and "
+        f"the next sum would be about fewer than {LEAST_OPEN:.0f} rows: leave the "
+        f"column out{way_out}"
+    )
 
 
 def greatest_parts(

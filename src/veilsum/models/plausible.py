@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from veilsum.errors import NumericalError
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.units import Integers
+from veilsum.numbers.units import Counts, Integers, Measure
 
 
 def check_total(
@@ -34,12 +36,20 @@ def check_total(
     )
 
 
+def check_sizes(counts: Counts, total: Array[Any]) -> None:
+    """Refuse a number in which more is counted than all parties' ranges allow."""
+    most = 1 << counts.bits - 1
+    for place, number in enumerate(total.tolist(), start=1):
+        check_total(f"number {place} of the sum", int(number), -most, most)
+
+
 def check_matrix(
     name: str,
     matrix: Array[Any] | Integers,
     columns: Sequence[str],
     largest: Sequence[int],
     n_rows: int,
+    rounding: int = 0,
 ) -> None:
     """Refuse sums of products of columns that no rows have.
 
@@ -49,6 +59,7 @@ def check_matrix(
         columns: their names.
         largest: no number in a column of V is larger in size.
         n_rows: the number of rows of V.
+        rounding: a bound of the rounding error of each entry.
 
     Raises:
         NumericalError: a diagonal entry is out of bounds, or the matrix is not positive
@@ -56,12 +67,21 @@ def check_matrix(
     """
     for k, (column, reach) in enumerate(zip(columns, largest, strict=True)):
         size = int(matrix[k, k])
-        check_total(f"{name} for {column}", size, 0, n_rows * reach * reach)
-    if (place := _negative_pivot(matrix.tolist())) is not None:
+        most = n_rows * reach * reach + rounding
+        check_total(f"{name} for {column}", size, -rounding, most)
+    # A symmetric matrix of rounding errors has no eigenvalue below this.
+    lines = matrix + rounding * len(columns) * np.identity(len(columns), dtype=object)
+    if (place := _negative_pivot(lines.tolist())) is not None:
         raise impossible(
             f"{name} for {columns[place]}",
             "together with those of other columns it gives a negative variance",
         )
+
+
+def check_sums(name: str, total: int, n_rows: int, measure: Measure) -> None:
+    """Refuse a sum of a column's counts, less their centre, beyond rows x range."""
+    low, high = measure.least - measure.centre, measure.most - measure.centre
+    check_total(f"sums of {name}", total, n_rows * low, n_rows * high)
 
 
 def impossible(name: str, why: str) -> NumericalError:

@@ -29,6 +29,7 @@ from flint import arb, arb_mat, fmpq
 from veilsum.errors import InvalidInputError
 from veilsum.models.families import Gaussian
 from veilsum.models.glm import RowBlock, Scales, bits_below, row_blocks
+from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import Gram, PerRow, Rows
 from veilsum.models.systems import symmetric
 from veilsum.numbers.arrays import FloatArray, Vector
@@ -179,6 +180,16 @@ class Meat:
         if self.by_party:
             return [SCORE_BITS - pull - of.bits - rows for of in design]
         return [ROOT_BITS - pull - of.bits for of in design]
+
+    def check(self, vector: Integers, n_rows: int) -> None:
+        """Refuse a total that no rows within the agreed ranges have."""
+        p = self.scales.n_columns
+        check_total("rows with a leverage next to 1", int(vector[-1]), 0, n_rows)
+        names = [f"x{k}" for k in range(p)]
+        # All scores of parties together are as large as one row's here.
+        reach, rows = (SCORE_BITS, 1) if self.by_party else (ROOT_BITS, n_rows)
+        largest = [(1 << reach) + 1] * p
+        check_matrix("products of scores", square(vector[:-1], p), names, largest, rows)
 
     def statistics(self, rows: Rows, request: MeatRequest) -> Integers:
         """Return one party's part; the parties' parts are to be added."""
