@@ -165,6 +165,11 @@ class SumsOnly:
             Foreseen("the only round", cast("Recipe", self).release(()).statistics),
         )
 
+    def suspected(self, sums: Sums) -> str:
+        """Return the likely cause of an objection to the next sum, from these sums."""
+        del sums
+        return ""
+
     def among(self, members: tuple[str, ...]) -> Self:
         """Return itself: what follows from a sum does not depend on who is in it."""
         del members
@@ -360,6 +365,10 @@ class OneSumMore(SumsOnly):
         asked = self.inner.request(before)
         return self.last_request(before) if asked is None else asked
 
+    def suspected(self, sums: Sums) -> str:
+        """Return the likely cause of an objection to the fit's next sum."""
+        return str(self.inner.suspected(self.parts(sums)[0]))
+
     def last_request(self, before: Sums) -> Any:
         """Return what is asked for at the answer."""
         raise NotImplementedError
@@ -385,15 +394,19 @@ class OneSumMore(SumsOnly):
 class ObjectedError(DisclosureError):
     """A party objected to a sum of a question: the run ends, and no result exists."""
 
-    def __init__(self, number: int, reasons: Sequence[str] = ()) -> None:
+    def __init__(
+        self, number: int, reasons: Sequence[str] = (), suspected: str = ""
+    ) -> None:
         public = (
             f"A party objected to round {number}: at this point the sums would rest on "
             "too few of its rows. All numbers of that round are random, and tell "
             "nothing else. Use fewer or coarser columns, merge rare levels, add a "
             "ridge, or leave out a column that sets few rows apart"
         )
+        if suspected:
+            public = f"{public}. {suspected}"
         super().__init__("minimum_count", ". ".join((public, *reasons)))
-        self._plain, self.number = public, number
+        self._plain, self.number, self.suspected = public, number, suspected
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,10 +453,12 @@ class Guarded:
             ObjectedError: a party objected to one of them.
         """
         place = int(self.inner.size)
-        for number, one in enumerate(sums, start=self.before + 1):
+        own = [one[:place] for one in sums]
+        for k, one in enumerate(sums):
             if int(one[place]):
-                raise ObjectedError(number)
-        return [one[:place] for one in sums]
+                suspected = self.inner.suspected(own[:k])
+                raise ObjectedError(self.before + k + 1, suspected=suspected)
+        return own
 
     def request(self, sums: Sums) -> Any | None:
         """Ask what the recipe asks, unless a party objected."""
