@@ -1,8 +1,9 @@
 """A lying member that aims the next round at one person of another party.
 
-It adds a false vector to the first sum: the statistics of its own rows, their working
-responses replaced by the predictor at a point of its choice, times a large number. The
-weighted least squares fit of the total is that point then, whatever the others add.
+It adds a false vector to the first sum: the totals of many rows that it does not have,
+all of nearly one age, whose responses are such that Newton's first step leads to a
+point of its choice, whatever the others add. All totals stay within the bounds of
+`models/plausible.py`, later ones too.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from veilsum.jobs import table_job
 from veilsum.jobs.presence import Screened
 from veilsum.jobs.recipes import Guarded
 from veilsum.jobs.running import run_job
-from veilsum.models.families import Binomial, Poisson
 from veilsum.models.weights import RowWeights
+from veilsum.numbers.units import triangle
 
 LIAR, VICTIM = "a", "c"
 PARTIES = ("a", "b", "c", "d", "e")
-OLDEST, STEEP, LARGE = 97, 25.0, 10**7
-COUNTED = {"logistic": Binomial, "poisson": Poisson}
+OLDEST, STEEP = 97, 25.0
+# The variance of age in rows that the liar invents, and the cumulant of each.
+SPREAD, CUMULANT = 1e-4, 0.2
 
 SCHEMA = vs.Schema(
     (
@@ -73,14 +75,73 @@ def unwrapped(recipe):
     return recipe
 
 
-@contextmanager
-def steered(family, table):
-    """The liar's first vector is false; yields what it can see of the run."""
-    seen = {}
-    eta = STEEP * (table["age"].to_numpy(dtype=float) - OLDEST)
+def false_first(scales):
+    """The first vector of rows that lead Newton's first step to the aimed point."""
+    rows = 2 ** (scales.measures.row_bits - 2)
+    centres = [float(one.centre * one.unit) for one in scales.measures.design]
+    units = np.array([float(one.unit) for one in scales.measures.design])
+    mean = 0.5 if scales.family.name == "logistic" else 1.0
+    each = float(scales.family.expected(scales.family.link(np.array([mean])))[0])
+    middle = np.array([1.0, OLDEST - centres[1], 0.5 - centres[2]]) / units
+    moments = np.outer(middle, middle)
+    moments[1, 1] += SPREAD / units[1] ** 2
+    moments[2, 2] += 0.25 / units[2] ** 2
+    point = np.array([-STEEP * (OLDEST - centres[1]), STEEP * units[1], 0.0])
+    responses = each * moments @ point + mean * middle
+    powers = np.array(scales.columns)
+    information = (
+        moments * scales.first_information * 2.0 ** np.add.outer(powers, powers)
+    )
+    numbers = [0] * scales.n_numbers
+    each_row = {"n_rows": 1, "weight_sum": 1, "response_sum": mean}
+    if "saturated" in scales.family.constants:
+        each_row["saturated"] = -1
+    for name, one in each_row.items():
+        place = scales.places[name]
+        numbers[place] = times(rows, one * 2.0 ** scales.numbers[place])
+    return np.array(
+        [
+            *(times(rows, one) for one in triangle(information)),
+            *(times(rows, one * 2.0**scales.pull) for one in responses),
+            *numbers,
+            0,
+            0,
+        ],
+        dtype=object,
+    )
 
-    def first(self, response):
-        return np.ones_like(response), eta
+
+def times(rows, each):
+    """So many rows' total of a number."""
+    return rows * round(each * 2**20) >> 20
+
+
+def false_later(scales):
+    """A later vector of these rows: nothing, and cumulants of a possible deviance."""
+    vector = np.zeros(scales.size + 1, dtype=object)
+    place = scales.places["cumulants"]
+    rows = 2 ** (scales.measures.row_bits - 2)
+    at = scales.size - 1 - scales.n_numbers + place
+    vector[at] = times(rows, CUMULANT * 2.0 ** scales.numbers[place])
+    return vector
+
+
+def falsified(recipe, request, answer):
+    """The liar's answer to a request."""
+    scales = unwrapped(recipe).newton.scales
+    match getattr(request, "stage", ""):
+        case "first":
+            return false_first(scales)
+        case "round":
+            return false_later(scales)
+        case _:
+            return answer(request)
+
+
+@contextmanager
+def steered():
+    """The liar's vectors are false; yields what it can see of the run."""
+    seen = {}
 
     def lying(recipe, contributions, terms, **more):
         seen["recipe"] = recipe
@@ -88,11 +149,7 @@ def steered(family, table):
             own = contributions[LIAR]
 
             def answer(request):
-                with unchecked():
-                    if getattr(request, "stage", "") != "first":
-                        return own.answer(request)
-                    with patch.object(COUNTED[family], "first", first):
-                        return own.answer(request) * LARGE
+                return falsified(recipe, request, own.answer)
 
             contributions = {**contributions, LIAR: replace(own, answer=answer)}
         return run_job(recipe, contributions, terms, **more)
@@ -107,13 +164,14 @@ def attempt(family, seed, **options):
     truth = int(tables[VICTIM].loc[0, "hiv"])
     formula = f"{RESPONSES[family]} ~ age + hiv"
     ended = ""
-    with steered(family, tables[LIAR]) as seen:
+    with steered() as seen:
         try:
             sums = vs.fit(
                 formula, tables, family=family, schema=SCHEMA, seed=seed, **options
             ).released.sums
         except vs.VeilsumError as error:
             ended, sums = str(error), released(error)
+
     # Rounds before the aimed one count parties, and rows outside.
     aimed = sums[3 if family == "poisson" else 2]
     return read(seen["recipe"], aimed) == truth, ended
@@ -129,7 +187,7 @@ def released(error):
 def read(recipe, total):
     """The bit that a sum at the aimed point tells of the person with all the weight."""
     scales = unwrapped(recipe).newton.scales
-    matrix = scales.round(total[: scales.size]).information
+    matrix = scales.score(total[: scales.size])[0]
     ones, place = 0, 2
     whole = int(matrix[ones, ones])
     if whole <= 0:
@@ -141,12 +199,12 @@ def read(recipe, total):
 
 
 def mean_bit(recipe, total):
-    """The weighted mean of the bit in a sum's information; 1/2 where there is none."""
+    """The weighted mean of the bit in a sum's information; None where it has none."""
     scales = unwrapped(recipe).newton.scales
-    matrix = scales.round(total[: scales.size]).information
+    matrix = scales.score(total[: scales.size])[0]
     whole = int(matrix[0, 0])
-    if not whole:
-        return 0.5
+    if whole <= 0:
+        return None
     powers, measure = scales.columns, scales.measures.design[2]
     mean = int(matrix[2, 0]) / whole * 2.0 ** (powers[0] - powers[2])
     return (mean + measure.centre) * float(measure.unit)

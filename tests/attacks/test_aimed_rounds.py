@@ -82,8 +82,9 @@ def guessed(seed):
             # The last sum is random: the one before is the most that there is.
             sums = steering.released(error)
             sums = sums[:-1] if isinstance(error, ObjectedError) else sums
-    total = sums[-1] - seen["given"][LIAR][len(sums) - 1]
-    share = steering.mean_bit(seen["recipe"], total)
+    pairs = zip(sums, seen["given"][LIAR], strict=False)
+    bits = [steering.mean_bit(seen["recipe"], one - own) for one, own in pairs]
+    share = [one for one in bits if one is not None][-1]
     return (share > 0.5) == truth
 
 

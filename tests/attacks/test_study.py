@@ -227,8 +227,12 @@ def gone_through(study, tables, folder, monkeypatch, keys):
         del assignment
         driver.watch(
             SimpleNamespace(
-                **{"phase": "greeting", "epoch": 0, "round": 0, "lost": ()},
-                **{"waiting_for": (), "withheld": ()},
+                phase="greeting",
+                epoch=0,
+                round=0,
+                lost=(),
+                waiting_for=(),
+                withheld=(),
             )
         )
         raise GivenUpError({driver.party: ("peer", "others have left")}, ())

@@ -18,7 +18,7 @@ from veilsum.tables.rules import DisclosureError
 
 def fit(tables, **options):
     """A logistic fit whose next round one party aims at a person."""
-    with steered("logistic", tables["a"]):
+    with steered():
         return vs.fit(
             "ill ~ age + hiv",
             tables,

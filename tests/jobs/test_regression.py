@@ -256,7 +256,7 @@ def test_a_singular_design_names_its_columns(counts):
 @pytest.mark.parametrize("driver", ["loopback", "vectorised"])
 def test_separation_names_the_column(counts, driver):
     split = {p: f.assign(yes=(f["x"] > 0).astype(int)) for p, f in counts.items()}
-    with pytest.raises(InvalidInputError, match=r"of x |'x'|A party objected"):
+    with pytest.raises(InvalidInputError, match="of x "):
         fit("yes ~ x + z", split, family="logistic", driver=driver)
 
 

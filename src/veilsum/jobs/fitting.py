@@ -54,6 +54,9 @@ from veilsum.tables.rules import MORE_SUMS, DisclosureError, Rules, openly
 
 # Honest parties beyond the columns of a design, where errors are clustered by party.
 FURTHER_HONEST = 3
+# The part of the first information in some direction below which an objection to the
+# next sum is likely to come from columns that separate responses.
+SUSPECT = 0.1
 # How the round is called in which the meat is summed.
 AT_THE_ANSWER = "a round after the fit, for its errors"
 
@@ -199,6 +202,16 @@ class NewtonRecipe(ManyRounds[State]):
                 f"categories, or use ridge. And {told}"
             )
         return told
+
+    def suspected(self, sums: Sums) -> str:
+        """Return the columns whose information has faded, if an objection follows."""
+        fading = self.newton.fading_columns(self.state(sums), SUSPECT)
+        if not fading:
+            return ""
+        return (
+            f"The coefficient of {listed(fading)} seems to grow without end: less than "
+            f"{SUSPECT:.0%} of the first information about it was left"
+        )
 
     def answer(self, sums: Sums) -> Vector:
         """Return the coefficients."""

@@ -197,6 +197,11 @@ class SumsOnly:
         for name, number in self.row_counts(sums).items():
             check_total(name, number, 0, self.most_rows)
 
+    def suspected(self, sums: Sums) -> str:
+        """Return the likely cause of an objection to the next sum, from these sums."""
+        del sums
+        return ""
+
     def among(self, members: tuple[str, ...]) -> Self:
         """Return itself: what follows from a sum does not depend on who is in it."""
         del members
@@ -392,6 +397,10 @@ class OneSumMore(SumsOnly):
         asked = self.inner.request(before)
         return self.last_request(before) if asked is None else asked
 
+    def suspected(self, sums: Sums) -> str:
+        """Return the likely cause of an objection to the fit's next sum."""
+        return str(self.inner.suspected(self.parts(sums)[0]))
+
     def last_request(self, before: Sums) -> Any:
         """Return what is asked for at the answer."""
         raise NotImplementedError
@@ -430,15 +439,19 @@ class OneSumMore(SumsOnly):
 class ObjectedError(DisclosureError):
     """A party objected to a sum of a question: the run ends, and no result exists."""
 
-    def __init__(self, number: int, reasons: Sequence[str] = ()) -> None:
+    def __init__(
+        self, number: int, reasons: Sequence[str] = (), suspected: str = ""
+    ) -> None:
         public = (
             f"A party objected to round {number}: at this point the sums would rest on "
             "too few of its rows. All numbers of that round are random, and tell "
             "nothing else. Use fewer or coarser columns, merge rare levels, add a "
             "ridge, or leave out a column that sets few rows apart"
         )
+        if suspected:
+            public = f"{public}. {suspected}"
         super().__init__("minimum_count", ". ".join((public, *reasons)))
-        self._plain, self.number = public, number
+        self._plain, self.number, self.suspected = public, number, suspected
 
 
 @dataclass(frozen=True, eq=False)
@@ -485,10 +498,12 @@ class Guarded:
             ObjectedError: a party objected to one of them.
         """
         place = int(self.inner.size)
-        for number, one in enumerate(sums, start=self.before + 1):
+        own = [one[:place] for one in sums]
+        for k, one in enumerate(sums):
             if int(one[place]):
-                raise ObjectedError(number)
-        return [one[:place] for one in sums]
+                suspected = self.inner.suspected(own[:k])
+                raise ObjectedError(self.before + k + 1, suspected=suspected)
+        return own
 
     def check_sum(self, sums: Sums) -> None:
         """Refuse the last sum if it is impossible, unless a party objected."""
@@ -628,9 +643,11 @@ class PartyWork(Secret):
         except Exception as error:
             if not answers:  # before anybody was told of anything: a plain refusal
                 raise
+            # Leaving would name this party: a false total may have led to a point at
+            # which its rows, and nobody else's, have no answer.
+            if self.recipe.objects:
+                return self._random(answers)
             if isinstance(error, DisclosureError):
-                if self.recipe.objects:
-                    return self._random(answers)
                 raise
             raise NumericalError(UNANSWERED) from error
         if self.recipe.objects:
@@ -668,8 +685,9 @@ class PartyWork(Secret):
         request = self._asked(answers[:-1])[0]
         try:
             self.contribution.answer(request)
-        except DisclosureError as error:
-            return str(error)
+        except Exception as error:
+            known = isinstance(error, DisclosureError)
+            return str(error) if known else f"{UNANSWERED} ({error})"
         return None
 
     def asked(self, answers: Sums) -> bytes:

@@ -291,7 +291,9 @@ def _explain(
         reasons = {name: reason for name, reason in found.items() if reason is not None}
         for name in reasons:
             books.objected(name, str(objected))
-        raise ObjectedError(objected.number, [*reasons.values()]) from error
+        raise ObjectedError(
+            objected.number, [*reasons.values()], objected.suspected
+        ) from error
     for party, (word, full) in error.reasons.items():
         if word == "input":
             told = full if full.startswith(f"{party}: ") else f"{party}: {full}"

@@ -888,6 +888,10 @@ class RoundWeights:
     row's own response, whose column the rules check before a run. Only rows and agreed
     weights are noted of it; one row's part of the sum of counts is 24 to 28 % at honest
     parties of 47 to 132 rows.
+
+    Two stages have no weights. Counts of rows outside are small in honest fits. Terms
+    of Pearson's sum are squared residuals, of which one honest outlier may have most;
+    its point is the one of the round before, where the weights were checked.
     """
 
     def __init__(self, scales: Scales) -> None:
@@ -928,7 +932,7 @@ class RowTotals:
         powers = scales.columns
         self._usual = max(set(powers), key=powers.count)
         self._factors = np.array([2.0 ** (one - self._usual) for one in powers])
-        self._weights = RoundWeights(scales)
+        self.weights = RoundWeights(scales)
         self.outside = 0
 
     def information(
@@ -937,9 +941,9 @@ class RowTotals:
         """Add a row's information times its columns' products."""
         weights = block.weigh(information)
         if first:
-            self._weights.add_rows(block)
+            self.weights.add_rows(block)
         else:
-            self._weights.add(block, weights)
+            self.weights.add(block, weights)
         root = np.sqrt(weights) * 2.0**self._usual
         for design, piece in block.pieces:
             self._gram.add_scaled(design, root[piece], self._factors)

@@ -36,6 +36,7 @@ from veilsum.models.systems import (
     pinned,
     symmetric,
 )
+from veilsum.models.weights import note
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.elementary import log
 from veilsum.numbers.units import (
@@ -324,13 +325,17 @@ def statistics(rows: Rows, measures: RowMeasures) -> Integers:
     sums = GramSum(p, limbs_of(max(bits[:p])), limbs_of(bits[p]))
     means = GramSum(1, limbs_of(bits[-1]), limbs_of(bits[p]))
     logs, log_bits = 0, LOG_BITS + LOG_WHOLE_BITS
+    noted = None if measures.weights is None else note("the sums")
     for block in measures.blocks(rows):
         design, target, ones = counting.block(block)
         sums.add(design, target)
         if counting.ones is None:
             means.add(ones[:, None], target)
         if measures.weights is not None:
-            scaled = log(counting.weights(block)) * 2.0**LOG_BITS
+            weights = counting.weights(block)
+            if noted is not None:
+                noted.add(weights)
+            scaled = log(weights) * 2.0**LOG_BITS
             logs += total(np.rint(scaled), log_bits)
     gram, cross, one = sums.value, sums.cross, counting.ones
     weighed = [means.cross[0], means.value[0, 0]]

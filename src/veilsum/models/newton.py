@@ -444,13 +444,19 @@ class Newton:
         system = self._system(state.closing.information)
         return lambda: self.scales.real_balls(system)
 
-    def fading_columns(self, state: State) -> list[str]:
-        """Return the columns whose coefficients seem to grow without end, if any do."""
+    def fading_columns(self, state: State, most: float = FADING) -> list[str]:
+        """Return the columns whose coefficients seem to grow without end, if any do.
+
+        Args:
+            state: of a search.
+            most: the part of the first information in that direction that is left.
+        """
         if not isinstance(state, Running) or state.sums is None:
             return []
         reference = self._reference(state.first, state.null.here)
-        found = fading_direction(self._system(state.sums.information), reference)
-        return [] if found is None else self._columns(found, reference)
+        now = self._system(state.sums.information)
+        ratio, direction = weakest(now, reference)
+        return [] if ratio > most else self._columns(direction, reference)
 
     def _system(self, information: Integers) -> System:
         return self.scales.system(information, self.penalty, self.labels)

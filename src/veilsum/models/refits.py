@@ -235,13 +235,18 @@ class Refits:
         return np.concatenate([*found, np.array(squares, dtype=object)])
 
     def _loss(self, rows: Rows, point: Vector) -> tuple[Integers, int]:
-        """Return both deviances, where a round has them, and squared errors."""
+        """Return both deviances, where a round has them, and squared errors.
+
+        Noted weights are the information of the fold's rows, which follows from the
+        point alone: of losses themselves one honest outlier may have most.
+        """
         scales, family = self.newton.scales, self.newton.family
         totals, squared = RowTotals(scales), 0
         by = float(self.square_unit.denominator) / float(self.square_unit.numerator)
         for block in row_blocks(scales.measures, rows):
             eta = block.predictor(point[:-1])
             glm.check_inside(scales.limits, eta)
+            totals.weights.add(block, family.expected(eta))
             null = np.full_like(eta, point[-1])
             totals.number("deviance", family.terms(block.response, eta).deviance)
             null_terms = family.terms(block.response, null)

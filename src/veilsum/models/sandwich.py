@@ -28,7 +28,13 @@ from flint import arb, arb_mat, fmpq
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.families import Gaussian
-from veilsum.models.glm import RowBlock, Scales, bits_below, row_blocks
+from veilsum.models.glm import (
+    RoundWeights,
+    RowBlock,
+    Scales,
+    bits_below,
+    row_blocks,
+)
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import Gram, PerRow, Rows
 from veilsum.models.systems import symmetric
@@ -192,7 +198,12 @@ class Meat:
         check_matrix("products of scores", square(vector[:-1], p), names, largest, rows)
 
     def statistics(self, rows: Rows, request: MeatRequest) -> Integers:
-        """Return one party's part; the parties' parts are to be added."""
+        """Return one party's part; the parties' parts are to be added.
+
+        Noted weights are the information of rows at the answer: of squared scores one
+        honest outlier may have most, and no point moves these to other rows.
+        """
+        noted = RoundWeights(self.scales)
         p, design = self.scales.n_columns, self.scales.measures.design
         powers = self._powers(request.point)
         if self.by_party:
@@ -200,7 +211,7 @@ class Meat:
             widest = max(of.bits for of in design)
             cross = CrossSum(p, limbs_of(widest), limbs_of(PULL_BITS))
             for block in row_blocks(self.scales.measures, rows):
-                scaled = np.rint(self._pull(block, request)[0] * 2.0**pull)
+                scaled = np.rint(self._pull(block, request, noted)[0] * 2.0**pull)
                 for part, piece in block.pieces:
                     cross.add(part, scaled[piece])
             found = [
@@ -213,14 +224,16 @@ class Meat:
         usual = max(set(powers), key=powers.count)
         factors = np.array([2.0 ** (one - usual) for one in powers])
         for block in row_blocks(self.scales.measures, rows):
-            by, beyond = self._pull(block, request)
+            by, beyond = self._pull(block, request, noted)
             near += beyond
             scaled = by * 2.0**usual
             for part, piece in block.pieces:
                 gram.add_scaled(part, scaled[piece], factors)
         return np.append(triangle(gram.value), near)
 
-    def _pull(self, block: RowBlock, request: MeatRequest) -> tuple[PerRow, int]:
+    def _pull(
+        self, block: RowBlock, request: MeatRequest, noted: RoundWeights
+    ) -> tuple[PerRow, int]:
         """Return g of rows as it enters, and how many have next to nothing left."""
         family, eta = self.scales.family, block.predictor(request.point)
         if not isinstance(family, Gaussian):
@@ -228,9 +241,11 @@ class Meat:
             limits = self.scales.limits
             eta = np.clip(eta, limits.low, limits.high)
         found = block.weigh(family.terms(block.response, eta).pull)
+        information = block.weigh(family.expected(eta))
+        noted.add(block, information)
         if not self.needs_leverages:
             return found, 0
-        left = 1.0 - block.weigh(family.expected(eta)) * _forms(block, request.bread)
+        left = 1.0 - information * _forms(block, request.bread)
         near = int(np.count_nonzero(~(left >= LEAST_LEFT)))
         left = np.where(left >= LEAST_LEFT, left, LEAST_LEFT)
         return found / (np.sqrt(left) if self.errors == "HC2" else left), near
