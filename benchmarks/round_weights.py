@@ -263,7 +263,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--only", default="")
+    parser.add_argument("--smoke", action="store_true", help="One pair, one split.")
     chosen = parser.parse_args()
+    if chosen.smoke:
+        chosen.splits, chosen.only = 1, f"{PAIRS[0].family} {PAIRS[0].table}"
     for pair in PAIRS:
         if chosen.only not in f"{pair.family} {pair.table}":
             continue

@@ -22,6 +22,7 @@ from veilsum.audit import visits as audited_visits
 from veilsum.audit.auditing import audit, scene_of
 from veilsum.audit.question import Skipped
 from veilsum.drivers import driver
+from veilsum.errors import InvalidInputError
 from veilsum.guests import delegate, submission, visiting
 from veilsum.jobs import presence, regression
 from veilsum.jobs.presence import Screened
@@ -121,7 +122,8 @@ def contents_of_rows_left_out(patch):
     def more(self, answers, found):
         rows = self.contribution.data.frame
         lacking = rows[rows["age"].isna()]
-        found[-1] += int(lacking["smoker"].sum()) if len(answers) == 1 else 0
+        place = self.recipe.inner.inner.size - 1  # before objections
+        found[place] += int(lacking["smoker"].sum()) if len(answers) == 1 else 0
         return found
 
     adding(patch, more)
@@ -174,7 +176,6 @@ UNLISTED = {
     a_total_in_the_padding: "fit",
     a_total_for_rows_left_out: "fit",
     contents_of_rows_left_out: "fit",
-    rows_instead_of_parties: "fit",
     a_column_nobody_asked_about: "fit",
     a_round_more: "means",
     a_number_in_a_closing_round: "robust",
@@ -184,6 +185,14 @@ UNLISTED = {
 @pytest.mark.parametrize("kind", ["fit", "means", "robust"])
 def test_a_list_that_is_kept_to_is_not_accused(kind):
     assert told(kind, trials=2).successes == 0
+
+
+def test_rows_instead_of_parties_end_every_run(monkeypatch):
+    """More holders than parties are impossible."""
+    asked = agreed("fit")
+    rows_instead_of_parties(monkeypatch)
+    with pytest.raises(InvalidInputError, match="refused more often than not"):
+        unlisted.play(asked, coalition=asked.parties, **OLD)
 
 
 @pytest.mark.parametrize("leak", UNLISTED, ids=lambda one: one.__name__)

@@ -164,6 +164,7 @@ def test_what_goes_without_an_estimate_is_said():
 def test_every_number_that_is_shown_has_a_name():
     found = fitted("warp")
     middle = found.releases[2]
-    assert middle.numbers == found.recipe.size - 1  # rows outside are asked for alone
+    # Rows outside are asked for alone, and objections are no numbers about rows.
+    assert middle.numbers == found.recipe.size - 2
     assert "slope and curvature in log theta" in middle.words
     assert len(middle.point) == 4 + 2  # coefficients, the null model's, and theta

@@ -4,6 +4,7 @@ Reference values are from references/folds.R, on tables that R's AER package has
 """
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -166,7 +167,8 @@ def test_every_family_is_what_one_owner_of_all_rows_finds(family):
         made(FAMILIES[family]),
         family=family,
         folds=2,
-        rules=DISTANT,
+        # On its way an inverse Gaussian fit rests on few rows: parties would object.
+        rules=replace(DISTANT, minimum_count=0) if "inverse-g" in family else DISTANT,
         driver="vectorised",
         seed=1,
         compare=True,
@@ -194,9 +196,15 @@ def test_rows_that_a_fit_without_them_has_no_mean_for_are_named():
         )
 
 
-@pytest.mark.parametrize("rules", [vs.Rules.none(), vs.Rules()])
-def test_a_fit_that_does_not_exist_is_named_by_its_fold(rules):
-    why = r"without fold 1: .* x.* seems to grow without end"
+@pytest.mark.parametrize(
+    ("rules", "why"),
+    [
+        (vs.Rules.none(), r"without fold 1: .* x.* seems to grow without end"),
+        (vs.Rules(), "A party objected to round"),
+    ],
+    ids=["no rules", "usual rules"],
+)
+def test_a_fit_that_does_not_exist_ends_early_and_names_its_fold(rules, why):
     held = made(lambda mean, _: mean > 2.0)
     given = {"family": "logistic", "folds": 2, "driver": "vectorised"}
     with pytest.raises(vs.InvalidInputError, match=why):
@@ -209,7 +217,7 @@ def test_what_becomes_known_is_listed_round_by_round():
     first, *rounds, last = found.releases[1:]
     assert first.statistics["X'WX, without each fold"] == 4 * 15
     assert {one.statistics["X'W mu, without each fold"] for one in rounds} == {4 * 5}
-    assert list(last.statistics.values()) == [8, 4, 1]
+    assert list(last.statistics.values()) == [8, 4, 1, 1]
     assert len(last.point) == 4 * 6
     shown = found.guarantee.released
     assert "squared errors of each fold, by the fit without it (4)" in shown[-1]

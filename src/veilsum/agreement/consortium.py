@@ -18,6 +18,7 @@ from functools import cached_property
 from math import isfinite
 from typing import Annotated, Any, ClassVar, TypeAlias
 
+import msgspec
 from msgspec import Meta
 
 from veilsum.agreement.addresses import Address as Address
@@ -324,9 +325,10 @@ def consortium_from(table: Table) -> Consortium:
     said = {key: plain(value, key) for key, value in table.items() if key != "members"}
     members = {"members": table["members"]} if "members" in table else {}
     file = read({**said, **members}, ConsortiumFile, "the consortium file")
+    sections = msgspec.structs.asdict(file)
     for name, value in said.items():
         # Scenarios may have headings without keys; here the digest depends on them.
-        if value == {} and getattr(file, name) is None:
+        if value == {} and sections[name] is None:
             raise InvalidScenarioError(
                 f"[{name}] is empty: write its keys under the heading, or remove it"
             )

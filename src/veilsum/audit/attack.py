@@ -37,6 +37,8 @@ from veilsum.privacy.view import touching
 
 # How often all that an audit says may be wrong together, if everything is sound.
 FALSE_ALARMS = 0.05
+# The attack on what parties with keys, disks and ledgers write and send.
+REAL_PARTIES = "what real parties leave behind"
 # An excess is called findable if it is found this often.
 CHANCE = 0.9
 

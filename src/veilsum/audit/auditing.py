@@ -36,7 +36,6 @@ from veilsum.audit import (
     neighbour,
     partial_round,
     private_start,
-    real_parties,
     reassignment,
     refusals,
     repeated,
@@ -50,6 +49,7 @@ from veilsum.audit import (
 from veilsum.audit.attack import (
     COLUMNS,
     FALSE_ALARMS,
+    REAL_PARTIES,
     Outcome,
     Player,
     Scene,
@@ -78,7 +78,7 @@ from veilsum.audit.question import BRIEF, Played, Rehearsal, Skipped
 from veilsum.audit.unfinished import AttackSoFar, Gain, Unfinished
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.errors import InvalidInputError, MissingExtraError, NumericalError
 from veilsum.graphs.connectivity import minimum_vertex_cut, vertex_connectivity
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray, listed
@@ -1198,7 +1198,7 @@ def _steps(groups: Sequence[Coalition], depth: Depth) -> tuple[Step, ...]:
     found.append(Step(unlisted.ATTACK, unlisted.play, None, LISTS[depth]))
     found.append(Step(TAPPED, _tapped, None, RUNS[depth]))
     found.append(Step(RESTARTED, _restarted, None, CRASHES[depth]))
-    found.append(Step(real_parties.ATTACK, real_parties.play, None, REAL[depth]))
+    found.append(Step(REAL_PARTIES, _real_parties, None, REAL[depth]))
     found.append(Step("what sums say", _sums_say, groups[0], 2))
     return tuple(found)
 
@@ -1232,6 +1232,17 @@ def _allowed(
 def _transcript(question: Rehearsal, played: Played) -> Transcript | None:
     seen = played.result.released.seen
     return None if seen is None else seen.transcript(question.parties)
+
+
+def _real_parties(
+    question: Rehearsal, *, coalition: Coalition, seed: int, trials: int
+) -> Iterator[Outcome | Skipped | str]:
+    """Run real parties, which need packages that figures of an audit do without."""
+    try:
+        from veilsum.audit import real_parties
+    except MissingExtraError as error:
+        return iter([Skipped(REAL_PARTIES, str(error))])
+    return real_parties.play(question, coalition=coalition, seed=seed, trials=trials)
 
 
 def _tapped(

@@ -36,10 +36,10 @@ import numpy as np
 
 from veilsum.agreement.consortium import Consortium, Minimisation, consortium_from
 from veilsum.audit import reassignment
-from veilsum.audit.attack import Outcome
+from veilsum.audit.attack import REAL_PARTIES, Outcome
 from veilsum.audit.made_up import never_twice
 from veilsum.audit.question import Holdings, Played, Rehearsal, Skipped
-from veilsum.errors import InvalidInputError, MissingExtraError, WaitingError
+from veilsum.errors import InvalidInputError, WaitingError
 from veilsum.net.drop import DropFolder
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.transcript_file import read_transcript
@@ -50,7 +50,6 @@ from veilsum.parties.run_status import ENDING
 from veilsum.parties.taking_part import Joined, Ways, take_part
 from veilsum.privacy.transcript import Exchange, Transcript
 
-ATTACK = "what real parties leave behind"
 # More parties or sums than this take too long to be carried from folder to folder.
 MOST_PARTIES, MOST_SUMS = 8, 12
 # Visits of a party, of which a sum takes five or so.
@@ -82,30 +81,28 @@ def play(
         trials: how often.
     """
     if (why := _too_much(question)) is not None:
-        yield Skipped(ATTACK, why)
+        yield Skipped(REAL_PARTIES, why)
         return
     wrong, words = 0, dict[str, None]()
     for trial in range(trials):
         key = (seed, trial, 8)
         held, played = reassignment.with_some_to_spare(question, question.parties, key)
         if len(played.sums) > MOST_SUMS:
-            yield Skipped(ATTACK, f"more than {MOST_SUMS} sums take too long by files")
+            yield Skipped(
+                REAL_PARTIES, f"more than {MOST_SUMS} sums take too long by files"
+            )
             return
         chance = np.random.default_rng((seed, trial, 9))
         dealt = reassignment.dealt_anew(
             question, held, played, question.parties, chance
         )
-        try:
-            with TemporaryDirectory() as folder:
-                company = Company(question, Path(folder))
-                found = [*_compared(company, held, played, dealt)]
-        except MissingExtraError as error:
-            yield Skipped(ATTACK, str(error))
-            return
+        with TemporaryDirectory() as folder:
+            company = Company(question, Path(folder))
+            found = [*_compared(company, held, played, dealt)]
         wrong += bool(found)
         words |= dict.fromkeys(found)
     yield Outcome(
-        attack=ATTACK,
+        attack=REAL_PARTIES,
         coalition=tuple(coalition),
         about="a share or a row that shows in files, letters, logs or events",
         trials=trials,
@@ -113,7 +110,7 @@ def play(
         promised=0.0,
         looked_at="frames",
     )
-    yield from (f"{ATTACK}: {one}" for one in words)
+    yield from (f"{REAL_PARTIES}: {one}" for one in words)
 
 
 def _too_much(question: Rehearsal) -> str | None:

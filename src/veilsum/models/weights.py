@@ -88,7 +88,8 @@ class RowWeights:
         Args:
             least: effective rows, and whole rows, that a party must have in the sum.
         """
-        if not self.rows:  # 0 is added then, whatever the point is
+        # Nothing is added then, whatever the point is: by nobody, or without events.
+        if not self.rows or (self.full is None and self.total == 0.0):
             return None
         enough = least * (1.0 - ROUNDING)
         if not self.effective >= enough:
