@@ -192,7 +192,7 @@ def test_rows_instead_of_parties_end_every_run(monkeypatch):
     asked = agreed("fit")
     rows_instead_of_parties(monkeypatch)
     with pytest.raises(InvalidInputError, match="refused more often than not"):
-        unlisted.play(asked, coalition=asked.parties, **OLD)
+        list(unlisted.play(asked, coalition=asked.parties, **OLD))
 
 
 @pytest.mark.parametrize("leak", UNLISTED, ids=lambda one: one.__name__)

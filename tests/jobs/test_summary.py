@@ -185,7 +185,7 @@ def test_the_summary_of_a_logistic_regression_is_that_of_statsmodels():
     }
     assert all(rounds_to(facts[key], value, 1e-9) for key, value in expected.items())
     # Each row's part is rounded to 2^-10 before it is summed.
-    away = found.fit.pearson - reference.pearson_chi2
+    away = found.pearson - reference.pearson_chi2
     assert abs(away) <= 2.0**-11 * reference.nobs
 
 
