@@ -196,7 +196,7 @@ def test_rows_that_a_fit_without_them_has_no_mean_for_are_named():
 
 @pytest.mark.parametrize("rules", [vs.Rules.none(), vs.Rules()])
 def test_a_fit_that_does_not_exist_is_named_by_its_fold(rules):
-    why = r"without fold 1: .* x.* seems to grow without end"
+    why = r"ithout fold 1: .* x.* seems to grow without end"
     held = made(lambda mean, _: mean > 2.0)
     given = {"family": "logistic", "folds": 2, "driver": "vectorised"}
     with pytest.raises(vs.InvalidInputError, match=why):
@@ -209,7 +209,7 @@ def test_what_becomes_known_is_listed_round_by_round():
     first, *rounds, last = found.releases[1:]
     assert first.statistics["X'WX, without each fold"] == 4 * 15
     assert {one.statistics["X'W mu, without each fold"] for one in rounds} == {4 * 5}
-    assert list(last.statistics.values()) == [8, 4, 1]
+    assert list(last.statistics.values()) == [8, 4, 1, 1]
     assert len(last.point) == 4 * 6
     shown = found.guarantee.released
     assert "squared errors of each fold, by the fit without it (4)" in shown[-1]
