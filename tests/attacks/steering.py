@@ -9,7 +9,7 @@ point of its choice, whatever the others add. All totals stay within the bounds 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from unittest.mock import patch
 
 import numpy as np
@@ -75,18 +75,32 @@ def unwrapped(recipe):
     return recipe
 
 
-def false_first(scales):
+@dataclass(frozen=True)
+class Aim:
+    """Invented rows, by the means and variances of their columns, and a point.
+
+    Newton's first step from the null model of these rows leads to the point.
+    """
+
+    middle: tuple[float, ...]
+    variances: tuple[float, ...]
+    coefficients: tuple[float, ...]
+
+
+OUTERMOST = Aim((1.0, OLDEST, 0.5), (0.0, SPREAD, 0.25), (-STEEP * OLDEST, STEEP, 0.0))
+
+
+def false_first(scales, aim):
     """The first vector of rows that lead Newton's first step to the aimed point."""
     rows = 2 ** (scales.measures.row_bits - 2)
-    centres = [float(one.centre * one.unit) for one in scales.measures.design]
     units = np.array([float(one.unit) for one in scales.measures.design])
+    centres = np.array([float(one.centre) for one in scales.measures.design]) * units
     mean = 0.5 if scales.family.name == "logistic" else 1.0
     each = float(scales.family.expected(scales.family.link(np.array([mean])))[0])
-    middle = np.array([1.0, OLDEST - centres[1], 0.5 - centres[2]]) / units
-    moments = np.outer(middle, middle)
-    moments[1, 1] += SPREAD / units[1] ** 2
-    moments[2, 2] += 0.25 / units[2] ** 2
-    point = np.array([-STEEP * (OLDEST - centres[1]), STEEP * units[1], 0.0])
+    middle = (np.array(aim.middle) - centres) / units
+    moments = np.outer(middle, middle) + np.diag(aim.variances / units**2)
+    point = np.array(aim.coefficients) * units
+    point[0] += centres @ np.array(aim.coefficients)
     responses = each * moments @ point + mean * middle
     powers = np.array(scales.columns)
     information = (
@@ -126,12 +140,12 @@ def false_later(scales):
     return vector
 
 
-def falsified(recipe, request, answer):
+def falsified(recipe, request, answer, aim):
     """The liar's answer to a request."""
     scales = unwrapped(recipe).newton.scales
     match getattr(request, "stage", ""):
         case "first":
-            return false_first(scales)
+            return false_first(scales, aim)
         case "round":
             return false_later(scales)
         case _:
@@ -139,7 +153,7 @@ def falsified(recipe, request, answer):
 
 
 @contextmanager
-def steered():
+def steered(aim=OUTERMOST):
     """The liar's vectors are false; yields what it can see of the run."""
     seen = {}
 
@@ -149,7 +163,7 @@ def steered():
             own = contributions[LIAR]
 
             def answer(request):
-                return falsified(recipe, request, own.answer)
+                return falsified(recipe, request, own.answer, aim)
 
             contributions = {**contributions, LIAR: replace(own, answer=answer)}
         return run_job(recipe, contributions, terms, **more)

@@ -196,15 +196,9 @@ def test_rows_that_a_fit_without_them_has_no_mean_for_are_named():
         )
 
 
-@pytest.mark.parametrize(
-    ("rules", "why"),
-    [
-        (vs.Rules.none(), r"without fold 1: .* x.* seems to grow without end"),
-        (vs.Rules(), "A party objected to round"),
-    ],
-    ids=["no rules", "usual rules"],
-)
-def test_a_fit_that_does_not_exist_ends_early_and_names_its_fold(rules, why):
+@pytest.mark.parametrize("rules", [vs.Rules.none(), vs.Rules()])
+def test_a_fit_that_does_not_exist_is_named_by_its_fold(rules):
+    why = r"ithout fold 1: .* x.* seems to grow without end"
     held = made(lambda mean, _: mean > 2.0)
     given = {"family": "logistic", "folds": 2, "driver": "vectorised"}
     with pytest.raises(vs.InvalidInputError, match=why):

@@ -23,6 +23,7 @@ from veilsum.agreement.sections import ModelSection
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.fitting import FURTHER_HONEST
 from veilsum.jobs.regression import fit, fit_arrays
+from veilsum.jobs.releases import OBJECTIONS
 from veilsum.models.hypotheses import Hypothesis
 from veilsum.models.rows import Rows
 from veilsum.reading import read
@@ -534,6 +535,7 @@ def test_the_last_sum_is_reserved_and_released_by_name():
     assert last.statistics == {
         "products of rows' scores, by leverage": 21,
         "rows with a leverage next to 1": 1,
+        OBJECTIONS: 1,
     }
     assert last.point == tuple(result.answer)
     assert result.recipe.foreseen[-1].statistics == last.statistics

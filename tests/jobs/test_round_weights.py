@@ -1,7 +1,9 @@
 """Every later round of every question notes the weights of rows, or says why not."""
 
 import inspect
+import re
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 
 import numpy as np
@@ -26,6 +28,33 @@ WITHOUT = {
 ONE_SUM = {
     *("StatisticsJob", "SurvivalJob", "ErrorsJob", "ConcordanceJob", "FoldsJob"),
 }
+
+
+REFERENCES = Path(__file__).parents[1] / "references"
+
+
+@pytest.mark.parametrize(
+    ("table", "formula", "family"),
+    [
+        ("inference_birthwt", "low ~ age + lwt + smoke", "cloglog"),
+        ("models_infert", "case ~ age + parity + induced + spontaneous", "logistic"),
+        ("inference_epil", "y ~ lage + lbase", "poisson"),
+        ("folds_wages", "wage ~ education + experience", "gamma-inverse"),
+        ("choices_beps", "vote ~ age + europe + economy", "multinomial"),
+        ("cox_gbsg", "Surv(time, event) ~ age + size + nodes + hormon", "cox"),
+    ],
+)
+def test_fits_of_real_tables_go_without_an_objection(table, formula, family):
+    rows = pd.read_csv(REFERENCES / f"{table}.csv")
+    rows = rows.dropna(subset=rows.columns.intersection(re.findall(r"\w+", formula)))
+    order = np.random.default_rng(0).permutation(len(rows))
+    parts = np.array_split(order, 5)
+    tables = {f"site {k}": rows.iloc[part] for k, part in enumerate(parts)}
+    if family == "cox":
+        result = vs.cox(formula, tables, driver="vectorised")
+    else:
+        result = vs.fit(formula, tables, family=family, driver="vectorised")
+    assert np.isfinite([*result.coefficients.values()]).all()
 
 
 def stage_of(request):

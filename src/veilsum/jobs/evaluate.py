@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.fitting import NewtonRecipe, shown_by_a_round
+from veilsum.jobs.fitting import NewtonRecipe, shown_by_a_round, suspicion
 from veilsum.jobs.presence import Group, Look, are_few
 from veilsum.jobs.recipes import (
     ManyRounds,
@@ -1201,6 +1201,12 @@ class RefitsRecipe(ManyRounds[Refitting]):
                     f"grow without end: leave the column out. And {told}"
                 )
         return told
+
+    def suspected(self, sums: Sums) -> str:
+        """Return the columns whose information has faded without one of the folds."""
+        newton, fits = self.refits.newton, enumerate(self.state(sums).fits, start=1)
+        found = (suspicion(newton, one, f"Without fold {k}: the") for k, one in fits)
+        return next(filter(None, found), "")
 
     def losses(self, sums: Sums) -> tuple[Losses, ...]:
         """Return how far each fit is from the fold that it was made without."""

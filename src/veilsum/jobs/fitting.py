@@ -205,13 +205,7 @@ class NewtonRecipe(ManyRounds[State]):
 
     def suspected(self, sums: Sums) -> str:
         """Return the columns whose information has faded, if an objection follows."""
-        fading = self.newton.fading_columns(self.state(sums), SUSPECT)
-        if not fading:
-            return ""
-        return (
-            f"The coefficient of {listed(fading)} seems to grow without end: less than "
-            f"{SUSPECT:.0%} of the first information about it was left"
-        )
+        return suspicion(self.newton, self.state(sums), "The")
 
     def answer(self, sums: Sums) -> Vector:
         """Return the coefficients."""
@@ -265,6 +259,17 @@ class NewtonRecipe(ManyRounds[State]):
             rounds("a last round, at the answer", "closing", closing, closing),
         )
         return tuple(one for one in found if one.most)
+
+
+def suspicion(newton: Newton, state: State, the: str) -> str:
+    """Return a sentence on columns whose information has faded, if some have."""
+    fading = newton.fading_columns(state, SUSPECT)
+    if not fading:
+        return ""
+    return (
+        f"{the} coefficient of {listed(fading)} seems to grow without end: less than "
+        f"{SUSPECT:.0%} of the first information about it was left"
+    )
 
 
 def shown_by_a_round(stage: Stage, scales: Scales) -> dict[str, int]:

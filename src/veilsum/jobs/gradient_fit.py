@@ -3,6 +3,8 @@
 Each party's cost is its part of the log-likelihood. Affine masks go on X'W(mu(o) - y),
 and all parties step downhill together by projected gradients. Slower than `fit`, which
 needs a few exact sums, and with weaker promises: features are not hidden at all.
+No party objects to an iteration: estimates pass from neighbour to neighbour, and no sum
+of all parties is there to carry an objection.
 """
 
 from __future__ import annotations

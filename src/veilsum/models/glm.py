@@ -909,9 +909,11 @@ class RoundWeights:
             return
         self._noted.add(np.broadcast_to(weights, block.response.shape))
         family, agreed = self._scales.family, self._scales.measures.weights
-        self._responses += float(block.response.sum())
-        self._rows += len(block.response)
-        mean = 0.5 if isinstance(family, Binomial) else self._responses / self._rows
+        mean = 0.5
+        if not isinstance(family, Binomial):
+            self._responses += float(block.response.sum())
+            self._rows += len(block.response)
+            mean = self._responses / self._rows
         full = expected_at(family, mean)
         if agreed is not None:
             full *= sqrt(max(agreed.low, float(agreed.unit)) * agreed.high)

@@ -62,7 +62,7 @@ class RowWeights:
             self.rows += weights.size
         self.total += float(weights.sum())
         # Not BLAS: its threads cost more than the products.
-        self.squares += float((weights * weights).sum())
+        self.squares += float(np.einsum("i,i->", weights, weights))
         self.largest = max(self.largest, float(weights.max(initial=0.0)))
 
     @property
