@@ -184,9 +184,7 @@ def test_the_summary_of_a_logistic_regression_is_that_of_statsmodels():
         "AIC": reference.aic,
     }
     assert all(rounds_to(facts[key], value, 1e-9) for key, value in expected.items())
-    # Each row's part is rounded to 2^-10 before it is summed.
-    away = found.pearson - reference.pearson_chi2
-    assert abs(away) <= 2.0**-11 * reference.nobs
+    assert facts["Pearson chi-squared"] == "not released"
 
 
 def test_exp_of_a_coefficient_has_a_column_and_a_note():

@@ -846,7 +846,7 @@ def shown_in_sums():
     yield ("gaussian", "the only one"), least.release(()).statistics
     for stage in get_args(Stage):
         dropped = {} if stage == "score" else {"rows left out": 1}
-        for family in (families.Poisson(), families.Probit()):
+        for family in (families.Poisson(), families.InverseGaussian()):
             scales = Scales(family, RowMeasures((ONES,) * 2, ONES, offset=ONES))
             once = scales.responses_once and stage in ("first", "round", "pearson")
             newton = {**shown_by_a_round(stage, scales), **dropped}

@@ -42,7 +42,7 @@ from veilsum.jobs.terms import Terms
 from veilsum.models import absorbed, least_squares
 from veilsum.models.absorbed import AbsorbedFit, Absorbing
 from veilsum.models.dispersion import DispersedNewton
-from veilsum.models.families import Poisson, Probit
+from veilsum.models.families import InverseGaussian, Poisson, Probit
 from veilsum.models.glm import GlmFit, Scales, Stage
 from veilsum.models.least_squares import Counting, Exact, LeastSquaresFit
 from veilsum.models.newton import Newton, State
@@ -243,7 +243,8 @@ class NewtonRecipe(ManyRounds[State]):
         """What a first, a further, a closing round shows; and one that only asks."""
         most = self.most_rounds
         closing = int(self.newton.family.closes)
-        pearson = int(self.newton.scales.responses_once)
+        scales = self.newton.scales
+        pearson = int(scales.responses_once and scales.sums_pearson)
 
         def rounds(when: str, stage: Stage, least: int, most: int) -> Foreseen:
             return Foreseen(when, self._shown(stage), least, most)
@@ -296,8 +297,10 @@ def shown_by_a_round(stage: Stage, scales: Scales) -> dict[str, int]:
             return shown
         case "round":
             null = "score, information and deviance of the null model"
-            others = "deviance, Pearson's sum"
-            return {"information": size, "score": p, others: 2, null: 3}
+            others = {"deviance": 1}
+            if scales.sums_pearson:
+                others = {"deviance, Pearson's sum": 2}
+            return {"information": size, "score": p, **others, null: 3}
         case "outside":
             return {"rows outside, of the model and of the null model": 2}
         case "pearson":
@@ -316,7 +319,7 @@ CONSTANTS = {
 # The names of all that the rounds of a fit may show, by which each is explained.
 SHOWN_BY_ROUNDS = frozenset(
     name
-    for family in (Poisson(), Probit())
+    for family in (Poisson(), Probit(), InverseGaussian())
     for stage in ("first", "round", "outside")
     for name in shown_by_a_round(
         stage, Scales(family, RowMeasures((ONES,), ONES, offset=ONES))

@@ -202,11 +202,12 @@ def _quality(fit: Fit) -> Facts:
             ("Levels", str(len(fit.levels))),
         ]
     if isinstance(fit, GlmFit):
+        pearson = "not released" if isnan(fit.pearson) else number(fit.pearson)
         return [
             ("Deviance", number(fit.deviance)),
             ("Null deviance", number(fit.null_deviance)),
             ("Dispersion", number(fit.dispersion)),
-            ("Pearson chi-squared", number(fit.pearson)),
+            ("Pearson chi-squared", pearson),
         ]
     return [
         (f"R-squared{fit.about}", number(fit.r_squared)),

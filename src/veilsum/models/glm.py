@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import islice
-from math import ceil, frexp, fsum, inf, sqrt
+from math import ceil, frexp, fsum, inf, nan, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -284,6 +284,15 @@ class Scales:
     def null_follows(self) -> bool:
         """Whether the null model follows from the first sum: it has one mean."""
         return self.responses_once and self.measures.offset is None
+
+    @property
+    def sums_pearson(self) -> bool:
+        """Whether Pearson's sum is released: not of responses 0 and 1.
+
+        There it rests on the few rows whose responses were least likely, and a lying
+        party can choose these. It says nothing about how well such a model fits.
+        """
+        return not self.family.levels
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -1056,7 +1065,8 @@ def _add_round(
     totals.information(block, found.curvature)
     totals.pull(block, found.pull)
     totals.number("deviance", block.weigh(found.deviance))
-    totals.number("pearson", block.weigh(found.pearson))
+    if scales.sums_pearson:
+        totals.number("pearson", block.weigh(found.pearson))
     response, times = block.response, None
     if scales.family.levels and block.weights is None and block.offset is None:
         # Rows that are alike are counted.
@@ -1143,7 +1153,7 @@ class GlmFit(Inference):
         residual_degrees: rows less model degrees.
         deviance: of the fit.
         null_deviance: of a model with an intercept, and the offset, alone.
-        pearson: the sum of w (y - mu)^2 / variance.
+        pearson: the sum of w (y - mu)^2 / variance; nan where responses are 0 and 1.
         dispersion: Pearson's sum over its degrees of freedom, or 1 if the law fixes it.
         log_likelihood: at that dispersion; the gaussian's is at deviance / n.
         n_rows: the number of rows.
@@ -1233,9 +1243,11 @@ def conclude(
 
 
 def _pearson_sum(scales: Scales, sums: RoundStatistics) -> float:
-    """Return Pearson's sum, or inf where a row may have had more than its ceiling."""
+    """Return Pearson's sum: inf where a row may have had more, nan if not summed."""
     weights = scales.measures.weights
     least = 1 if weights is None else max(weights.least, 1) * weights.unit
+    if not scales.sums_pearson:
+        return nan
     held = sums.pearson >= least * Fraction(CEILING)
     return (
         inf if held and not scales.family.estimates_dispersion else float(sums.pearson)

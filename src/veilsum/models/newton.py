@@ -611,7 +611,7 @@ class Newton:
             rounds=state.rounds,
         )
         here = np.concatenate([state.model.here, state.null.here])
-        if self.scales.responses_once:
+        if self.scales.responses_once and self.scales.sums_pearson:
             return Closing(outcome, here, "pearson", state.anchor)
         return self._close(outcome, here, state.anchor)
 

@@ -200,8 +200,8 @@ class Meat:
     def statistics(self, rows: Rows, request: MeatRequest) -> Integers:
         """Return one party's part; the parties' parts are to be added.
 
-        Noted weights are the information of rows at the answer: of squared scores one
-        honest outlier may have most, and no point moves these to other rows.
+        Noted weights are the information of rows at the answer, times the factors that
+        leverages add; of squared scores one honest outlier may have most.
         """
         noted = RoundWeights(self.scales)
         p, design = self.scales.n_columns, self.scales.measures.design
@@ -242,13 +242,16 @@ class Meat:
             eta = np.clip(eta, limits.low, limits.high)
         found = block.weigh(family.terms(block.response, eta).pull)
         information = block.weigh(family.expected(eta))
-        noted.add(block, information)
         if not self.needs_leverages:
+            noted.add(block, information)
             return found, 0
         left = 1.0 - information * _forms(block, request.bread)
         near = int(np.count_nonzero(~(left >= LEAST_LEFT)))
         left = np.where(left >= LEAST_LEFT, left, LEAST_LEFT)
-        return found / (np.sqrt(left) if self.errors == "HC2" else left), near
+        by = 1.0 / (np.sqrt(left) if self.errors == "HC2" else left)
+        # A false information can give one row a leverage next to 1.
+        noted.add(block, information * by * by)
+        return found * by, near
 
     def covariance(
         self,

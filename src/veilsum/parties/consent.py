@@ -971,6 +971,8 @@ _EXPLAINED: Mapping[str, str] = {
     "every row exactly (saturated)",
     "score": "for each column of the design, the sum of its products with how far each "
     "response is from its fitted value",
+    "deviance": "a sum over all rows that says how far responses are from what the "
+    "coefficients predict, on the scale of the likelihood",
     "deviance, Pearson's sum": "two sums over all rows that say how far responses are "
     "from their fitted values: by how likely they are, and by squared differences, "
     "each divided by the variance that the family expects (Pearson's sum)",

@@ -151,6 +151,8 @@ GERMAN: Mapping[str, str] = {
     "ein Modell passte, das jede Zeile genau trifft",
     "score": "für jede Spalte des Modells die Summe ihrer Produkte mit dem Abstand "
     "zwischen Zielgröße und Modell",
+    "deviance": "eine Summe über alle Zeilen, die sagt, wie weit die Zielgröße von der "
+    "Vorhersage der Koeffizienten entfernt ist, auf der Skala der Likelihood",
     "deviance, Pearson's sum": "zwei Summen über alle Zeilen, die sagen, wie weit die "
     "Zielgröße vom Modell liegt",
     "score, information and deviance of the null model": "dasselbe für ein Modell, das "
