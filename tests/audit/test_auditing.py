@@ -9,7 +9,7 @@ import pytest
 
 import veilsum as vs
 from audit.questions import named
-from veilsum.audit import auditing
+from veilsum.audit import auditing, real_parties
 from veilsum.audit.attack import Outcome, Scene, played
 from veilsum.audit.auditing import Audit, audit, coalitions_of, executions_of
 from veilsum.audit.planted import PLANTED
@@ -400,7 +400,7 @@ def test_ctrl_c_among_further_attacks_keeps_them_and_names_the_rest(monkeypatch)
     monkeypatch.setattr(auditing, "audit", lambda *_args, **_options: masks)
     monkeypatch.setattr(auditing, "TRIALS", {"standard": 1})
     monkeypatch.setattr(auditing, "RUNS", {"standard": 1})
-    monkeypatch.setattr(auditing.real_parties, "MOST_PARTIES", 0)  # which take long
+    monkeypatch.setattr(real_parties, "MOST_PARTIES", 0)  # which take long
 
     def interrupted(*_args, **_options):
         raise KeyboardInterrupt

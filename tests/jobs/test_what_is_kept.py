@@ -70,8 +70,13 @@ def kept_by_a(job, data):
     disk = world.nodes["a"].disk
     end = world.finished["a"]
     assert end.result.tobytes() == found.released.answer.tobytes()
-    assert not [key for key in disk if key.startswith(("sent/", "got/"))]
-    return {**disk, "written": json.dumps(found.to_dict(), sort_keys=True)}
+    assert not [key for key in disk if key.startswith(("sent/", "got/", "prepared/"))]
+    # Others' Ready have commitments: hashes of vectors with nonces that are not kept.
+    kept = {key: one for key, one in disk.items() if not key.startswith("commit/")}
+    assert len(kept) < len(disk)
+    theirs = world.plan.codec.decode(world.nodes["b"].disk["masked/0"])
+    assert not [one for one in disk.values() if one and theirs.nonce in one]
+    return {**kept, "written": json.dumps(found.to_dict(), sort_keys=True)}
 
 
 SCHEMA = Schema(
