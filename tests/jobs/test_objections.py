@@ -7,7 +7,7 @@ import pytest
 
 import veilsum as vs
 from attacks.steering import SCHEMA, VICTIM, people, released, steered
-from veilsum.errors import BudgetError
+from veilsum.errors import BudgetError, NumericalError
 from veilsum.files.ledger import FRUITLESS_FILES, open_ledger
 from veilsum.jobs.recipes import Contribution, Guarded, ObjectedError, PartyWork
 from veilsum.jobs.releases import OBJECTIONS
@@ -40,6 +40,9 @@ class Twice:
     def request(self, sums):
         return None if len(sums) > 1 else str(len(sums))
 
+    def check_sum(self, sums):
+        """Every total is possible."""
+
 
 def refuse(request):
     raise DisclosureError("minimum_count", "a: one row has everything")
@@ -50,6 +53,21 @@ def objection(secret, bits=60):
     recipe = Guarded(Twice(bits))
     work = PartyWork(recipe, Contribution(refuse, ()), secret=secret)
     return work.vector([np.zeros(8, dtype=object)])
+
+
+def test_a_party_that_cannot_answer_a_later_request_objects_too():
+    """Leaving would tell all others whose rows a false sum was aimed at."""
+
+    def fail(request):
+        raise NumericalError("a row has no mean here")
+
+    work = PartyWork(Guarded(Twice(60)), Contribution(fail, ()), secret=b"own")
+    with pytest.raises(NumericalError):  # before anything is shown: a plain refusal
+        work.vector([])
+    first = [np.zeros(8, dtype=object)]
+    assert (work.vector(first) == objection(b"own")).all()
+    reason = work.objection([*first, work.vector(first)])
+    assert "a row has no mean here" in reason
 
 
 @pytest.mark.statistical

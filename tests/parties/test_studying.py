@@ -421,7 +421,7 @@ def test_divergences_of_all_sums_add_up():
     assert min(each) > 0
     total = composed(made, pages)
     assert total.epsilon == pytest.approx(sum(each), rel=1e-12)
-    assert f"to epsilon {total.epsilon:.6g};" in " ".join(
+    assert f"to epsilon {total.epsilon:.6g}. The sums are exact" in " ".join(
         consent_to_study(made).page.split()
     )
 

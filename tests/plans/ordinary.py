@@ -246,7 +246,7 @@ CAREFUL = (
     fit("anes96", 12, "selflr ~ C(side) * age + tvnews"),
     fit("breast cancer", 8, "malignant ~ mean_radius + mean_texture", "logistic"),
     fit("breast cancer", 20, "mean_area ~ mean_texture + mean_smoothness"),
-    fit("cancer", 10, "cancer ~ {log(population)}", "poisson"),
+    fit("cancer", 5, "cancer ~ {log(population)}", "poisson"),
     fit("diabetes", 5, f"progression ~ {DIABETES}"),
     fit("diabetes", 10, f"high ~ {DIABETES}", "logistic"),
     fit("diabetes", 20, "progression ~ C(sex) + bmi + bp + s5"),
@@ -324,7 +324,9 @@ CARELESS = (
     fit(
         "breast cancer, 60 rows", 5, f"malignant ~ {NUCLEI}", refused="maximum_columns"
     ),
-    # Tables that are too small for what is asked of them.
+    # Tables that are too small for what is asked of them: one county has a quarter of
+    # the weight of its party's thirty.
+    fit("cancer", 10, "cancer ~ {log(population)}", "poisson", refused="minimum_count"),
     fit(
         "committee", 4, "bills104 ~ size + subs", "poisson", refused="release_fraction"
     ),
