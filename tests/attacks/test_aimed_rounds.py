@@ -5,6 +5,7 @@ one row, or few, would carry the sums. The twins have that check patched out.
 """
 
 import re
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,12 @@ from attacks import steering
 from attacks.steering import LIAR, VICTIM, attempt, unchecked
 from veilsum.jobs.recipes import ObjectedError
 from veilsum.models import newton as search
+from veilsum.models.families import Binomial
+from veilsum.models.glm import Scales
+from veilsum.models.rows import ONES, RowMeasures, Rows
+from veilsum.models.sandwich import Meat, MeatRequest
 from veilsum.models.weights import RowWeights, collected, note
+from veilsum.numbers.units import Measure
 
 FEW, MANY = 3, 100
 # Right guesses with invented rows, at most. The share of one row may be a fifth, which
@@ -234,3 +240,26 @@ def test_pieces_of_one_person_count_as_one_row():
         weights.add(piece)
     assert weights.effective == pytest.approx(4.0)
     assert weights.share == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(("false", "refused"), [(0.0, False), (1.0, True)])
+def test_a_false_information_lets_no_leverage_point_at_a_person(false, refused):
+    """HC3 divides by 1 less a leverage, which follows from released totals."""
+    chance = np.random.default_rng(3)
+    x = chance.integers(-50, 51, 200).astype(float)
+    x[0] = 90.0
+    response = (chance.random(200) < 0.5).astype(float)
+    design = np.column_stack([np.ones(200), x])
+    one = Fraction(1)
+    columns = [ONES, Measure.of(-100, 100, one)]
+    measures = RowMeasures.of(columns, Measure.of(0, 1, one), intercept=0)
+    meat = Meat(Scales.of(Binomial(), measures, 0), "HC3")
+    bread = np.linalg.inv(design.T @ design / 4.0)
+    way = bread @ design[0]
+    own = design[0] @ bread @ design[0] / 4.0
+    # The liar takes so much of the information away that the first row's leverage is 1.
+    bread = bread + false * (1.0 / own - 1.0) / (design[0] @ way) * np.outer(way, way)
+    request = MeatRequest("HC3", np.zeros(2), bread)
+    with collected() as noted:
+        meat.statistics(Rows.of(design, response), request)
+    assert any(one.problem(6) for one in noted) == refused
