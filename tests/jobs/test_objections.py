@@ -1,6 +1,7 @@
 """A party that objects to a round: what others see, and what is counted."""
 
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ class Twice:
     """A recipe of two sums."""
 
     def __init__(self, bits):
-        self.counts = Counts((1,) * 7, bits)
+        self.counts = Counts((Fraction(1),) * 7, bits)
         self.size = 7
 
     def request(self, sums):

@@ -304,7 +304,9 @@ class HalfSpaces:
         return bool(missed + np.sqrt(gap) <= OPTIMAL)
 
 
-def _minimum(costs: Vector, rows: FloatArray, limits: Vector, bounds: Any) -> Vector:
+def _minimum(
+    costs: Vector, rows: FloatArray, limits: FloatArray, bounds: Any
+) -> Vector:
     """Return the solution of a linear program that has one."""
     found = scipy.optimize.linprog(costs, A_ub=rows, b_ub=limits, bounds=bounds)
     if found.status != 0:

@@ -74,7 +74,7 @@ from veilsum.models.systems import (
     penalties,
     pinned,
 )
-from veilsum.numbers.arrays import Vector, listed
+from veilsum.numbers.arrays import FloatArray, Vector, listed
 from veilsum.numbers.units import Counts, Integers
 
 # The next step, in standard errors, at which standard errors have nine digits.
@@ -514,7 +514,7 @@ class Newton:
                 raise self._endless([self.labels[k]])
 
     def _open_at_means(
-        self, first: ResponseStatistics, start: Vector, usual: Vector
+        self, first: ResponseStatistics, start: Vector, usual: FloatArray
     ) -> Running:
         """Return the state after a first total that has all about the responses.
 
