@@ -45,8 +45,9 @@ async def flooded():
             for _ in range(FLOOD // 500):
                 writer.write(PING * 500)
                 await writer.drain()
-                waits = [half.buffered for half in relay._halves]
-                most = max(most, *waits, 0)
+                most = max([most, *(half.buffered for half in relay._halves)])
+            await asyncio.sleep(1)  # of silence: the relay has read all of it
+            most = max([most, *(half.buffered for half in relay._halves)])
         except ConnectionError:
             pass  # it was hung up on
         finally:
