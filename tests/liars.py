@@ -83,11 +83,11 @@ class LyingWorld(World):
         return {name: self.nodes[name].machine for name in self.others}
 
 
-def lying(setting, script, liar=LIAR, faults=None, start=0):
+def lying(setting, script, liar=LIAR, faults=None, start=0, kind=LyingWorld):
     """Run a setting with a liar in it, after so many earlier starts of everybody."""
     plan = setting.plan()
     options = {} if faults is None else {"faults": faults}
-    world = LyingWorld(
+    world = kind(
         plan,
         setting.works(plan),
         setting.streams(),

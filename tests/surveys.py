@@ -117,8 +117,13 @@ class World:
         self.open_survey()
 
     def invite(self, name: str, member: str, claimed: str | None = None) -> None:
-        """Have a member invite a guest; the host may claim that another did."""
-        self.codes[name], self.inviter[name] = new_code(), member
+        """Have a member invite a guest; the host may claim that another did.
+
+        What is claimed is not written down by the member.
+        """
+        self.codes[name] = new_code()
+        if claimed in (None, member):
+            self.inviter[name] = member
         key = guest_key(self.codes[name]).public_key().public_bytes_raw()
         row = {"name": name, "key": key.hex(), "invited_by": claimed or member}
         self.guest.append(row)

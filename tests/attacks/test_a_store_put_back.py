@@ -15,11 +15,14 @@ import pytest
 
 from surveyors import Surveyors
 from surveys import MEMBERS, World
+from veilsum.agreement.consortium import consortium_from
+from veilsum.agreement.survey import closing_of
 from veilsum.errors import BudgetError, InvalidInputError, StoreError
 from veilsum.files.consortiums import write_consortium
 from veilsum.guests.delegate import DelegateStore, is_copy, to_answer
 from veilsum.guests.store_copy import copy_store, known_in_copy, put_in_use
-from veilsum.guests.survey_set import set_of
+from veilsum.guests.survey_set import set_of, write_submissions
+from veilsum.parties import backup
 from veilsum.parties.backup import make_backup, restore_backup, resume_surveys
 from veilsum.parties.own_survey import STORE
 
@@ -117,7 +120,7 @@ def test_another_set_of_a_known_survey_is_not_written_down(tmp_path):
     world = World(tmp_path)
     _, known = first_survey(world, tmp_path / "kept", copy_store, ".copy")
     copy_store(place(world, "ann"), tmp_path / "newer")
-    assert known_in_copy(tmp_path / "newer") == {known.survey}
+    assert known_in_copy(tmp_path / "newer") == {(known.survey, known.set)}
     other = type(known)(known.survey, "0" * 64, known.guests, known.persons)
     with pytest.raises(StoreError, match="knows another set"):
         put_in_use(tmp_path / "newer", [other])
@@ -176,6 +179,60 @@ def test_what_nobody_has_any_more_is_named(surveyed, tmp_path):
     with pytest.raises(InvalidInputError, match="be a delegate of no survey"):
         resume_surveys(store)
     assert resume_surveys(store, (), [run]) == ()
+
+
+def with_a_false_set(surveyed, tmp_path):
+    """The host hands out another set of the survey; the true file lies by the store."""
+    company, *_ = surveyed
+    store, out = restored(surveyed, tmp_path, file=True)
+    told = tmp_path / "told"
+    told.mkdir()
+    few = company.submissions[1:]
+    chosen = set_of(company.open_terms, few)
+    closing = closing_of(company.open_terms, chosen.digest, chosen.tally)
+    survey = {**company.table["survey"], **closing}
+    false = consortium_from({**company.table, "survey": survey})
+    write_consortium(told / "closed.toml", false)
+    (told / "submissions.jsonl").write_bytes(write_submissions(few))
+    return store, out, told
+
+
+def test_a_false_set_is_not_believed_beside_the_true_file(surveyed, tmp_path):
+    """It would let a later survey differ from the true set by one guest."""
+    store, out, told = with_a_false_set(surveyed, tmp_path)
+    with pytest.raises(InvalidInputError, match=r"told names the set .* was added"):
+        resume_surveys(store, [told])
+    assert is_copy(store)
+    assert resume_surveys(store, [out]) == ("Wages",)
+
+
+def by_survey_alone(path):
+    """What a copy knows, whatever set is asked for."""
+    return EverySet(known_in_copy(path))
+
+
+class EverySet(frozenset):
+    """Pairs of a survey and a set, of which the first alone is looked at."""
+
+    def __or__(self, other):
+        return EverySet(frozenset(self) | other)
+
+    def __contains__(self, pair):
+        return pair[0] in {survey for survey, _ in self}
+
+
+def test_who_looks_at_the_survey_alone_takes_the_false_set(
+    surveyed, tmp_path, monkeypatch
+):
+    """The twin: the store knows the survey, and has forgotten a guest of its set."""
+    monkeypatch.setattr(backup, "known_in_copy", by_survey_alone)
+    monkeypatch.setattr(backup, "_check_same_set", lambda *_: None)
+    store, _, told = with_a_false_set(surveyed, tmp_path)
+    assert resume_surveys(store, [told]) == ("Wages",)
+    with closing(DelegateStore.open(store)) as again:
+        (known,) = again.answered()
+    assert known.set != surveyed[0].consortium.questions[0].set
+    assert set(surveyed[0].guests) - set(known.guests) == {"Firm 1"}
 
 
 def test_submissions_that_are_not_the_sets_are_not_believed(surveyed, tmp_path):

@@ -28,7 +28,12 @@ from veilsum.agreement.survey import (
 )
 from veilsum.errors import BudgetError, InvalidInputError, RangeError, StoreError
 from veilsum.guests import submission, survey_set
-from veilsum.guests.delegate import DelegateStore, masked_sums, share_sums
+from veilsum.guests.delegate import (
+    DelegateStore,
+    check_roster,
+    masked_sums,
+    share_sums,
+)
 from veilsum.guests.store_copy import copy_store, put_in_use
 from veilsum.guests.submission import (
     SUITE,
@@ -357,12 +362,84 @@ def test_a_member_knows_whom_it_invited(make_world):
         under_others_names(make_world())
 
 
+class LooksAtItsOwnLines(DelegateStore):
+    """Looks at those that it is said to have invited, and at no other guest."""
+
+    def _check_invited(self, terms, me):
+        mine = [one for one in terms.guests if one.invited_by == me]
+        there = {one.key for one in mine}
+        invited = [one for one in self._invited() if one[1] in there]
+        check_roster(dataclasses.replace(terms, guests=tuple(mine)), me, invited)
+
+
+def under_the_hosts_name(world):
+    """Bob's guest stands in the file as ann's, who colludes; she asks twice.
+
+    Sets may differ by guests of hers: those that she invented, and bob's guest.
+    """
+    numbers, known = values(), {f"Invented {k + 1}": 100 + k for k in range(6)}
+    for name in known:
+        world.invite(name, ANN)
+    for row in world.guest:
+        if row["name"] == VICTIM:
+            row["invited_by"] = ANN
+            victim = bytes.fromhex(row["key"])
+    world.open_survey()
+    world.stores[ANN].vouch(VICTIM, victim, world.key(ANN))
+    first = world.all_visit({**numbers, **known})
+    whole = world.total(world.closed(first), first)
+    away = {VICTIM, *known}
+    world.guest[:] = [row for row in world.guest if row["name"] not in away]
+    for name in away:
+        del world.inviter[name]
+    world.open_survey(title="The same once more")
+    second = world.all_visit({k: v for k, v in numbers.items() if k != VICTIM})
+    rest = world.total(world.closed(second), second)
+    return whole[0] - rest[0] - sum(known.values())
+
+
+def test_a_guest_under_the_hosts_name_is_shown_by_two_surveys(make_world):
+    assert under_the_hosts_name(make_world(LooksAtItsOwnLines)) == values()[VICTIM]
+
+
+def test_a_member_joins_no_survey_with_its_guest_under_anothers_name(make_world):
+    world = make_world()
+    with pytest.raises(BudgetError, match=f"that 'ann' invited {VICTIM!r}, whose key"):
+        under_the_hosts_name(world)
+    with pytest.raises(BudgetError, match="was made by 'bob'"):
+        world.stores[BOB].check_file(world.terms, BOB)
+
+
+def of_a_lying_inviter(world):
+    """Ann's own guest, and guests that she invented, are in one survey of two."""
+    guest, known = "Firm 1", {f"Invented {k + 1}": 100 + k for k in range(6)}
+    assert world.inviter[guest] == ANN
+    for name in known:
+        world.invite(name, ANN)
+    world.open_survey()
+    first = world.all_visit({**values(), **known})
+    whole = world.total(world.closed(first), first)
+    world.open_survey(title="The same once more")
+    second = world.all_visit({k: v for k, v in values().items() if k != guest})
+    rest = world.total(world.closed(second), second)
+    return whole[0] - rest[0] - sum(known.values())
+
+
+def test_the_pages_hash_does_not_protect_a_lying_inviters_guest(make_world):
+    """Open: the true page, and the number follows from two totals nevertheless.
+
+    Rules count guests as their inviter's: who colludes may show its own.
+    """
+    assert of_a_lying_inviter(make_world()) == values()["Firm 1"]
+
+
 class RemembersInvitations(DelegateStore):
     """Vouches for a guest once and for all."""
 
-    def _invited(self, terms, me):
-        rows = self._live().execute("SELECT key, name FROM invited")
-        return {key: name.decode() for key, name in rows}
+    def _check_invited(self, terms, me):
+        now, asked = dict(terms.delegates)[me], {one.key for one in terms.guests}
+        ever = [(now, *one) for _, *one in self._invited() if one[0] in asked]
+        check_roster(terms, me, ever)
 
 
 def with_last_years_guests(world):

@@ -17,9 +17,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from liars import LIAR, lying, wrongs
+from liars import LIAR, LyingWorld, lying, wrongs
+from veilsum.drivers.faults import Faults, Partition
 from veilsum.protocol.book import Book
 from veilsum.protocol.codec import Codec
+from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import (
     Agreed,
     Down,
@@ -30,6 +32,7 @@ from veilsum.protocol.messages import (
     Share,
     Up,
 )
+from veilsum.protocol.phases import CLOSED
 from veilsum.protocol.plan import Policy
 from veilsum.protocol.work import SumWork
 from worlds import Setting
@@ -74,11 +77,16 @@ def tells(group, at, step, *, signs_both=False):
         numbers[at : at + 1] += np.uint64(step)  # as residues are added
         return msgspec.structs.replace(masked, numbers=numbers)
 
+    promises = {}
+
     def script(world, to, message):
         own = to in group and getattr(message, "party", "") == world.liar
         if own and isinstance(message, Ready):
-            promised = other(world.own._epoch.prepared or world.own._epoch.masked)
-            message = world.sign(world.own._book.committed(message, promised))
+            epoch = world.own._epoch  # a machine that has left has no vector any more
+            if (vector := epoch.prepared or epoch.masked) is not None:
+                promised = world.own._book.committed(message, other(vector))
+                promises[message.epoch] = world.sign(promised)
+            message = promises[message.epoch]
         if own and isinstance(message, Masked):
             message = world.sign(other(message))
         if signs_both and isinstance(message, Agreed) and message.party == world.liar:
@@ -243,6 +251,90 @@ def test_who_is_told_of_a_loss_or_a_leaving_ends_with_the_others_or_not_at_all(g
             world = lying(setting, script)
             assert wrongs(world, tells_two=True) == []
             assert len(sums_of(world)) <= 1
+
+
+class EndingWorld(LyingWorld):
+    """A world of processes: whoever has ended hears nothing more."""
+
+    def _arrive(self, sender, send):
+        if self.nodes[send.to].machine.phase not in CLOSED:
+            super()._arrive(sender, send)
+
+
+def drops_alone(name):
+    """Signs Ready for everybody else, and for one party alone a Lost that names it."""
+
+    def script(world, to, message):
+        own = isinstance(message, Ready) and message.party == world.liar
+        if not own or to != name:
+            yield to, message
+        elif world.first(to):
+            yield to, world.lost([name])
+
+    return script
+
+
+MAY_DROP = Policy(tolerate=1, drop=True)
+# Four graphs, and on each five liars and whom they drop.
+DROPPED_ALONE = [
+    (graph, liar, name, seed)
+    for graph in ("complete:5", "wheel:6", "complete:7", "circulant:7:1,2")
+    for seed, (liar, name) in enumerate(("34", "01", "32", "12", "21"))
+]
+
+
+def dropping(graph, liar, name, seed):
+    """A run in which a liar drops one neighbour, and tells only that one."""
+    setting = Setting(graph, "uniform", policy=MAY_DROP, seed=seed)
+    delays = Faults(delay=(0.001, 0.05))
+    script = drops_alone(name)
+    return lying(setting, script, liar=liar, faults=delays, kind=EndingWorld)
+
+
+def who_proves(world):
+    """The honest parties that hold evidence against the liar."""
+    return {n for n, one in world.honest.items() if one._book.proves(world.liar)}
+
+
+@pytest.mark.parametrize(
+    "case", DROPPED_ALONE, ids=lambda case: "-".join(map(str, case))
+)
+def test_who_drops_a_party_behind_the_others_backs_is_named_by_all(case):
+    world = dropping(*case)
+    assert wrongs(world, tells_two=True) == []
+    assert who_proves(world) == set(world.others)
+    assert world.finished.keys() <= {world.liar}
+    for name in world.others:
+        end = world.aborted[name]
+        assert end.reason == "proof", end
+        assert f"{world.liar!r} signed" in end.detail
+
+
+def leaves_at_once(machine, end):
+    """Leave as dropped parties did: without a word about the record."""
+    machine._abort(end.reason, end.detail)
+
+
+def test_a_dropped_party_that_keeps_the_record_lets_the_liar_go(monkeypatch):
+    """The twin: nobody else ever sees the second record."""
+    monkeypatch.setattr(Machine, "_leave_dropped", leaves_at_once)
+    for case in DROPPED_ALONE[:5]:
+        world = dropping(*case)
+        assert who_proves(world) == set()
+
+
+@pytest.mark.parametrize("graph", ["complete:5", "wheel:6"])
+def test_an_honest_drop_names_nobody(graph):
+    """The twin: a party that is late is given up, comes, and leaves as dropped."""
+    late = Partition(0.0, 35.0, frozenset("4"))
+    setting = Setting(graph, "uniform", policy=MAY_DROP)
+    world = setting.world(Faults(partitions=(late,))).run()
+    assert world.aborted.keys() == {"4"}
+    assert world.aborted["4"].reason == "dropped"
+    assert len(world.finished) == len(setting.parties) - 1
+    for node in world.nodes.values():
+        assert node.machine.accused == {}
+        assert node.machine._book.evidence == {}
 
 
 def test_an_honest_run_has_one_version_of_everything():

@@ -18,6 +18,13 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 LIAR, HONEST = "d", ("a", "b", "c")
 
 
+def signed_loss(machine, name):
+    """A liar's Lost, whose own machine does not mind what it never knew it signed."""
+    machine._on_own = lambda record: False
+    lost = Lost(party=LIAR, epoch=0, incarnation=machine._book.start, lost=(name,))
+    return machine.plan.codec.encode(machine._book.sealed(lost))
+
+
 def with_a_liar(folder, **policy):
     """A run in which one member tells everybody that it goes on without another.
 
@@ -33,10 +40,7 @@ def with_a_liar(folder, **policy):
         if what != "send" or peer in told or not isinstance(decode(detail), Share):
             return
         told.add(peer)
-        start = machine._book.start
-        lost = Lost(party=LIAR, epoch=0, incarnation=start, lost=("a",))
-        frame = machine.plan.codec.encode(machine._book.sealed(lost))
-        runner._net.send(peer, frame)
+        runner._net.send(peer, signed_loss(machine, "a"))
 
     company.records[LIAR] = lies
     found = company.run()
@@ -61,6 +65,44 @@ def test_where_one_may_be_lost_the_same_frame_counts_and_names_its_author(tmp_pa
     for answer in answers(found).values():
         np.testing.assert_allclose(answer, np.mean(TARGETS[1:], axis=0), atol=1e-6)
     assert all(told == {} for told in accused.values())
+
+
+# A loss that only the lost party hears of
+
+
+def drops_alone(machine, send, to, frame):
+    """Send a frame; in the place of the liar's Ready, to one party, a loss of it."""
+    message = machine.plan.codec.decode(frame)
+    if to == "a" and isinstance(message, Ready) and message.party == LIAR:
+        frame = signed_loss(machine, to)
+    send(to, frame)
+
+
+FIVE = changed(
+    ONE_SHOT,
+    parties={"names": ["a", "b", "c", "d", "e"]},
+    cost={"targets": [*TARGETS, [0.5, 0.25]]},
+    policy={"drop": True},
+)
+
+
+@pytest.mark.parametrize("graph", ["complete:5", "wheel:5", "circulant:5:1,2"])
+def test_who_drops_a_party_behind_the_others_backs_is_named_by_all(graph, tmp_path):
+    company = Company(tmp_path, changed(FIVE, graph={"family": graph}))
+
+    def lies(what, _, __):
+        runner = company.drivers[LIAR].runner
+        if what == "boot":
+            net, machine = runner._net, runner.machine
+            net.send = partial(drops_alone, machine, net.send)
+
+    company.records[LIAR] = lies
+    found = company.run()
+    del found[LIAR]
+    for name, told in reasons(found).items():
+        assert "'d' signed " in told
+        (proof,) = company.drivers[name].ending.evidence
+        assert (proof.party, {*proof.kinds}) == (LIAR, {"Ready", "Lost"})
 
 
 # Two stories: what is left of them on the disks of the others

@@ -28,7 +28,7 @@ one for each would know of no earlier survey. It is readable by its owner only.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -106,6 +106,8 @@ Inviter: TypeAlias = tuple[str, str]
 # What its survey, its row and its column are called: the same three ask for the same
 # number again, where a year in one of them asks for another.
 Cell: TypeAlias = tuple[str, str, str]
+# The key that was made for a survey, and a guest's key and name.
+Invitation: TypeAlias = tuple[bytes, bytes, str]
 # Coalitions that are tried, at most; more members than that do not run a survey.
 MOST_COALITIONS = 2_000
 # Cells that are named when they are refused.
@@ -255,13 +257,6 @@ class DelegateStore(OpenFile):
         with self.transaction("BEGIN"):
             self._key(terms, me)
             self._check_invited(terms, me)
-            there = {one.key for one in terms.guests if one.invited_by == me}
-            made = self._invited(terms, me)
-        if absent := [name for key, name in made.items() if key not in there]:
-            raise InvalidInputError(
-                f"the roster lacks {listed(sorted(absent)[:5])}, whom {me!r} invited: "
-                "speak with whoever wrote the file"
-            )
 
     def examine(
         self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
@@ -406,15 +401,7 @@ class DelegateStore(OpenFile):
                 )
 
     def _check_invited(self, terms: SurveyTerms, me: str) -> None:
-        made = self._invited(terms, me)
-        for guest in terms.guests:
-            if guest.invited_by == me and made.get(guest.key) != guest.name:
-                raise BudgetError(
-                    f"the roster says that {me!r} invited {guest.name!r} to this "
-                    f"survey with the key {guest.key.hex()[:16]}, and it did not: "
-                    "whoever wrote the file may have invented that guest, or taken it "
-                    "from an earlier survey"
-                )
+        check_roster(terms, me, self._invited())
 
     def _check_count(self, terms: SurveyTerms, found: SurveySet) -> None:
         if (why := terms.refusal(found.guests)) is not None:
@@ -534,14 +521,11 @@ class DelegateStore(OpenFile):
                 for survey, digest, guests, persons in rows.fetchall()
             )
 
-    def _invited(self, terms: SurveyTerms, me: str) -> dict[bytes, str]:
-        """Return whom this delegate has invited to a survey, by their keys."""
-        rows = self._live().execute(
-            "SELECT key, name FROM invited WHERE survey = ?",
-            (dict(terms.delegates)[me],),
-        )
+    def _invited(self) -> list[Invitation]:
+        """Return all invitations that this store has ever made."""
+        rows = self._live().execute("SELECT survey, key, name FROM invited")
         with self._sound():
-            return {key: name.decode() for key, name in rows.fetchall()}
+            return [(survey, key, name.decode()) for survey, key, name in rows]
 
     def _one(self, asked: str, value: Any) -> Any:
         return self._live().execute(asked, (value,)).fetchone()
@@ -552,6 +536,49 @@ class DelegateStore(OpenFile):
                 f"{self.path} was deleted or exchanged while it was open, and what is "
                 "written now would be lost: put it back"
             )
+
+
+def check_roster(terms: SurveyTerms, me: str, invited: Iterable[Invitation]) -> None:
+    """Refuse a roster that is not true about the guests that a member invited.
+
+    Args:
+        terms: a survey, open or closed.
+        me: the member.
+        invited: all invitations that its store has ever made.
+
+    Raises:
+        BudgetError: a guest stands under a member that did not invite it: guests count
+            as their inviter's, and hide nobody if that one colludes.
+        InvalidInputError: a guest that the member invited is not there.
+    """
+    inviters = {key: name for name, key in terms.delegates}
+    made: dict[bytes, dict[str | None, str]] = {}
+    for survey, key, name in invited:
+        made.setdefault(key, {})[inviters.get(survey)] = name
+    for guest in terms.guests:
+        known = made.get(guest.key, {})
+        if guest.invited_by == me and known.get(me) != guest.name:
+            raise BudgetError(
+                f"the roster says that {me!r} invited {guest.name!r} to this "
+                f"survey with the key {guest.key.hex()[:16]}, and it did not: "
+                "whoever wrote the file may have invented that guest, or taken it "
+                "from an earlier survey"
+            )
+        if known and guest.invited_by not in known:
+            raise BudgetError(
+                f"the roster says that {guest.invited_by!r} invited {guest.name!r}, "
+                f"whose key {guest.key.hex()[:16]} was made by {me!r}: guests count as "
+                "their inviter's; take no part, and speak with whoever wrote the file"
+            )
+    there = {guest.key for guest in terms.guests}
+    absent = [
+        known[me] for key, known in made.items() if me in known and key not in there
+    ]
+    if absent:
+        raise InvalidInputError(
+            f"the roster lacks {listed(sorted(absent)[:5])}, whom {me!r} invited: "
+            "speak with whoever wrote the file"
+        )
 
 
 def format_of(path: Path, newest: Kind) -> Kind:

@@ -15,12 +15,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from veilsum.agreement.survey import SurveyTerms
 from veilsum.errors import StoreError
 from veilsum.files.sqlite import create, inspected, sync
 from veilsum.guests.delegate import (
     COPIED,
     SURVEYS,
     AnsweredSurvey,
+    check_roster,
     format_of,
     is_copy,
 )
@@ -52,9 +54,18 @@ def copy_store(path: Path, to: Path) -> None:
     create(to, COPIED, _filling(_rows(path)))
 
 
-def known_in_copy(path: Path) -> frozenset[str]:
-    """Return the digests of the surveys that a copy knows."""
-    return frozenset(row[0] for row in _rows(path)["closed"])
+def known_in_copy(path: Path) -> frozenset[tuple[str, str]]:
+    """Return the digests of the surveys that a copy knows, each with its set's."""
+    return frozenset((row[0], row[1]) for row in _rows(path)["closed"])
+
+
+def check_roster_in_copy(path: Path, terms: SurveyTerms) -> None:
+    """Refuse a survey whose roster is not true about the guests that a copy knows."""
+    rows = _rows(path)
+    made = {public for public, *_ in rows["key"]}
+    for name, public in terms.delegates:
+        if public in made:
+            check_roster(terms, name, rows["invited"])
 
 
 def put_in_use(path: Path, forgotten: Iterable[AnsweredSurvey]) -> None:

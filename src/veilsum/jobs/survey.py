@@ -68,7 +68,9 @@ NOT_CHECKED = (
     "whoever serves the page to a guest can change it, and a changed page can send "
     "the numbers anywhere: a guest that saves the page as one file and compares its "
     "digest with the one in its invitation finds that out. Who invited it could have "
-    "made both, and made its code: so a guest asks a second member for the digest",
+    "made both, and made its code: so a guest asks a second member for the digest. "
+    "That finds a false page, and protects no guest whose inviter is dishonest: rules "
+    "count guests as their inviter's",
     "shares lie sealed at the host: whoever stores them, and one day breaks the "
     "encryption, opens them; the promise is computational in that, and delegates erase "
     "their keys after the run",

@@ -21,14 +21,19 @@ from pathlib import Path
 
 from veilsum.agreement.consortium import Consortium, check_name
 from veilsum.agreement.sections import SurveySection
-from veilsum.agreement.survey import survey_terms
+from veilsum.agreement.survey import SurveyTerms, survey_terms
 from veilsum.errors import InvalidInputError, OutputError, VeilsumError, printable
 from veilsum.files.consortiums import read_consortium
 from veilsum.files.contents import contents
 from veilsum.files.ledger import copy_ledger, open_ledger, read_ledger
 from veilsum.files.output import write_files
 from veilsum.guests.delegate import AnsweredSurvey, to_answer
-from veilsum.guests.store_copy import copy_store, known_in_copy, put_in_use
+from veilsum.guests.store_copy import (
+    check_roster_in_copy,
+    copy_store,
+    known_in_copy,
+    put_in_use,
+)
 from veilsum.guests.submission import longest_line
 from veilsum.guests.survey_set import closed_set, read_submissions
 from veilsum.net.passes import TOKEN_FILE
@@ -168,16 +173,21 @@ def resume_surveys(
         uncounted: runs that nobody has these of any more.
     """
     given = [_answered(folder) for folder in closed]
+    for file, _ in given:
+        check_roster_in_copy(store, survey_terms(file))
     here = {one.digest.hex(): one for one in _closed_files(store.parent)}
-    known = known_in_copy(store) | {one.survey for _, one in given}
+    here |= {file.digest.hex(): file for file, _ in given}
+    known = known_in_copy(store) | {(one.survey, one.set) for _, one in given}
     missing = []
     for receipt in _receipts_near(store):
         if not any(OF_GUESTS in line for line in receipt.released):
             continue
         file = here.get(receipt.consortium)
-        survey = None if file is None else survey_terms(file).digest
-        shown = receipt.consortium in {one.digest.hex() for one, _ in given}
-        if not shown and survey not in known and receipt.run not in uncounted:
+        terms = None if file is None else survey_terms(file)
+        if terms is not None:
+            _check_same_set(terms, receipt, closed, given)
+        added = terms is not None and (terms.digest, terms.set) in known
+        if not added and receipt.run not in uncounted:
             missing.append(receipt.run)
     if missing:
         raise InvalidInputError(
@@ -188,6 +198,23 @@ def resume_surveys(
         )
     put_in_use(store, [one for _, one in given])
     return tuple(survey_terms(file).title for file, _ in given)
+
+
+def _check_same_set(
+    terms: SurveyTerms,
+    receipt: Receipt,
+    closed: Sequence[Path],
+    given: Sequence[tuple[Consortium, AnsweredSurvey]],
+) -> None:
+    """Refuse another set of a survey than the one that a receipt is of."""
+    for folder, (_, one) in zip(closed, given, strict=True):
+        if one.survey == terms.digest and one.set != terms.set:
+            raise InvalidInputError(
+                f"{folder} names the set {one.set[:16]} of a survey of which the "
+                f"receipt of {receipt.run} shows that {str(terms.set)[:16]} was added: "
+                "give the closed file and submissions.jsonl of that one, and ask "
+                "whoever handed out the other"
+            )
 
 
 def _answered(folder: Path) -> tuple[Consortium, AnsweredSurvey]:

@@ -177,7 +177,8 @@ class Machine(Secret):
         self._sums = Sums(plan)
         self._deadline = Deadline()
         self._answer: Vector | None = None
-        self._misfit, self._comparisons = "", 0
+        self._misfit: Abort | None = None
+        self._comparisons = 0
         self._epoch = Epoch(plan, Neighbourhood(plan.topology, me), 0)
         self._iteration = Iteration(plan, self._epoch.place, 0, work.rounds)
 
@@ -486,16 +487,21 @@ class Machine(Secret):
         """
         if not self._sums.totals and self.phase in BEFORE_READY:
             self._abort("result", detail)  # nothing was told by anybody
-        elif not self._misfit:
-            self._misfit, self._comparisons = detail, 0
+        else:
+            self._compare_before(Abort("result", detail))
+
+    def _compare_before(self, end: Abort) -> None:
+        """Compare records with the neighbours a few times, then end like this."""
+        if self._misfit is None:
+            self._misfit, self._comparisons = end, 0
             self._ask()
             self._end_if_proven()
 
     def _compared(self) -> None:
         """Count a comparison; end after the last one."""
         self._comparisons += 1
-        if self._misfit and self._comparisons > COMPARISONS:
-            self._abort("result", "; ".join((self._misfit, *self._blamed())))
+        if (end := self._misfit) and self._comparisons > COMPARISONS:
+            self._abort(end.reason, "; ".join((end.detail, *self._blamed())))
 
     def _end_if_proven(self) -> None:
         """Go on no further with a member that is proven to lie."""
@@ -1054,7 +1060,7 @@ class Machine(Secret):
         if set(lost) == set(self.lost) or self.phase in CLOSED:
             return
         if (end := cannot_go_on(self.plan, self.me, lost, because_of)) is not None:
-            self._abort(end.reason, end.detail)
+            self._leave_dropped(end)
             return
         private = self._epoch.private
         self._out += self._epoch.wipe()
@@ -1062,6 +1068,17 @@ class Machine(Secret):
         self._begin_epoch(tuple(sorted(lost)), private)
         self._ask(to=self._epoch.place.neighbours)
         self._enter(GREETING)
+
+    def _leave_dropped(self, end: Abort) -> None:
+        """Pass the losses on, and compare records before leaving.
+
+        Their author may have signed Ready for the others: both together are evidence,
+        and this party may be the only one that holds the loss.
+        """
+        for lost in self._book.all(Lost):
+            frame = self._book.frame(lost.id)
+            self._out += self._peers.tell(lost, frame, but={lost.party})
+        self._compare_before(end)
 
     def _on_lost(self, lost: Lost) -> None:
         """Follow a member; of what a lost party says, only what holds here too."""

@@ -544,16 +544,19 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
         "compares its digest with the one in the invitation finds that out. Who "
         "invited a guest could have made both: so the guest asks a second member for "
         "the digest, which is the same for all. Who invited it also made its code, and "
-        "can answer in its name.",
+        "can answer in its name. The digest protects no guest whose inviter is "
+        "dishonest: rules count guests as their inviter's.",
         "Wer einem Gast die Seite liefert, kann sie ändern, und eine geänderte Seite "
         "kann überallhin senden, was man eintippt. Die Seite gibt es auch als eine "
         "Datei: ein Gast, der ihre Prüfsumme mit der in der Einladung vergleicht, "
         "bemerkt das. Wer einen Gast einlud, könnte beides selbst gemacht haben: darum "
         "fragt der Gast ein zweites Mitglied nach der Prüfsumme, die für alle dieselbe "
         "ist. Wer ihn einlud, hat auch seinen Code gemacht und kann in seinem Namen "
-        "antworten.",
+        "antworten. Die Prüfsumme schützt keinen Gast, dessen einladendes Mitglied "
+        "unehrlich ist: Gäste zählen als die ihres einladenden Mitglieds.",
         (
             GUESTS + "test_a_page_of_the_inviters_reads_its_guest_and_has_another_hash",
+            GUESTS + "test_the_pages_hash_does_not_protect_a_lying_inviters_guest",
             PAGE + "test_one_file_that_was_saved",
             PAGE + "test_a_changed_script_does_not_run",
             HOST
