@@ -126,7 +126,7 @@ def test_everybody_in_reach_is_in_order(clinics):
         assert f"\n{name}\n  ok        direction: this party dials it at {place}" in (
             found.stdout
         )
-    assert len(lines(found, "ok")) == 3 + 4 * 6
+    assert len(lines(found, "ok")) == 4 + 4 * 6
     assert clinics.agreed.digest.hex() in found.stdout
     assert "listening for 0 s" in found.stderr
 
@@ -139,6 +139,29 @@ def test_machines_get_json_and_nothing_else(clinics):
     document = json.loads(found.stdout)
     assert (document["good"], document["party"]) == (True, "alder")
     assert {one["state"] for one in document["checks"]} == {"good"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "shown"),
+    [
+        (None, "in formulas allowed to nobody (no veilsum.toml)"),
+        ("true", "in formulas allowed to everybody"),
+        ("[]", "in formulas allowed to nobody"),
+        ('["{}"]', "in formulas allowed to {}; the members of this file are among"),
+        (
+            '["0123456789abcdef"]',
+            "allowed to 0123456789abcdef; the members of this file are not among",
+        ),
+    ],
+)
+def test_the_members_whose_constants_are_allowed_are_shown(clinics, rule, shown):
+    code = clinics.agreed.members_digest
+    if rule is not None:
+        text = f"constants = {rule.format(code)}\n"
+        (clinics.files["alder"].parent / "veilsum.toml").write_text(text, "utf-8")
+    found = clinics.look()
+    [line] = [one for one in lines(found, "ok") if "constants: " in one]
+    assert shown.format(code) in line
 
 
 def test_a_party_that_is_not_there_is_named(clinics):

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import veilsum as vs
 from veilsum.cli import ranks
 from veilsum.cli.app import app
-from veilsum.cli.ranks import Here, lost
+from veilsum.cli.ranks import Heard, Here, lost
 from veilsum.jobs.ranks import large_on_ranks
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
@@ -318,4 +318,35 @@ def test_machines_are_not_shared_among_ranks(tmp_path):
 
 
 def test_a_launcher_that_says_nothing_leaves_its_number():
-    assert "(mpiexec ended with 137). A rank" in lost(4, 137, "")
+    assert "(mpiexec ended with 137). A rank" in lost(4, 137, "", Heard())
+    found = lost(4, 1, "", Heard())
+    assert found == (
+        "mpiexec ended with 1 before any of 4 ranks had started. It gave no reason"
+    )
+    assert "memory" not in lost(4, 1, "", Heard(begun=True))
+
+
+AS_ROOT = """\
+--------------------------------------------------------------------------
+mpirun has detected an attempt to run as root.
+
+Running as root is *strongly* discouraged as any mistake (e.g., in
+defining TMPDIR) or bug can result in catastrophic damage to the OS
+file system, leaving your system in an unusable state.
+--------------------------------------------------------------------------
+"""
+
+
+def test_a_launcher_that_refuses_is_quoted(monkeypatch, tmp_path):
+    """Open MPI's words to root; ended with 1 before any rank."""
+    launcher = tmp_path / "mpiexec"
+    launcher.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{AS_ROOT}END\nexit 1\n")
+    launcher.chmod(0o755)
+    monkeypatch.setattr(ranks, "launcher", lambda: str(launcher))
+    words = ["solve", str(scenario(tmp_path)), "--on", "mpi:2"]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 1
+    said = " ".join(found.stderr.split("Error: ")[1].split())
+    assert "before any of 2 ranks had started. Its reason: mpirun has detected" in said
+    assert "attempt to run as root" in said
+    assert "memory" not in said

@@ -104,6 +104,35 @@ def test_two_stages_are_those_of_the_rows(case):
     assert "two stages" in str(found)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"alphas": [-1]}, r"alphas must be .* 0 or more, .* found \[-1\]"),
+        ({"alphas": [1.0, -0.5]}, "alphas must be .* 0 or more"),
+        ({"alphas": []}, "alphas must be a list"),
+        ({"alphas": 0.5}, "alphas must be a list"),
+        ({"alphas": [float("nan")]}, "alphas must be finite"),
+        ({"l1_ratio": -1}, "l1_ratio must be from 0"),
+        ({"l1_ratio": 2.0}, "l1_ratio must be from 0"),
+        ({"l1_ratio": float("nan")}, "l1_ratio must be from 0"),
+        ({"n_alphas": 0}, "n_alphas must be at least 1"),
+        ({"n_alphas": 2.5}, "n_alphas must be a whole number"),
+        ({"on": []}, "no column is named"),
+        ({"on": ["bmi", "bmi"]}, "name each column once"),
+    ],
+)
+def test_a_penalty_that_is_none_is_refused(diabetes, options, said):
+    with pytest.raises(InvalidInputError, match=said):
+        vs.elastic_net(diabetes[1], "target", **options)
+
+
+def test_no_penalty_is_least_squares(diabetes):
+    frame, found = diabetes
+    path = vs.elastic_net(found, "target", on=["bmi", "bp"], alphas=[0.0])
+    theirs = sm.OLS(frame["target"], sm.add_constant(frame[["bmi", "bp"]])).fit()
+    np.testing.assert_allclose([*path.at(0.0).values()], theirs.params, rtol=1e-9)
+
+
 def test_what_cannot_be_had_is_said(diabetes):
     _, found = diabetes
     with pytest.raises(InvalidInputError, match="nothing was released about 'weight'"):
@@ -112,6 +141,14 @@ def test_what_cannot_be_had_is_said(diabetes):
         vs.elastic_net(found, "target", on=["bmi", "target"])
     with pytest.raises(InvalidInputError, match="at least as many instruments"):
         vs.two_stage(found, "target", on=["bmi", "bp"], instruments=["s1"])
+    with pytest.raises(InvalidInputError, match="cannot explain itself"):
+        vs.two_stage(found, "target", on=["bmi"], instruments=["target"])
+    for nothing in (
+        lambda: vs.two_stage(found, "target", on=[], instruments=[]),
+        lambda: vs.principal_components(found, []),
+    ):
+        with pytest.raises(InvalidInputError, match="no column is named"):
+            nothing()
     with pytest.raises(InvalidInputError, match="depend on each other"):
         vs.two_stage(found, "target", on=["bmi"], instruments=["s1", "s1"])
     path = vs.elastic_net(found, "target", alphas=[1.0])

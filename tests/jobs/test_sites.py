@@ -4,12 +4,14 @@ References are in tests/references/sites.json, and sites.R beside it made them.
 """
 
 import json
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from flint import fmpq, fmpq_mat
 from statsmodels.regression.mixed_linear_model import MixedLM
 
 import veilsum as vs
@@ -90,6 +92,38 @@ def test_absorbed_effects_are_those_of_a_dummy_for_each_party(name, asked, data)
     )
     off = np.abs(fit.coefficients - np.atleast_1d(reference["coefficients"]))
     assert (off <= fit.rounding_bound + 1e-13).all()
+
+
+def within_exactly(tables, response, slopes):
+    """The slopes in fractions, of which nothing is rounded: columns about means."""
+    moments = fmpq_mat(len(slopes) + 1, len(slopes) + 1)
+    for one in tables.values():
+        columns = [
+            [fmpq(*float(cell).as_integer_ratio()) for cell in one[name]]
+            for name in (*slopes, response)
+        ]
+        centred = fmpq_mat([[c - sum(z) / len(z) for c in z] for z in columns])
+        moments += centred * centred.transpose()
+    p = len(slopes)
+    rows = moments.tolist()
+    gram = fmpq_mat([row[:p] for row in rows[:p]])
+    solved = gram.solve(fmpq_mat([[row[p]] for row in rows[:p]]))
+    return [float(Fraction(int(one.p), int(one.q))) for one in solved.entries()]
+
+
+def test_a_panel_whose_parties_differ_far_keeps_ten_digits():
+    """Taxes, roads and incomes differ between states, and little from year to year."""
+    reference = json.loads((FOLDER / "absorb.json").read_text("utf-8"))
+    rows = pd.read_csv(FOLDER / "absorb_fatalities.csv")
+    states = {str(one): part for one, part in rows.groupby("party")}
+    slopes = ["beertax", "unemp", "income", "miles"]
+    asked = f"rate ~ {' + '.join(slopes)}"
+    fit = vs.fit(asked, states, absorb=True, rules=vs.Rules.none()).fit
+    exact = within_exactly(states, "rate", slopes)
+    agree(fit.coefficients, exact, 1e-10)
+    agree(fit.standard_errors, reference["errors"], 1e-10)
+    agree(exact, reference["coefficients"], 1e-12)  # lm itself
+    assert (np.abs(fit.coefficients - exact) <= fit.rounding_bound).all()
 
 
 def some(n=6, rows=30, seed=0, spread=3.0):

@@ -425,7 +425,8 @@ def test_sites_that_mean_nothing_are_refused(change, message):
         ({"high": np.inf}, "finite prices"),
         ({"low": np.nan}, "finite prices"),
         ({"tolerance": 0.0}, "tolerance must be above zero"),
-        ({"max_rounds": 0}, "at least 1 round"),
+        ({"max_rounds": 0}, "max_rounds must be at least 1"),
+        ({"max_rounds": float("nan")}, "max_rounds must be a whole number"),
     ],
 )
 def test_searches_that_mean_nothing_are_refused(options, message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,9 +118,10 @@ def _look_around(
     from veilsum.agreement.study import runs_of
     from veilsum.cli.join import only_key
     from veilsum.files.consortiums import read_agreement
-    from veilsum.net.doctor import check_up
+    from veilsum.net.doctor import Check, Health, check_up
     from veilsum.net.passes import own_token
     from veilsum.net.trust import check_certificates
+    from veilsum.parties.own_rules import own_rules_in
 
     consortium = runs_of(read_agreement(file))[0]
     check_certificates(consortium.certificates)
@@ -129,6 +131,7 @@ def _look_around(
             "to look at; veilsum join --drop FOLDER --once says what is waited for"
         )
     key_file = key or only_key(file.parent)
+    rules = own_rules_in(key_file.parent)
     place = None if listen is None else Address.of(listen)
     seconds = WAIT if wait is None else wait
     if not as_json:
@@ -138,6 +141,11 @@ def _look_around(
     found = asyncio.run(
         check_up(key_file, consortium, wait=seconds, listen=place, token=shown)
     )
+    own = sum(check.about == found.party for check in found.checks)
+    allowed = rules.constants_sentence(consortium)
+    constants = Check(found.party, "constants", Health.GOOD, allowed)
+    checks = (*found.checks[:own], constants, *found.checks[own:])
+    found = replace(found, checks=checks)
     if as_json:
         print_json(found.to_dict())
     else:

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import randbits
 from tempfile import TemporaryFile
@@ -40,6 +40,10 @@ ranks_option = click.option(
 MOST_RANKS = 100_000
 # Whoever fails by itself waits so long for others to fail alike.
 SECONDS = 2.0
+# Lines of a launcher's own words that a sentence quotes.
+MOST_WORDS = 5
+# How a launcher ends whose rank the system killed: by the shell's number and others.
+KILLED = (9, 137, -9)
 # Seconds until a launcher that was told to end its ranks is ended itself.
 GRACE = 10.0
 # One thread each, unless somebody says otherwise: ranks share a computer's cores.
@@ -47,6 +51,8 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # Set for ranks whose starter has somebody who watches; and how the first rank, which
 # has no screen of its own, then says how far it is.
 WATCHED, TOLD = "VEILSUM_WATCHED", "veilsum: done {} of {}"
+# Set for ranks that another process started; and how the first rank reports its start.
+LAUNCHED, BEGUN = "VEILSUM_LAUNCHED", "veilsum: ranks have started"
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,8 @@ def carried_out(where: str | None) -> Iterator[Here]:
     others would wait for it for ever.
 
     Raises:
-        Failure: a rank ended before the others; the message says what is known of it.
+        Failure: a rank ended before the others, or the launcher started none; the
+            message gives the reason as far as it is known.
     """
     if where is None:
         yield Here()
@@ -110,6 +117,8 @@ def carried_out(where: str | None) -> Iterator[Here]:
     from veilsum.engines.mpi import all_ranks
 
     comm = all_ranks()
+    if comm.rank == 0 and LAUNCHED in os.environ:
+        click.echo(BEGUN, err=True)
     ending = comm.Dup()
     try:
         yield Here(comm)
@@ -157,7 +166,8 @@ def _started(where: str, count: int) -> int:
         watched() as opening,
     ):
         report = staged(opening, "iterations")
-        settings = dict.fromkeys((*THREADS, WATCHED) if report else THREADS, "1")
+        names = (*THREADS, LAUNCHED, *((WATCHED,) if report else ()))
+        settings = dict.fromkeys(names, "1")
         job = subprocess.Popen(  # noqa: S603 - this command, as it was typed
             command,
             stdin=subprocess.DEVNULL,
@@ -167,26 +177,41 @@ def _started(where: str, count: int) -> int:
             errors="replace",
             env=settings | os.environ,
         )
-        said = _heard(job, report)
+        heard = _repeat(job, report)
         printed.seek(0)
         output = printed.read()
     if job.returncode == 0:
         click.echo(output, nl=False)
         return 0
-    if said:
+    if heard.explained:
         # Whatever else the launcher has to say, a rank has said more.
         return job.returncode if job.returncode in {1, 2} else 1
-    raise Failure(lost(count, job.returncode, output))
+    raise Failure(lost(count, job.returncode, output, heard))
 
 
-def _heard(job: subprocess.Popen[str], report: Report | None) -> bool:
-    """Repeat what ranks say until they have ended; return whether one said why.
+@dataclass
+class Heard:
+    """The output of a launcher and its ranks on their standard error.
+
+    Attributes:
+        begun: whether the first rank reported its start.
+        explained: whether a rank gave the reason of its end.
+        words: the first lines that no rank wrote on purpose.
+    """
+
+    begun: bool = False
+    explained: bool = False
+    words: list[str] = field(default_factory=list)
+
+
+def _repeat(job: subprocess.Popen[str], report: Report | None) -> Heard:
+    """Repeat the output of ranks until they have ended, and return it in brief.
 
     Once one did, or somebody ends this, the launcher has a while to end the others: it
     would wait for ever for hosts that are cut off.
     """
     assert job.stderr is not None
-    lines, said = job.stderr, []
+    lines, heard = job.stderr, Heard()
     told = re.compile(TOLD.format(r"(\d+)", r"(\d+)"))
 
     def hurry() -> None:
@@ -203,10 +228,15 @@ def _heard(job: subprocess.Popen[str], report: Report | None) -> bool:
             if report is not None and (far := told.fullmatch(line.strip())):
                 report(int(far[1]), int(far[2]))
                 continue
+            if line.strip() == BEGUN:
+                heard.begun = True
+                continue
             click.echo(line, nl=False, err=True)
             if line.startswith("Error: "):
-                said.append(line)
+                heard.explained = True
                 hurry()
+            elif len(heard.words) < MOST_WORDS and re.search(r"\w", line):
+                heard.words.append(line.strip())
         lines.close()
 
     # Whoever ends this process means its ranks: they would go on.
@@ -223,19 +253,30 @@ def _heard(job: subprocess.Popen[str], report: Report | None) -> bool:
     finally:
         signal.signal(signal.SIGTERM, before)
     repeating.join(SECONDS)
-    return bool(said)
+    return heard
 
 
-def lost(count: int, code: int, output: str) -> str:
-    """Say that a rank is gone, with what the launcher knows of it."""
+def lost(count: int, code: int, output: str, heard: Heard) -> str:
+    """Return why there is no result, as far as the launcher knows it."""
     # Not its process or host: MPICH may name another one, which it ended itself.
-    known = re.search(r"[A-Z]\w+ \(signal \d+\)", output)
-    return (
+    printed = "\n".join([output, *heard.words])
+    known = re.search(r"[A-Z]\w+ \(signal \d+\)|signal \d+ \([A-Z]\w+\)", printed)
+    ended = f"mpiexec ended with {code}{f', {known[0]}' if known else ''}"
+    killed = code in KILLED or (known is not None and "signal 9" in known[0])
+    if not (heard.begun or killed):
+        words = " ".join(heard.words)
+        return f"{ended} before any of {count} ranks had started. " + (
+            f"Its reason: {words}" if words else "It gave no reason"
+        )
+    found = (
         f"one of {count} ranks ended before the others, and the whole job with it, "
-        f"without a result (mpiexec ended with {code}"
-        f"{f', {known[0]}' if known else ''}). A rank that the system killed has "
-        "mostly run out of memory: use more hosts, or fewer ranks on each, and start "
-        "the command again"
+        f"without a result ({ended})"
+    )
+    if not killed:
+        return found
+    return (
+        f"{found}. A rank that the system killed has mostly run out of memory: use "
+        "more hosts, or fewer ranks on each, and start the command again"
     )
 
 

@@ -21,7 +21,14 @@ from veilsum.errors import InvalidInputError
 from veilsum.jobs.statistics import StatisticsResult
 from veilsum.models.inference import Inference, table
 from veilsum.models.rows import Gram
-from veilsum.numbers.arrays import FloatArray, Vector, as_floats, listed
+from veilsum.numbers.arrays import (
+    FloatArray,
+    Vector,
+    as_floats,
+    as_whole,
+    is_number,
+    listed,
+)
 from veilsum.showing import Cell, Showing, Shown, Table, counted
 from veilsum.tables.frames import load_pandas, needed
 
@@ -114,13 +121,17 @@ def elastic_net(
         found: what `statistics` released.
         response: the column that is explained.
         on: the columns that explain it; by default all others.
-        l1_ratio: 1 for the lasso.
-        alphas: strengths of the penalty; by default `n_alphas` of them, from the
-            least that leaves no column down to a thousandth of it.
+        l1_ratio: from 0, a ridge, to 1, the lasso.
+        alphas: strengths of the penalty, 0 or more; by default `n_alphas` of them,
+            from the least that leaves no column down to a thousandth of it.
         n_alphas: how many.
         standardise: whether the penalty is for columns over their deviations;
             coefficients are those of the columns as they are in any case.
     """
+    if not (is_number(l1_ratio) and 0.0 <= l1_ratio <= 1.0):
+        raise InvalidInputError(
+            f"l1_ratio must be from 0 (ridge) to 1 (lasso), found {l1_ratio!r}"
+        )
     linear = needed("sklearn.linear_model", extra="sklearn", what="elastic nets")
     names, cross, along, square = _parts(found, response, on)
     count, means = found.moments.count, found.moments.mean
@@ -132,12 +143,20 @@ def elastic_net(
     if alphas is None:
         # The least strength at which 0 is best, and down from there.
         most = np.abs(along / scale).max() * (count - 1) / count / max(l1_ratio, 1e-3)
-        alphas = np.geomspace(most, most / 1000.0, n_alphas)
+        steps = as_whole(n_alphas, what="n_alphas", least=1)
+        strengths = np.geomspace(most, most / 1000.0, steps)
+    else:
+        strengths = as_floats(alphas, what="alphas")
+        if strengths.ndim != 1 or not strengths.size or strengths.min() < 0.0:
+            raise InvalidInputError(
+                "alphas must be a list of penalties, each 0 or more, such as "
+                f"[1.0, 0.1], found {alphas!r}"
+            )
     chosen, coefficients, _ = linear.enet_path(
         design * rows,
         target * rows,
         l1_ratio=l1_ratio,
-        alphas=as_floats(alphas, what="alphas"),
+        alphas=strengths,
         tol=1e-14,
         max_iter=10**6,
     )
@@ -209,7 +228,7 @@ def principal_components(
         correlation: whether columns are taken over their deviations, as they should be
             where they have different units.
     """
-    names = tuple(columns or found.columns)
+    names = found.columns if columns is None else tuple(columns)
     places = _places(found, names)
     of = found.moments.correlation if correlation else found.moments.covariance
     matrix = of[np.ix_(places, places)]
@@ -268,6 +287,7 @@ def two_stage(
             f"{len(on)} columns need at least as many instruments, found "
             f"{len(instruments)}: name columns that are not confounded in both"
         )
+    _check_response(response, [*on, *instruments])
     count, means = found.moments.count, found.moments.mean
     whole = found.moments.covariance * (count - 1)
     y, x, z = (_places(found, names) for names in ([response], on, instruments))
@@ -311,7 +331,16 @@ def two_stage(
     )
 
 
+def _check_response(response: str, names: Sequence[str]) -> None:
+    if response in names:
+        raise InvalidInputError(f"the response {response!r} cannot explain itself")
+
+
 def _places(found: StatisticsResult, names: Sequence[str]) -> list[int]:
+    if not names:
+        raise InvalidInputError(
+            f"no column is named: choose from {listed(found.columns)}"
+        )
     for name in names:
         if name not in found.columns:
             raise InvalidInputError(
@@ -327,8 +356,11 @@ def _parts(
     """Return names, covariances of columns and with the response, and its variance."""
     others = tuple(one for one in found.columns if one != response)
     names = others if on is None else tuple(on)
-    if response in names:
-        raise InvalidInputError(f"the response {response!r} cannot explain itself")
+    _check_response(response, names)
+    if len(set(names)) < len(names):
+        raise InvalidInputError(
+            f"a column is in {listed(names)} twice: name each column once"
+        )
     x, (y,) = _places(found, names), _places(found, [response])
     whole = found.moments.covariance
     return names, whole[np.ix_(x, x)], whole[x, y], float(whole[y, y])

@@ -6,14 +6,17 @@ and the same with the response, from exact sums: a fraction over its own sum of 
 rounded once to a public unit. Totals of these are the normal equations of all slopes;
 no party's mean, effect or sum of a column is among them.
 
-The unit is a part 2^-34 of what one row may add by agreement, for every two columns.
-With 20 rows of each party, and ranges of 30 standard deviations, that moves a total by
-1e-9 of its size at most. Finer units would only say more of the parties' fractions.
+In the columns' own counts a sum of products is whole, and the part that a party takes
+off, k k / n, is a fraction. Digits behind the point tell of k, the sum of its column:
+they are an equation for the k of all parties, up to signs and multiples of n. Digits of
+all totals are counted against the values that k can have.
 
-And these say something. In its own counts a column's sum of products is whole, and what
-a party takes off, k k / n, has a fraction that says k, the sum of its column, up to a
-sign and multiples of n. So the digits behind the point of a total are an equation for
-the k of all parties. Digits of all totals are counted against what k may be at all.
+So the unit of two columns is the product of their own units, without any digit behind
+the point, between two bounds: at most 2^-34 of the largest product of one row by
+agreement, or flags would keep too few digits, and at least 2^-44, or wide columns would
+release more than the fit needs. With 20 rows of each party, rounding moves a total of
+two wide columns, with ranges of 100 standard deviations within parties, by 1.5e-11 of
+its size at most; of two flags, with ranges of 30, by 1.5e-9.
 """
 
 from __future__ import annotations
@@ -53,8 +56,9 @@ from veilsum.numbers.units import (
     triangle,
 )
 
-# What a column keeps of its agreed range: twice as much of a product of two.
-ABSORBED_BITS = 17
+# Bits that a column keeps of its agreed range, and a product of two twice as many:
+# as many as its own unit has, at least and at most.
+LEAST_BITS, MOST_BITS = 17, 22
 # What is added up of a column before a point, of parties with 1,000 rows, is so long.
 WHOLE_BITS = 10
 # Beside the sums of products: logarithms of weights, rows and parties.
@@ -88,7 +92,7 @@ class Absorbing:
 
     @cached_property
     def units(self) -> tuple[Fraction, ...]:
-        """What each slope's column is counted in, and the response last."""
+        """The finest unit of each slope's column, and of the response last."""
         weights, root = self.measures.weights, 0
         if weights is not None:
             largest = max(weights.most, 1) * weights.unit
@@ -99,15 +103,29 @@ class Absorbing:
             for one in (*columns, self.counting.target)
         ]
         return tuple(
-            power_unit(span, ABSORBED_BITS) * Fraction(2) ** root for span in spans
+            power_unit(span, MOST_BITS) * Fraction(2) ** root for span in spans
         )
 
     @cached_property
     def scales(self) -> tuple[Fraction, ...]:
-        """What a column's own unit is, and the response's last, in what is given."""
+        """Each column's own unit, and the response's last, in the finest unit."""
         places = [*self.slopes, self.counting.n_columns]
         pairs = zip(places, self.units, strict=True)
         return tuple(self.counting.units[place] / unit for place, unit in pairs)
+
+    @cached_property
+    def shifts(self) -> Integers:
+        """Bits of each product that stay with the party: a lower triangle.
+
+        As many as make the unit at least the product of the columns' own units.
+        """
+        most, found = 2 * (MOST_BITS - LEAST_BITS), []
+        for j, scale in enumerate(self.scales):
+            for other in self.scales[: j + 1]:
+                # The least power of two that is not below the product.
+                shift = (ceil(scale * other) - 1).bit_length()
+                found.append(min(shift, most))
+        return np.array(found, dtype=object)
 
     def least_honest(self, minimum_rows: int) -> int:
         """Return of how many parties the sums of columns do not follow from totals.
@@ -115,7 +133,9 @@ class Absorbing:
         Of parties with `minimum_rows` rows or more, and for who knows how many rows
         each has. Columns with few values tell most, and every two of them tell more.
         """
-        digits = sorted((log2(one) for one in self.scales), reverse=True)
+        digits = sorted(
+            (log2(one) - MOST_BITS + LEAST_BITS for one in self.scales), reverse=True
+        )
         unknown = log2(max(minimum_rows // 2, 2))
         told, least = 0.0, 0
         for n, one in enumerate(digits, 1):
@@ -128,10 +148,11 @@ class Absorbing:
     def counts(self) -> Counts:
         """What the numbers of a vector count."""
         # Weights are at most 4^root, up to the rounding of its logarithm.
-        bits = max(2 * ABSORBED_BITS + 1, LOG_BITS + LOG_WHOLE_BITS)
+        bits = max(2 * MOST_BITS + 1, LOG_BITS + LOG_WHOLE_BITS)
+        finest = zip(products(self.units), self.shifts.tolist(), strict=True)
         further = Fraction(1, 2**LOG_BITS), Fraction(1), Fraction(1)
         return Counts(
-            (*products(self.units), *further),
+            (*(unit * (1 << shift) for unit, shift in finest), *further),
             sum_bits([bits], self.measures.row_bits),
         )
 
@@ -140,13 +161,18 @@ class Absorbing:
         _, n_rows, n_parties = map(int, total[-N_NUMBERS:])
         check_total("rows", n_rows, 1, 1 << self.measures.row_bits)
         check_total("parties", n_parties, 1, n_rows)
-        matrix = square(total[:-N_NUMBERS], len(names) + 1)
+        matrix = self.matrix(total)
         labels = (*names, "the response")
         # A weight may be beyond 4^root by the rounding of its logarithm.
-        largest = [2 << ABSORBED_BITS] * len(labels)
+        largest = [2 << MOST_BITS] * len(labels)
+        rounding = n_parties << max(self.shifts)
         check_matrix(
-            "products within parties", matrix, labels, largest, n_rows, n_parties
+            "products within parties", matrix, labels, largest, n_rows, rounding
         )
+
+    def matrix(self, total: Integers) -> Integers:
+        """Return the products about means of a total, in the finest units."""
+        return square(total[:-N_NUMBERS] << self.shifts, len(self.units))
 
     def vector(self, rows: Rows) -> Integers:
         """Return what one party gives: its products about its own means.
@@ -165,10 +191,11 @@ class Absorbing:
         for j, a in enumerate(kept):
             for k, b in enumerate(kept[: j + 1]):
                 taken = Fraction(moments[a, one] * moments[b, one], moments[one, one])
-                exact = (moments[a, b] - taken) * scales[j] * scales[k]
-                left[j, k] = left[k, j] = round(exact)
+                left[j, k] = (moments[a, b] - taken) * scales[j] * scales[k]
+        given = zip(triangle(left).tolist(), self.shifts.tolist(), strict=True)
+        rounded = [round(exact / (1 << shift)) for exact, shift in given]
         further = [sums.log_weight_sum, sums.n_rows, 1]
-        return np.array([*triangle(left).tolist(), *further], dtype=object)
+        return np.array([*rounded, *further], dtype=object)
 
 
 @dataclass(frozen=True)
@@ -208,7 +235,7 @@ def fit(vector: Integers, absorbing: Absorbing, *, names: Sequence[str]) -> Abso
             within every party, which it names.
     """
     p, units = len(names), absorbing.units
-    matrix = square(vector[:-N_NUMBERS], p + 1)
+    matrix = absorbing.matrix(vector)
     log_weights, n_rows, n_parties = map(int, vector[-N_NUMBERS:])
     flat = [name for k, name in enumerate(names) if not matrix[k, k] > 0]
     if flat:
@@ -291,7 +318,8 @@ def _rounding(
     off, weights = _moved(absorbing, n_rows)
     off /= scale
     moved = np.outer(lengths, off) + np.outer(off, lengths) + np.outer(off, off)
-    moved += np.outer(lengths, lengths) * weights + n_parties / 2.0
+    units = square(1 << absorbing.shifts, p + 1).astype(float)
+    moved += np.outer(lengths, lengths) * weights + units * (n_parties / 2.0)
     # Columns of length 1, so that a row sum means the same for all of them.
     sizes = np.where(lengths > 0.0, lengths, 1.0)
     moved /= np.outer(sizes, sizes)

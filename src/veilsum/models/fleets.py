@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
 from veilsum.models.price import FINER_BITS, NOTHING, ROW_BITS, TOTAL_BITS
-from veilsum.numbers.arrays import FloatArray, as_floats
+from veilsum.numbers.arrays import FloatArray, as_floats, as_whole
 from veilsum.numbers.fixed_point import Grid, as_python_integers
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Counts, Integers, power_unit
@@ -348,10 +348,10 @@ class PeriodSearch:
     rise: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.periods <= MOST_PERIODS or self.max_rounds < 1:
+        as_whole(self.max_rounds, what="max_rounds", least=1)
+        if as_whole(self.periods, what="periods", least=1) > MOST_PERIODS:
             raise InvalidInputError(
-                f"expected 1 to {MOST_PERIODS} periods and at least 1 round, found "
-                f"{self.periods} and {self.max_rounds}"
+                f"expected 1 to {MOST_PERIODS} periods, found {self.periods}"
             )
         if not 0.0 <= self.rise < inf:
             raise InvalidInputError(

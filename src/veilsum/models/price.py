@@ -31,7 +31,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
-from veilsum.numbers.arrays import Array, FloatArray, Vector, as_floats, frozen
+from veilsum.numbers.arrays import (
+    Array,
+    FloatArray,
+    Vector,
+    as_floats,
+    as_whole,
+    frozen,
+)
 from veilsum.numbers.fixed_point import Grid, as_python_integers
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float
@@ -367,10 +374,7 @@ class PriceSearch:
             raise InvalidInputError(
                 f"a tolerance must be above zero, found {self.tolerance:g}"
             )
-        if self.max_rounds < 1:
-            raise InvalidInputError(
-                f"a search takes at least 1 round, found max_rounds {self.max_rounds}"
-            )
+        as_whole(self.max_rounds, what="max_rounds", least=1)
 
     @cached_property
     def counts(self) -> Counts:

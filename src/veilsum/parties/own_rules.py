@@ -230,10 +230,23 @@ class OwnRules:
                     f"{listed(beyond)}"
                 )
 
+    def allows_constants(self, consortium: Consortium) -> bool:
+        """Whether formulas of these members may use constants."""
+        if isinstance(self.constants, tuple):
+            return consortium.members_digest in self.constants
+        return self.constants
+
+    def constants_sentence(self, consortium: Consortium) -> str:
+        """Return which members may use constants, and whether these members may."""
+        found = f"in formulas {self._constants_words}"
+        if isinstance(self.constants, tuple) and self.constants:
+            among = "among" if self.allows_constants(consortium) else "not among"
+            found += f"; the members of this file are {among} them"
+        return f"{found} ({self.source or f'no {FILE_NAME}'})"
+
     def _on_constants(self, consortium: Consortium) -> Iterator[str]:
-        allowed = self.constants if isinstance(self.constants, tuple) else ()
         aimed = constants_asked(consortium)
-        if not aimed or self.constants is True or consortium.members_digest in allowed:
+        if not aimed or self.allows_constants(consortium):
             return
         yield (
             f"the question uses constants: {listed(aimed)}. {CONSTANTS_AIM}. The "
