@@ -17,12 +17,12 @@ from veilsum.errors import BudgetError, InvalidInputError, LedgerError, StoreErr
 from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.files.output import write_files
 from veilsum.net.identity import new_identity
-from veilsum.net.store import RunStore, Sealing
+from veilsum.net.store import RunStore
 from veilsum.parties.backup import make_backup, restore_backup, resume
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.effects import Persist
 
-OWNER = {"plan": bytes(32), "party": "a", "sealing": Sealing(b"k")}
+OWNER = {"plan": bytes(32), "party": "a", "key": b"k"}
 
 
 # A backup

@@ -27,6 +27,7 @@ from veilsum.files.consortiums import read_consortium
 from veilsum.files.contents import contents
 from veilsum.files.ledger import copy_ledger, open_ledger, read_ledger
 from veilsum.files.output import write_files
+from veilsum.files.sqlite import files_beside
 from veilsum.guests.delegate import AnsweredSurvey, to_answer
 from veilsum.guests.store_copy import copy_store, known_in_copy, put_in_use
 from veilsum.guests.submission import longest_line
@@ -100,11 +101,12 @@ def restore_backup(backup: Path, folder: Path) -> tuple[str, ...]:
     except (tarfile.TarError, ValueError) as error:
         raise InvalidInputError(f"{backup} is no backup of veilsum: {error}") from None
     for file in found:
-        if (folder / file).exists():
-            raise OutputError(
-                f"{folder / file} is there already: nothing was put back; choose an "
-                "empty folder"
-            )
+        for path in (folder / file, *files_beside(folder / file)):
+            if path.exists():
+                raise OutputError(
+                    f"{path} is there already: nothing was put back; choose an empty "
+                    "folder"
+                )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     ledger = f"{name}.ledger"
     if ledger in found:
