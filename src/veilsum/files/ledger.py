@@ -154,9 +154,7 @@ class Journal(OpenFile):
                 f"{self.path} was deleted or exchanged while it was open, and what "
                 "would be written now would be lost: nothing was recorded; put it back"
             )
-        for kind, content in records:
-            body = json.dumps(content, sort_keys=True, allow_nan=False)
-            self._live().execute(_ADD, (kind, body))
+        _insert(self._live(), records)
 
     def keyed_hash(self, *parts: bytes | memoryview) -> str:
         """Return HMAC-SHA256 of the parts, in order, under the file's key."""
@@ -171,6 +169,12 @@ class Journal(OpenFile):
         return keyed.hexdigest()
 
 
+def _insert(connection: sqlite3.Connection, records: Iterable[Record]) -> None:
+    for kind, content in records:
+        body = json.dumps(content, sort_keys=True, allow_nan=False)
+        connection.execute(_ADD, (kind, body))
+
+
 def _read_row(row: Sequence[Any], read: Callable[[str, Any], Read]) -> Read:
     """Return what `read` makes of the cells of a record."""
     return read(row[3].decode(), json.loads(row[5]))
@@ -182,7 +186,7 @@ def create_journal(path: Path, first: Iterable[Record]) -> None:
     def fill(connection: sqlite3.Connection) -> None:
         key = secrets.token_bytes(KEY_BYTES)
         connection.execute("INSERT INTO secret VALUES (?)", (key,))
-        Journal(path, connection).append(first)
+        _insert(connection, first)
 
     create(path, LEDGER, fill)
 
@@ -729,7 +733,7 @@ def copy_ledger(path: Path, to: Path, *, when: str | None = None) -> None:
         connection.execute("INSERT INTO secret VALUES (?)", key)
         for kind, body in rows:
             connection.execute(_ADD, (kind.decode(), body.decode()))
-        Journal(to, connection).append([_record(_stamped(Copied(), when))])
+        _insert(connection, [_record(_stamped(Copied(), when))])
 
     create(to, LEDGER, fill)
 
