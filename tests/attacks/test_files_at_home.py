@@ -18,7 +18,13 @@ from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.files.output import write_files
 from veilsum.net.identity import new_identity
 from veilsum.net.store import RunStore
-from veilsum.parties.backup import make_backup, restore_backup, resume
+from veilsum.parties.backup import (
+    CHECKSUMS,
+    _checksums,
+    make_backup,
+    restore_backup,
+    resume,
+)
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.effects import Persist
 
@@ -71,7 +77,7 @@ HOSTILE = {
 @pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE)
 def test_nothing_of_a_hostile_backup_is_put_back(tmp_path, raw):
     (tmp_path / "evil").write_bytes(raw)
-    with pytest.raises(InvalidInputError, match="is no backup of veilsum") as caught:
+    with pytest.raises(InvalidInputError, match="is not a backup of veilsum") as caught:
         restore_backup(tmp_path / "evil", tmp_path / "here")
     assert str(caught.value).isprintable()
     assert {path.name for path in tmp_path.iterdir()} == {"evil"}
@@ -98,8 +104,11 @@ def exchanged(backup, ledger):
     """The same backup, with a ledger in it that does not know that it is a copy."""
     with tarfile.open(backup) as before:
         files = {one.name: before.extractfile(one).read() for one in before}
+    del files[CHECKSUMS]
+    files["a.ledger"] = ledger
+    files[CHECKSUMS] = _checksums(files)
     with tarfile.open(backup, "w", format=tarfile.GNU_FORMAT) as made:
-        for name, content in {**files, "a.ledger": ledger}.items():
+        for name, content in files.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             made.addfile(entry, io.BytesIO(content))
