@@ -23,7 +23,13 @@ from veilsum.guests.delegate import DelegateStore, is_copy, to_answer
 from veilsum.guests.store_copy import copy_store, known_in_copy, put_in_use
 from veilsum.guests.survey_set import set_of, write_submissions
 from veilsum.parties import backup
-from veilsum.parties.backup import make_backup, restore_backup, resume_surveys
+from veilsum.parties.backup import (
+    CHECKSUMS,
+    _checksums,
+    make_backup,
+    restore_backup,
+    resume_surveys,
+)
 from veilsum.parties.own_survey import STORE
 
 VALUES = {f"Firm {k + 1}": 100 + k for k in range(12)}
@@ -248,12 +254,15 @@ def test_a_store_that_somebody_made_of_the_copy_is_a_copy_again(surveyed, tmp_pa
     """Whoever changes the backup cannot make it forget that it is one."""
     _, folder, home, _ = surveyed
     packed = tmp_path / "changed"
-    with tarfile.open(folder / "before") as old, tarfile.open(packed, "w") as new:
-        for entry in old.getmembers():
-            content = old.extractfile(entry).read()
-            if entry.name == STORE:
-                plainly(home / STORE, tmp_path / "plain")
-                content = (tmp_path / "plain").read_bytes()
+    plainly(home / STORE, tmp_path / "plain")
+    with tarfile.open(folder / "before") as old:
+        files = {one.name: old.extractfile(one).read() for one in old}
+    del files[CHECKSUMS]
+    files[STORE] = (tmp_path / "plain").read_bytes()
+    files[CHECKSUMS] = _checksums(files)
+    with tarfile.open(packed, "w", format=tarfile.GNU_FORMAT) as new:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
             entry.size = len(content)
             new.addfile(entry, io.BytesIO(content))
     restore_backup(packed, tmp_path / "new")

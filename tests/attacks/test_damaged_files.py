@@ -27,7 +27,7 @@ from contradictions import Accuser
 from files.test_ledger import filled as filled_ledger
 from finished import finished, wards
 from net.drops import Office
-from net.test_store import PLAN, SEALING
+from net.test_store import KEY, PLAN
 from net.test_store import filled as filled_run
 from net.test_transcript_file import MASKS, made
 from receipts import Study
@@ -109,7 +109,7 @@ class Specimen:
         return None
 
     def put(self, content):
-        for ending in ("-wal", "-shm", "-journal"):
+        for ending in ("-wal", "-shm", "-journal", "-head"):
             self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
         self.path.write_bytes(content)
 
@@ -130,7 +130,7 @@ def opened_ledger(path):
 
 
 def opened_run(path):
-    with closing(RunStore.open(path, plan=PLAN, party="a", sealing=SEALING)) as store:
+    with closing(RunStore.open(path, plan=PLAN, party="a", key=KEY)) as store:
         return store.read()
 
 

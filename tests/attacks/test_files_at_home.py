@@ -17,12 +17,18 @@ from veilsum.errors import BudgetError, InvalidInputError, LedgerError, StoreErr
 from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.files.output import write_files
 from veilsum.net.identity import new_identity
-from veilsum.net.store import RunStore, Sealing
-from veilsum.parties.backup import make_backup, restore_backup, resume
+from veilsum.net.store import RunStore
+from veilsum.parties.backup import (
+    CHECKSUMS,
+    _checksums,
+    make_backup,
+    restore_backup,
+    resume,
+)
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.effects import Persist
 
-OWNER = {"plan": bytes(32), "party": "a", "sealing": Sealing(b"k")}
+OWNER = {"plan": bytes(32), "party": "a", "key": b"k"}
 
 
 # A backup
@@ -71,7 +77,7 @@ HOSTILE = {
 @pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE)
 def test_nothing_of_a_hostile_backup_is_put_back(tmp_path, raw):
     (tmp_path / "evil").write_bytes(raw)
-    with pytest.raises(InvalidInputError, match="is no backup of veilsum") as caught:
+    with pytest.raises(InvalidInputError, match="is not a backup of veilsum") as caught:
         restore_backup(tmp_path / "evil", tmp_path / "here")
     assert str(caught.value).isprintable()
     assert {path.name for path in tmp_path.iterdir()} == {"evil"}
@@ -98,8 +104,11 @@ def exchanged(backup, ledger):
     """The same backup, with a ledger in it that does not know that it is a copy."""
     with tarfile.open(backup) as before:
         files = {one.name: before.extractfile(one).read() for one in before}
+    del files[CHECKSUMS]
+    files["a.ledger"] = ledger
+    files[CHECKSUMS] = _checksums(files)
     with tarfile.open(backup, "w", format=tarfile.GNU_FORMAT) as made:
-        for name, content in {**files, "a.ledger": ledger}.items():
+        for name, content in files.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             made.addfile(entry, io.BytesIO(content))
@@ -147,14 +156,15 @@ def edited(path, statement):
 
 
 ODD = (
-    "INSERT INTO entry VALUES (NULL, x'00', x'00')",
-    "UPDATE entry SET tag = 5",
+    "INSERT INTO entry VALUES (NULL, x'00')",
     "UPDATE entry SET value = 1.5",
     "UPDATE owner SET plan = 5",
-    "UPDATE owner SET seal = 5",
+    "UPDATE head SET number = '1'",
+    "UPDATE head SET seal = 5",
+    "INSERT INTO head SELECT * FROM head",
     # One text is two keys: SQLite erases one of them, and the other stays.
     "UPDATE entry SET key = CAST(key AS BLOB)",
-    "INSERT INTO entry SELECT CAST(key AS BLOB), value, tag FROM entry",
+    "INSERT INTO entry SELECT CAST(key AS BLOB), value FROM entry",
 )
 TRIGGER = "CREATE TRIGGER t AFTER {} BEGIN DELETE FROM {}; END"
 
@@ -177,7 +187,7 @@ def test_a_trigger_that_forgets_what_became_known_is_found(tmp_path):
     edited(path, TRIGGER.format("INSERT ON journal", "journal"))
     with pytest.raises(LedgerError, match="is damaged"):
         open_ledger(path)
-    edited(path, "INSERT INTO journal (kind, body, seal) VALUES ('x', '{}', x'00')")
+    edited(path, "INSERT INTO journal (kind, body) VALUES ('x', '{}')")
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT count(*) FROM journal").fetchone() == (0,)
 

@@ -37,7 +37,7 @@ from veilsum.privacy.guarantee import Component
 from veilsum.tables.fingerprints import Source
 
 TESTS = Path(__file__).parents[1]
-ENDINGS = ("", "-wal", "-shm")
+ENDINGS = ("", "-wal", "-head", "-shm")
 
 
 @pytest.fixture
@@ -619,21 +619,44 @@ def torn(tmp_path_factory):
     with open_ledger(path, create=Budget()) as ledger:
         for number in range(6):
             ledger.charge(run(f"run {number}"))
-        for ending in ENDINGS[:2]:
+        for ending in ENDINGS[:3]:
             shutil.copy(f"{path}{ending}", f"{folder / 'cut.ledger'}{ending}")
     return folder / "cut.ledger"
 
 
-@given(st.data())
-@settings(max_examples=50)
-def test_a_log_cut_anywhere_keeps_whole_charges_from_the_first_on(torn, data):
-    log = Path(f"{torn}-wal").read_bytes()
-    cut = data.draw(st.integers(0, len(log)))
+def cut_at(torn, cut):
+    """A copy of a ledger and its log, of which only a part is left; without a head."""
     path = torn.with_name("copy.ledger")
     for ending in ENDINGS:
         Path(f"{path}{ending}").unlink(missing_ok=True)
     shutil.copy(torn, path)
-    Path(f"{path}-wal").write_bytes(log[:cut])
+    Path(f"{path}-wal").write_bytes(Path(f"{torn}-wal").read_bytes()[:cut])
+    return path
+
+
+@given(st.data())
+@settings(max_examples=30)
+def test_a_log_that_was_cut_or_changed_is_named_as_damage(torn, data):
+    log = Path(f"{torn}-wal").read_bytes()
+    cut = data.draw(st.integers(0, len(log) - 1))
+    path = cut_at(torn, cut)
+    if data.draw(st.booleans()):
+        changed = bytearray(log)
+        changed[cut] ^= 1 << data.draw(st.integers(0, 7))
+        Path(f"{path}-wal").write_bytes(changed)
+    shutil.copy(f"{torn}-head", f"{path}-head")
+    for use in (open_ledger, read_ledger):
+        with pytest.raises(LedgerError, match=r"is damaged .*-head has seen 7"):
+            use(path)
+
+
+@given(st.data())
+@settings(max_examples=30)
+def test_without_a_head_a_log_cut_anywhere_loses_charges_silently(torn, data):
+    """The twin: whole charges from the first on, and nobody misses the others."""
+    log = Path(f"{torn}-wal").read_bytes()
+    cut = data.draw(st.integers(0, len(log)))
+    path = cut_at(torn, cut)
     found = epochs(path)
     assert found == [f"run {number}" for number in range(len(found))]
     with open_ledger(path) as ledger:
@@ -717,16 +740,6 @@ def truncated(size):
     return cut
 
 
-def unsealed(path):
-    """Change a seal in the table, so that its copy in the index is another."""
-    content = filled(path)
-    with sqlite3.connect(path) as connection:
-        query = "SELECT seal FROM journal WHERE id = 2"
-        (seal,) = connection.execute(query).fetchone()
-    connection.close()
-    path.write_bytes(content.replace(seal, seal[::-1], 1))
-
-
 def flipped(fraction):
     def flip(path):
         content = bytearray(filled(path))
@@ -741,29 +754,40 @@ UNSOUND = {
     "text": (text_file, "is not a ledger, or its beginning is damaged"),
     "empty": (Path.touch, "is not a veilsum ledger"),
     "another application's": (foreign, "is not a veilsum ledger"),
-    "newer": (edited(f"PRAGMA user_version = {VERSION + 1}"), "a ledger of format 3"),
-    "older": (edited("PRAGMA user_version = 1"), "is not read as an empty one"),
+    "newer": (edited(f"PRAGMA user_version = {VERSION + 1}"), "a ledger of format 4"),
+    "older": (
+        edited(f"PRAGMA user_version = {VERSION - 1}"),
+        "a ledger of format 2, .* is not read as an empty one",
+    ),
     "without its header": (flipped(0.0), "its beginning is damaged"),
     "cut in the header": (truncated(60), "is damaged"),
     "cut after a page": (truncated(4096), "is damaged"),
     "cut in a page": (truncated(-1000), "its end is missing"),
-    "without the key": (edited("DELETE FROM secret"), "its key is missing"),
+    "without the key": (edited("DELETE FROM secret"), "its seal is broken"),
+    "without its head": (edited("DELETE FROM head"), "its head is missing"),
     "with another key": (
         edited("UPDATE secret SET key = randomblob(32)"),
-        "record 1 was changed",
+        "its seal is broken",
     ),
-    "with a seal changed": (unsealed, "missing from index"),
+    "with another seal": (
+        edited("UPDATE head SET seal = randomblob(32)"),
+        "its seal is broken",
+    ),
     "without a record": (
         edited("DELETE FROM journal WHERE id = 2"),
-        "record 2 was changed",
+        "its seal is broken",
+    ),
+    "without its last record": (
+        edited("DELETE FROM journal WHERE id = (SELECT MAX(id) FROM journal)"),
+        "its seal is broken",
     ),
     "with a cheaper run": (
         edited("UPDATE journal SET body = replace(body, '0.125', '0.001')"),
-        "record 2 was changed",
+        "its seal is broken",
     ),
     "with nothing in a record": (
-        edited("UPDATE journal SET seal = 7 WHERE id = 3"),
-        "record 3 was changed",
+        edited("UPDATE journal SET body = 7 WHERE id = 3"),
+        "its seal is broken",
     ),
     "with a table more": (edited("CREATE TABLE more (a)"), "its tables are not"),
     "with a strange record": (

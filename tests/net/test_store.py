@@ -22,13 +22,13 @@ from veilsum.agreement.pem import pem_of
 from veilsum.errors import SecretError, StoreError
 from veilsum.files.ledger import open_ledger
 from veilsum.files.sqlite import inspected
-from veilsum.net.store import STORE, RunStore, Sealing
+from veilsum.net.store import STORE, RunStore
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.effects import Persist
 
 PLAN, OTHER_PLAN = bytes(range(32)), bytes(32)
-ENDINGS = ("", "-wal", "-shm")
-SEALING = Sealing(b"k")
+ENDINGS = ("", "-wal", "-shm", "-head")
+KEY = b"k"
 
 posix = pytest.mark.skipif(os.name != "posix", reason="a matter of POSIX")
 
@@ -39,7 +39,7 @@ def path(tmp_path):
 
 
 def opening(path, **owner):
-    return RunStore.open(path, **{"sealing": SEALING, **owner})
+    return RunStore.open(path, **{"key": KEY, **owner})
 
 
 @contextmanager
@@ -118,9 +118,9 @@ WRITER = """
 import sys
 from pathlib import Path
 from veilsum.protocol.effects import Persist
-from veilsum.net.store import RunStore, Sealing
+from veilsum.net.store import RunStore
 
-how = {"plan": bytes(range(32)), "party": "a", "sealing": Sealing(b"k")}
+how = {"plan": bytes(range(32)), "party": "a", "key": b"k"}
 store = RunStore.open(Path(sys.argv[1]), **how)
 for number in range(int(sys.argv[2]), 100_000):
     value = number.to_bytes(8, "big") * 500
@@ -189,9 +189,9 @@ import resource, sys
 from pathlib import Path
 from veilsum.protocol.effects import Persist
 from veilsum.errors import StoreError
-from veilsum.net.store import RunStore, Sealing
+from veilsum.net.store import RunStore
 
-how = {"plan": bytes(range(32)), "party": "a", "sealing": Sealing(b"k")}
+how = {"plan": bytes(range(32)), "party": "a", "key": b"k"}
 store = RunStore.open(Path(sys.argv[1]), **how)
 limit = int(sys.argv[2])
 if limit:
@@ -394,9 +394,9 @@ HOLDER = """
 import sys
 from pathlib import Path
 from veilsum.protocol.effects import Persist
-from veilsum.net.store import RunStore, Sealing
+from veilsum.net.store import RunStore
 
-how = {"plan": bytes(range(32)), "party": "a", "sealing": Sealing(b"k")}
+how = {"plan": bytes(range(32)), "party": "a", "key": b"k"}
 store = RunStore.open(Path(sys.argv[1]), **how)
 if sys.argv[2] == "write":
     store.write([Persist("held", b"by the first")])
@@ -519,11 +519,11 @@ UNSOUND = {
     ),
     "newer": (
         edited(f"PRAGMA user_version = {STORE.version + 1}"),
-        "of format 4, this veilsum reads format 3",
+        r"of format 5, or its beginning is damaged \(this veilsum reads format 4\): ",
     ),
     "older": (
-        edited("PRAGMA user_version = 2"),
-        "of format 2, this veilsum reads format 3: use the version of veilsum that ",
+        edited("PRAGMA user_version = 3"),
+        r"of format 3, .* reads format 4\): use the version of veilsum that wrote it",
     ),
     "without its header": (flipped(0), "its beginning is damaged"),
     "with a damaged page": (flipped(STORE.page), "is damaged"),
@@ -548,29 +548,32 @@ def test_what_is_not_a_sound_store_is_refused_and_left_as_it_is(path, spoil, wor
 # One bit: SQLite has no checksum of what it keeps
 
 CHANGES = {
-    "a value": ("UPDATE entry SET value = ? WHERE key = 'got/0/b'", "got/0/b"),
-    "a value and its tag": (
-        "UPDATE entry SET value = ?, tag = zeroblob(32) WHERE key = 'got/0/b'",
-        "its seal is broken",
-    ),
-    "an older value, sealed": (
-        "UPDATE entry SET (value, tag) = (SELECT value, tag FROM entry WHERE "
-        "key = 'sent/0/b') WHERE key = 'got/0/b' AND ? NOTNULL",
-        "its seal is broken",
-    ),
-    "one entry less": ("DELETE FROM entry WHERE ? NOTNULL", "its seal is broken"),
-    "another name": ("UPDATE entry SET key = key || 'x' WHERE ? NOTNULL", "its seal"),
-    "another file": ("UPDATE entry SET value = ? WHERE key = 'agreed'", "agreed"),
+    "a value": "UPDATE entry SET value = ? WHERE key = 'got/0/b'",
+    "another entry's value": "UPDATE entry SET value = (SELECT value FROM entry WHERE "
+    "key = 'sent/0/b') WHERE key = 'got/0/b' AND ? NOTNULL",
+    "two values exchanged": "UPDATE entry SET value = CASE key WHEN 'got/0/b' THEN "
+    "CAST('other' AS BLOB) ELSE CAST('share' AS BLOB) END WHERE key GLOB '*/0/b' "
+    "AND ? NOTNULL",
+    "one entry less": "DELETE FROM entry WHERE ? NOTNULL",
+    "one entry more": "INSERT INTO entry VALUES ('got/0/c', ?)",
+    "another name": "UPDATE entry SET key = key || 'x' WHERE ? NOTNULL",
+    "another file": "UPDATE entry SET value = ? WHERE key = 'agreed'",
+    "another plan": "UPDATE owner SET plan = ?",
+    "another number of commits": "UPDATE head SET number = number - 1 WHERE ? NOTNULL",
+    "another salt": "UPDATE head SET salt = ?",
+    "another seal": "UPDATE head SET seal = ?",
 }
 
 
-@pytest.mark.parametrize(("statement", "words"), CHANGES.values(), ids=CHANGES)
-def test_no_change_of_a_store_goes_unnoticed(path, statement, words):
+@pytest.mark.parametrize("statement", CHANGES.values(), ids=CHANGES)
+def test_no_change_of_a_store_goes_unnoticed(path, statement):
     with opened(path, consortium=FILE) as store:
         write(store, **{"got/0/b": b"share", "sent/0/b": b"other"})
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         assert connection.execute(statement, (b"sharf",)).rowcount
-    with pytest.raises(StoreError, match=f"is damaged .*{words}.*put a sound copy"):
+    with pytest.raises(
+        StoreError, match=r"is damaged \(its seal is .*put a sound copy"
+    ):
         opening(path, plan=PLAN, party="a", consortium=FILE)
 
 
@@ -585,10 +588,10 @@ def test_one_bit_of_a_share_on_the_disk_is_missed(tmp_path_factory, place):
     assert start > 0
     before[start + place // 8] ^= 1 << place % 8
     path.write_bytes(before)
-    with inspected(path, STORE) as connection:
+    with inspected(path, STORE, owner=None) as connection:
         found = connection.execute("SELECT value FROM entry").fetchone()[0]
         assert found != share, "the twin: without the seal it would be used"
-    with pytest.raises(StoreError, match="its entry got/0/b was changed"):
+    with pytest.raises(StoreError, match="its seal is broken"):
         opening(path, plan=PLAN, party="a")
 
 
@@ -596,7 +599,7 @@ def test_nobody_else_can_make_a_store_for_a_party(path):
     filled(path)
     for party, words in (("a", "another key"), ("b", "is the store of 'a'")):
         with pytest.raises(StoreError, match=words):
-            opening(path, plan=PLAN, party=party, sealing=Sealing(b"other"))
+            opening(path, plan=PLAN, party=party, key=b"other")
 
 
 @posix
@@ -625,7 +628,7 @@ def test_nobody_else_may_read_any_of_its_files(path):
         kill(process)
     assert {stat.S_IMODE(mode) for mode in modes.values()} == {0o600}
     # Nothing but these is there: SQLite needs no shared index, and we no lock file.
-    assert sorted(modes) == ["a.run", "a.run-wal"]
+    assert sorted(modes) == ["a.run", "a.run-head", "a.run-wal"]
     before = os.umask(0)
     try:
         with opened(path):  # what looking at a killed one's log leaves is private too

@@ -169,7 +169,7 @@ def test_what_is_no_backup_puts_nothing_anywhere(tmp_path, names):
     packed(tmp_path / "evil", **dict.fromkeys(names, b"x"))
     if not names:
         (tmp_path / "evil").write_bytes(b"no archive at all")
-    with pytest.raises(InvalidInputError, match="is no backup of veilsum"):
+    with pytest.raises(InvalidInputError, match="is not a backup of veilsum"):
         restore_backup(tmp_path / "evil", tmp_path / "in" / "here")
     assert {path.name for path in tmp_path.iterdir()} == {"evil"}
 
@@ -179,7 +179,7 @@ def test_links_are_not_followed(tmp_path):
         entry = tarfile.TarInfo("a.key")
         entry.type, entry.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(entry)
-    with pytest.raises(InvalidInputError, match="is no backup of veilsum"):
+    with pytest.raises(InvalidInputError, match="is not a backup of veilsum"):
         restore_backup(tmp_path / "evil", tmp_path / "here")
 
 

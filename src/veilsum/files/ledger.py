@@ -7,10 +7,10 @@ spend the same budget twice.
 
 It is written as a journal, a list of records in one SQLite file that only grows. What a
 transaction appends is on disk when it ends, whole or not at all, also when the process
-is killed or two processes write at once. Every record is sealed: a keyed hash binds it
-to all before it, so that a changed or missing one is found when the file is opened. The
-key is random, made with the file, and never leaves it. A file that is not such a list,
-or that is damaged, is refused and not touched.
+is killed or two processes write at once. The file is sealed (`files.sqlite`), so that a
+changed or missing record is noticed when it is read. The key of the fingerprints is
+random, made with the file, and never leaves it. A file that is not such a list, or that
+is damaged, is refused and not touched.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from veilsum.errors import BudgetError, InvalidInputError, LedgerError
 from veilsum.files.sqlite import (
     Kind,
     OpenFile,
+    Sealing,
+    cells_of,
     connect,
     create,
     inspected,
@@ -76,7 +78,7 @@ if TYPE_CHECKING:
 
 # "veil" in the file's header: other programs' SQLite files are told from ours.
 APPLICATION_ID = 0x7665696C
-VERSION = 2
+VERSION = 3
 KEY_BYTES = 32
 # So many files may come to nothing within a day before no more are looked at: they were
 # refused, or others ended the run before anything was shown, which costs them nothing.
@@ -93,21 +95,22 @@ LEDGER = Kind(
     schema=(
         "CREATE TABLE secret (key BLOB NOT NULL)",
         "CREATE TABLE journal (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, "
-        "body TEXT NOT NULL, seal BLOB NOT NULL UNIQUE)",
+        "body TEXT NOT NULL)",
     ),
     error=LedgerError,
     undone="recorded",
     if_damaged="put a sound copy in its place; with a new ledger everything spent so "
     "far would be forgotten",
     patience=30.0,  # transactions take milliseconds
-    if_older="earlier versions knew tables by the look of their columns only. It is "
-    "left as it is, and is not read as an empty one: for these data go on with the "
-    "version that wrote it; for data about other people move it away, and a new ledger "
-    "begins. A new ledger does not count what this one has shown",
+    if_older="it is left as it is, and is not read as an empty one. For these data go "
+    "on with the version that wrote it; for data about other people move it away, and "
+    "a new ledger begins. A new ledger does not count what this one has shown",
 )
 
-_NEW = "SELECT kind, body, seal FROM journal ORDER BY id LIMIT -1 OFFSET ?"
-_ADD = "INSERT INTO journal (kind, body, seal) VALUES (?, ?, ?)"
+_CELLS = cells_of(("id", "kind", "body"))
+_NEW = f"SELECT {_CELLS} FROM journal ORDER BY id LIMIT -1 OFFSET ?"  # noqa: S608 - ours
+_KEY = f"SELECT {cells_of(['key'])} FROM secret"  # noqa: S608 - ours
+_ADD = "INSERT INTO journal (kind, body) VALUES (?, ?)"
 
 Record = tuple[str, dict[str, Any]]
 # What a party thinks of a question beside earlier ones, which it is given by run.
@@ -121,21 +124,27 @@ class Journal(OpenFile):
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         super().__init__(path, LEDGER, connection)
         self._count = 0
-        self._seal = b""
+        # Sum over the rows read so far, as in the seal.
+        self._sum = 0
 
     def news(self, read: Callable[[str, Any], Read]) -> list[Read]:
-        """Return what `read` makes of the records not seen so far, seals checked.
+        """Return what `read` makes of the records not seen so far, seal checked.
 
         Nothing counts as seen unless all of it could be read.
         """
-        found, count, seal = [], self._count, self._seal
-        for row in self._live().execute(_NEW, (count,)):
-            if not self._follows(seal, row):
-                raise LEDGER.damaged(self.path, f"record {count + 1} was changed")
-            kind, body, seal = row
-            count += 1
-            found.append(read(kind.decode(), json.loads(body)))
-        self._count, self._seal = count, seal
+        salt, number, seal = self._live().execute("SELECT * FROM head").fetchone()
+        sealing = Sealing.derive(LEDGER, b"", salt)
+        rows = self._live().execute(_NEW, (self._count,)).fetchall()
+        total = self._sum + sum(sealing.hash_row("journal", row) for row in rows)
+        if not self._count:
+            keys = self._live().execute(_KEY)
+            total += sum(sealing.hash_row("secret", row) for row in keys)
+        if sealing.seal(number, total) != seal:
+            raise LEDGER.damaged(
+                self.path, f"a record after number {self._count} was changed"
+            )
+        found = [_read_row(row, read) for row in rows]
+        self._count, self._sum = self._count + len(rows), total
         return found
 
     def append(self, records: Iterable[Record]) -> None:
@@ -145,34 +154,30 @@ class Journal(OpenFile):
                 f"{self.path} was deleted or exchanged while it was open, and what "
                 "would be written now would be lost: nothing was recorded; put it back"
             )
-        seal = self._seal
-        for kind, content in records:
-            body = json.dumps(content, sort_keys=True, allow_nan=False)
-            seal = self._hash("record", [seal, kind.encode(), body.encode()])
-            self._live().execute(_ADD, (kind, body, seal))
+        _insert(self._live(), records)
 
     def keyed_hash(self, *parts: bytes | memoryview) -> str:
         """Return HMAC-SHA256 of the parts, in order, under the file's key."""
         with self._lock, LEDGER.sentences(self.path):
-            return self._hash("fingerprint", parts).hex()
-
-    def _follows(self, before: bytes, row: tuple[Any, ...]) -> bool:
-        """Say whether a row is what was written after the one with a given seal."""
-        if not all(isinstance(cell, bytes) for cell in row):
-            return False
-        kind, body, seal = row
-        expected = self._hash("record", [before, kind, body])
-        return hmac.compare_digest(seal, expected)
-
-    def _hash(self, purpose: str, parts: Iterable[bytes | memoryview]) -> bytes:
-        # The key is read where it is used: no attribute holds it.
-        row = self._live().execute("SELECT key FROM secret").fetchone()
-        keyed = hmac.new(row[0], purpose.encode(), "sha256")
+            # The key is read where it is used: no attribute holds it.
+            row = self._live().execute("SELECT key FROM secret").fetchone()
+        keyed = hmac.new(row[0], b"fingerprint", "sha256")
         for part in parts:
             # Lengths go in, so that parts cannot be cut up differently.
             keyed.update(len(part).to_bytes(8, "big"))
             keyed.update(part)
-        return keyed.digest()
+        return keyed.hexdigest()
+
+
+def _insert(connection: sqlite3.Connection, records: Iterable[Record]) -> None:
+    for kind, content in records:
+        body = json.dumps(content, sort_keys=True, allow_nan=False)
+        connection.execute(_ADD, (kind, body))
+
+
+def _read_row(row: Sequence[Any], read: Callable[[str, Any], Read]) -> Read:
+    """Return what `read` makes of the cells of a record."""
+    return read(row[3].decode(), json.loads(row[5]))
 
 
 def create_journal(path: Path, first: Iterable[Record]) -> None:
@@ -181,7 +186,7 @@ def create_journal(path: Path, first: Iterable[Record]) -> None:
     def fill(connection: sqlite3.Connection) -> None:
         key = secrets.token_bytes(KEY_BYTES)
         connection.execute("INSERT INTO secret VALUES (?)", (key,))
-        Journal(path, connection).append(first)
+        _insert(connection, first)
 
     create(path, LEDGER, fill)
 
@@ -195,12 +200,8 @@ def open_journal(path: Path, read: Callable[[str, Any], Read]) -> Journal:
 def read_journal(path: Path, read: Callable[[str, Any], Read]) -> list[Read]:
     """Return all records of a sound journal; raise before anything is written."""
     with inspected(path, LEDGER) as connection:
-        keys = connection.execute("SELECT key FROM secret").fetchall()
-        if len(keys) != 1 or not isinstance(keys[0][0], bytes):
-            raise LEDGER.damaged(path, "its key is missing")
-        journal = Journal(path, connection)
-        with journal.transaction("BEGIN"):
-            return journal.news(read)
+        rows = connection.execute(_NEW, (0,)).fetchall()
+        return [_read_row(row, read) for row in rows]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -726,15 +727,13 @@ def copy_ledger(path: Path, to: Path, *, when: str | None = None) -> None:
     read_journal(path, _entry)
     with inspected(path, LEDGER) as source, transaction(source, "BEGIN"):
         key = source.execute("SELECT key FROM secret").fetchone()
-        rows = source.execute(_NEW, (0,)).fetchall()
+        rows = source.execute("SELECT kind, body FROM journal ORDER BY id").fetchall()
 
     def fill(connection: sqlite3.Connection) -> None:
         connection.execute("INSERT INTO secret VALUES (?)", key)
-        for kind, body, seal in rows:
-            connection.execute(_ADD, (kind.decode(), body.decode(), seal))
-        journal = Journal(to, connection)
-        journal.news(_entry)
-        journal.append([_record(_stamped(Copied(), when))])
+        for kind, body in rows:
+            connection.execute(_ADD, (kind.decode(), body.decode()))
+        _insert(connection, [_record(_stamped(Copied(), when))])
 
     create(to, LEDGER, fill)
 

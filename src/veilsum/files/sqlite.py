@@ -1,20 +1,35 @@
-"""SQLite files of this package: made whole, checked before use, every commit durable.
+"""SQLite files of this package: created whole, sealed, every commit durable.
 
 A file of another kind, or a damaged one, is refused and not touched.
+
+Seal: each file has one row in the table `head`: a random salt, the number of commits
+and a keyed hash over that number and every row of every table. Temporary triggers keep
+the hash up to date, so that a commit costs as much as the rows it changes. A file is
+checked as a whole when it is opened.
+
+Head: SQLite ends a write-ahead log at the first frame whose checksum is wrong. One
+changed bit there would undo every commit from that frame on, and leave an older state
+whose seal is intact. So number and seal of each commit are also written to NAME-head,
+outside the log, before the commit is acknowledged. A file that has fewer commits than
+its head says is damaged. The head disappears with the log when the last process closes
+the file. Neither helps against a person who puts back all files of an earlier day.
 """
 
 from __future__ import annotations
 
+import hmac
 import os
+import secrets
 import sqlite3
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from threading import RLock
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, Self, TypeAlias, cast
 
 from veilsum.errors import SecretError, VeilsumError
 from veilsum.files.owners import why_open
@@ -23,8 +38,25 @@ from veilsum.numbers.secrets import Secret
 # Whatever was made with words: a trigger would change what is written, unseen.
 _MADE = "SELECT sql FROM sqlite_master WHERE sql NOTNULL ORDER BY rowid"
 
+# Files that SQLite, and the head, leave beside a file while it is in use.
+BESIDE = ("-wal", "-shm", "-journal", "-head")
+_HEAD = (
+    "CREATE TABLE head (salt BLOB NOT NULL, number INTEGER NOT NULL, "
+    "seal BLOB NOT NULL)"
+)
+SALT_BYTES = 32
+SEAL_BYTES = 32
+MODULUS = 1 << (8 * SEAL_BYTES)
+# The outer head is a ring of records: of two processes that commit one after the other
+# and write in the opposite order, neither overwrites the record of the other.
+NUMBER_BYTES = 8
+RECORD_BYTES = NUMBER_BYTES + SEAL_BYTES
+RECORDS = 16
+
 Access = Literal["ro", "rw"]
 Fill: TypeAlias = Callable[[sqlite3.Connection], None]
+# Type and bytes of each cell of a row, in turn.
+Cells: TypeAlias = Sequence[Any]
 
 
 @dataclass(frozen=True)
@@ -45,6 +77,10 @@ class Kind:
         if_older: what the owner can do with a file of an earlier format.
         page: bytes that are written at least; long entries are written faster in
             longer pages.
+        syncs_head: whether a commit also waits until the disk has the head. Without,
+            the head of the last seconds before a power cut may be lost, and with it
+            the notice of a bit that changes in the log then; the end of a process
+            loses nothing.
     """
 
     noun: str
@@ -59,11 +95,24 @@ class Kind:
     busy: str = ""
     if_older: str = ""
     page: int = 4096
+    syncs_head: bool = True
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """All statements that make a file."""
+        return (*self.schema, _HEAD)
 
     def damaged(self, path: Path, how: str) -> VeilsumError:
         """Return the error for a file that is not as it was written."""
+        # The empty log is that of the connection that has noticed the damage.
+        beside = [
+            one.name
+            for one in files_beside(path)
+            if one.stat().st_size and not one.name.endswith("-shm")
+        ]
         return self.error(
             f"{path} is damaged ({how}) and is left as it is: {self.if_damaged}"
+            + (f". Move {' and '.join(beside)} away together with it" if beside else "")
         )
 
     @contextmanager
@@ -88,16 +137,84 @@ class Kind:
             raise self.damaged(path, str(error)) from None
 
 
-class OpenFile(Secret):
-    """An open file, for the threads of one process; `transaction` to use it."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Sealing(Secret):
+    """Makes the seal of a file: a keyed hash of its rows, in any order.
 
-    def __init__(self, path: Path, kind: Kind, connection: sqlite3.Connection) -> None:
+        seal = F("head", n) + sum over rows of F(table, row)   modulo 2^256
+
+    where n is the number of commits and F is HMAC-SHA256. It is MSet-Add-Hash of Clarke
+    et al. (2003) with n as the nonce: without the key no row can be changed, removed,
+    added or exchanged. The sum follows a change of one row without the others.
+
+    Attributes:
+        key: from the owner's key and the salt of the file.
+    """
+
+    key: bytes
+
+    @classmethod
+    def derive(cls, kind: Kind, owner: bytes, salt: bytes) -> Self:
+        """Return the sealing of one file of this kind and format.
+
+        With an empty `owner` anybody who can read the file can seal it: that finds
+        damage, and no forgery.
+        """
+        what = f"veilsum {kind.application} {kind.version}\0".encode()
+        return cls(hmac.digest(owner, what + salt, "sha256"))
+
+    def hash_row(self, table: str, cells: Cells) -> int:
+        """Return the part of a row in the sum; `cells` are its types and bytes."""
+        parts = [table.encode()]
+        for kind, content in zip(cells[::2], cells[1::2], strict=True):
+            content = content or b""
+            parts += [
+                kind.encode() if isinstance(kind, str) else kind,
+                len(content).to_bytes(8, "big"),
+                content,
+            ]
+        return self._hash(b"\0".join(parts))
+
+    def hash_number(self, number: int) -> int:
+        """Return the part of the number of commits in the sum."""
+        return self._hash(b"head\0%d" % number)
+
+    def seal(self, number: int, rows: int) -> bytes:
+        """Return the seal after so many commits, with this sum over the rows."""
+        total = (self.hash_number(number) + rows) % MODULUS
+        return total.to_bytes(SEAL_BYTES, "big")
+
+    def sum_rows(self, number: int, seal: bytes) -> int:
+        """Return the sum over the rows that a seal stands for."""
+        return (int.from_bytes(seal, "big") - self.hash_number(number)) % MODULUS
+
+    def _hash(self, content: bytes) -> int:
+        return int.from_bytes(hmac.digest(self.key, content, "sha256"), "big")
+
+
+class OpenFile(Secret):
+    """An open file, for the threads of one process; `transaction` to use it.
+
+    `owner` is the key of the file's owner, if the file is sealed with one.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        kind: Kind,
+        connection: sqlite3.Connection,
+        owner: bytes = b"",
+    ) -> None:
         self.path = path
         self._kind = kind
         self._connection: sqlite3.Connection | None = connection
         self._lock = RLock()
         self._process = os.getpid()
         self._place = _place(path)
+        self._owner = owner
+        # The sealing, once this process writes, and changes of the sum since BEGIN.
+        self._sealing: Sealing | None = None
+        self._changes: list[int] = []
 
     @property
     def is_gone(self) -> bool:
@@ -110,19 +227,86 @@ class OpenFile(Secret):
     @contextmanager
     def transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
         """Hold the file: all that is written inside is on disk after it, or nothing."""
-        with (
-            self._lock,
-            self._kind.sentences(self.path),
-            transaction(self._live(), begin),
-        ):
-            yield
+        with self._lock, self._kind.sentences(self.path):
+            live = self._live()
+            if self._sealing is None and begin == "BEGIN IMMEDIATE":
+                self._sealing = self._watch(live)
+            self._changes.clear()
+            record = b""
+            with transaction(live, begin):
+                yield
+                if self._changes:
+                    record = self._reseal(live)
+            # Another file may be in its place by now, with a head of its own.
+            if record and not self.is_gone:
+                self._write_head(record)
 
     def close(self) -> None:
         """Close the file; closing twice is harmless."""
         with self._lock:
             if self._connection is not None and self._process == os.getpid():
                 self._connection.close()
+                # SQLite removes the log when all of it is in the file.
+                if not self.is_gone and not _log_of(self.path).exists():
+                    _head_of(self.path).unlink(missing_ok=True)
             self._connection = None
+
+    def _watch(self, live: sqlite3.Connection) -> Sealing:
+        """Have every change of a row change the sum that is sealed at the end."""
+        (salt,) = live.execute("SELECT salt FROM head").fetchone()
+        sealing = Sealing.derive(self._kind, self._owner, salt)
+
+        def note(sign: int, table: str, *cells: Any) -> None:
+            self._changes.append(sign * sealing.hash_row(table, cells))
+
+        live.create_function("seal_row", -1, note)
+        live.execute("PRAGMA temp_store = MEMORY")
+        for table, columns in tables_of(self._kind.schema).items():
+            old = f"SELECT seal_row(-1, '{table}', {cells_of(columns, 'OLD.')});"
+            new = f"SELECT seal_row(1, '{table}', {cells_of(columns, 'NEW.')});"
+            for event, words in {
+                "INSERT": new,
+                "DELETE": old,
+                "UPDATE": f"{old} {new}",
+            }.items():
+                live.execute(
+                    f"CREATE TEMP TRIGGER {table}_{event} AFTER {event} "
+                    f"ON main.{table} BEGIN {words} END"
+                )
+        return sealing
+
+    def _reseal(self, live: sqlite3.Connection) -> bytes:
+        """Seal the file as it is now; return the record for the head."""
+        assert self._sealing is not None
+        number, seal = live.execute("SELECT number, seal FROM head").fetchone()
+        rows = self._sealing.sum_rows(number, seal) + sum(self._changes)
+        seal = self._sealing.seal(number + 1, rows)
+        live.execute("UPDATE head SET number = ?, seal = ?", (number + 1, seal))
+        return cast(int, number + 1).to_bytes(NUMBER_BYTES, "big") + seal
+
+    def _write_head(self, record: bytes) -> None:
+        """Write a commit down outside the log; only then is it acknowledged."""
+        path = _head_of(self.path)
+        number = int.from_bytes(record[:NUMBER_BYTES], "big")
+        try:
+            is_new = not path.exists()
+            # Links are not followed: the file would be written wherever they lead.
+            how = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+            handle = os.open(path, how, 0o600)
+            try:
+                os.lseek(handle, number % RECORDS * RECORD_BYTES, os.SEEK_SET)
+                os.write(handle, record)
+                if self._kind.syncs_head:
+                    getattr(os, "fdatasync", os.fsync)(handle)
+            finally:
+                os.close(handle)
+            if is_new and self._kind.syncs_head:
+                sync(path.parent)
+        except OSError as error:
+            raise self._kind.error(
+                f"cannot write {path}: {error.strerror}. Nothing may be sent that "
+                f"depends on {self.path}"
+            ) from None
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise SecretError(
@@ -163,22 +347,28 @@ def transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
-def create(path: Path, kind: Kind, fill: Fill) -> None:
+def create(path: Path, kind: Kind, fill: Fill, owner: bytes = b"") -> None:
     """Make a file that holds what `fill` writes; leave one that is there alone.
 
     It is made beside its place, readable by its owner only, and linked into place
     when it is complete: there is never half a file.
     """
+    # SQLite would take the log of a file that was removed for one of the new file.
+    if (left := files_beside(path)) and not path.exists():
+        raise kind.error(
+            f"{path} is missing, and {left[0].name} of it is still there: put "
+            f"{path.name} back, or move {' and '.join(one.name for one in left)} away"
+        )
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".veilsum-")
         os.close(handle)
         try:
             with kind.sentences(path), closing(connect(Path(name), kind)) as connection:
-                _fill(connection, kind, fill)
+                _fill(connection, kind, fill, owner)
             os.link(name, path)
         finally:
-            for ending in ("", "-wal", "-shm", "-journal"):
-                Path(f"{name}{ending}").unlink(missing_ok=True)
+            for one in (*files_beside(Path(name)), Path(name)):
+                one.unlink()
         sync(path.parent)
     except FileExistsError:
         pass
@@ -186,15 +376,19 @@ def create(path: Path, kind: Kind, fill: Fill) -> None:
         raise kind.error(f"cannot create {path}: {error.strerror}") from None
 
 
-def _fill(connection: sqlite3.Connection, kind: Kind, fill: Fill) -> None:
+def _fill(connection: sqlite3.Connection, kind: Kind, fill: Fill, owner: bytes) -> None:
     connection.execute(f"PRAGMA page_size = {kind.page}")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA application_id = {kind.application}")
     connection.execute(f"PRAGMA user_version = {kind.version}")
     with transaction(connection, "BEGIN IMMEDIATE"):
-        for statement in kind.schema:
+        for statement in kind.statements:
             connection.execute(statement)
         fill(connection)
+        salt = secrets.token_bytes(SALT_BYTES)
+        sealing = Sealing.derive(kind, owner, salt)
+        seal = sealing.seal(1, sum_of_rows(connection, kind, sealing))
+        connection.execute("INSERT INTO head VALUES (?, 1, ?)", (salt, seal))
 
 
 def connect(
@@ -227,11 +421,14 @@ def connect(
 
 
 @contextmanager
-def inspected(path: Path, kind: Kind) -> Iterator[sqlite3.Connection]:
+def inspected(
+    path: Path, kind: Kind, owner: bytes | None = b""
+) -> Iterator[sqlite3.Connection]:
     """Open a sound file to read it; raise before anything is written.
 
     SQLite writes to a file that has a journal of its own left over. Then it is opened
-    for reading only, until it has been found to be ours and sound.
+    for reading only, until it has been found to be ours and sound. With None for
+    `owner` the caller calls `check_seal` itself.
     """
     found = _found(path, kind)
     access: Access = "ro" if _leftovers(path) else "rw"
@@ -245,7 +442,102 @@ def inspected(path: Path, kind: Kind) -> Iterator[sqlite3.Connection]:
         if access == "rw" and found.st_size % _pragma(connection, "page_size"):
             raise kind.damaged(path, "its end is missing")
         _check_integrity(path, kind, connection)
+        if owner is not None:
+            check_seal(path, kind, connection, owner)
         yield connection
+
+
+def check_seal(
+    path: Path, kind: Kind, connection: sqlite3.Connection, owner: bytes
+) -> None:
+    """Refuse a file with a changed row, or with fewer commits than its head has."""
+    with ExitStack() as stack:
+        # Before the file: another process may commit meanwhile.
+        outside = _read_head(path, kind)
+        if not connection.in_transaction:
+            stack.enter_context(transaction(connection, "BEGIN"))
+        rows = connection.execute("SELECT salt, number, seal FROM head").fetchall()
+        if len(rows) != 1 or [type(cell) for cell in rows[0]] != [bytes, int, bytes]:
+            raise kind.damaged(path, "its head is missing")
+        salt, number, seal = rows[0]
+        if (newest := max(outside, default=0)) > number:
+            raise kind.damaged(
+                path,
+                f"it ends with commit {number}, and {_head_of(path).name} has seen "
+                f"{newest}: a part of it or of its log was changed or removed",
+            )
+        sealing = Sealing.derive(kind, owner, salt)
+        total = sum_of_rows(connection, kind, sealing)
+        if not hmac.compare_digest(sealing.seal(number, total), seal):
+            other = ", or written with another key" if owner else ""
+            raise kind.damaged(path, f"its seal is broken: it was changed{other}")
+        if outside.get(number, seal) != seal:
+            raise kind.damaged(path, f"{_head_of(path).name} has another seal")
+
+
+def sum_of_rows(connection: sqlite3.Connection, kind: Kind, sealing: Sealing) -> int:
+    """Return the sum over all rows of all tables, which the seal stands for."""
+    return sum(
+        sealing.hash_row(table, row)
+        for table, columns in tables_of(kind.schema).items()
+        for row in connection.execute(f"SELECT {cells_of(columns)} FROM {table}")  # noqa: S608 - ours
+    )
+
+
+@cache
+def tables_of(schema: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Return the columns of every table, by its name."""
+    asked = "SELECT name FROM pragma_table_info(?)"
+    with closing(sqlite3.connect(":memory:")) as empty:
+        for statement in schema:
+            empty.execute(statement)
+        tables = empty.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        return {
+            table: tuple(name for (name,) in empty.execute(asked, (table,)))
+            for (table,) in tables.fetchall()
+        }
+
+
+def cells_of(columns: Iterable[str], row: str = "") -> str:
+    """Return how SQL asks for the cells of a row: the type and the bytes of each."""
+    return ", ".join(
+        f"typeof({row}{name}), CAST({row}{name} AS BLOB)" for name in columns
+    )
+
+
+def files_beside(path: Path) -> list[Path]:
+    """Return the files that belong to a file while it is in use, if they exist."""
+    found = (path.with_name(f"{path.name}{ending}") for ending in BESIDE)
+    return [one for one in found if one.exists()]
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def _head_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-head")
+
+
+def _read_head(path: Path, kind: Kind) -> dict[int, bytes]:
+    """Return the seals of the last commits by their numbers; empty without a head."""
+    try:
+        with _head_of(path).open("rb") as file:
+            content = file.read(RECORDS * RECORD_BYTES + 1)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise kind.error(f"cannot read {_head_of(path)}: {error.strerror}") from None
+    if len(content) > RECORDS * RECORD_BYTES or len(content) % RECORD_BYTES:
+        raise kind.damaged(path, f"{_head_of(path).name} has an odd length")
+    records = (
+        content[at : at + RECORD_BYTES] for at in range(0, len(content), RECORD_BYTES)
+    )
+    return {
+        int.from_bytes(one[:NUMBER_BYTES], "big"): one[NUMBER_BYTES:]
+        for one in records
+        if any(one)
+    }
 
 
 def sync(path: Path) -> None:
@@ -260,8 +552,7 @@ def sync(path: Path) -> None:
 
 
 def _leftovers(path: Path) -> bool:
-    names = (f"{path.name}{ending}" for ending in ("-wal", "-journal"))
-    return any(path.with_name(name).exists() for name in names)
+    return any(Path(f"{path}{ending}").exists() for ending in ("-wal", "-journal"))
 
 
 def _found(path: Path, kind: Kind) -> os.stat_result:
@@ -280,8 +571,8 @@ def _found(path: Path, kind: Kind) -> os.stat_result:
 def _check_identity(path: Path, kind: Kind, connection: sqlite3.Connection) -> None:
     if _pragma(connection, "application_id") != kind.application:
         raise kind.error(
-            f"{path} is not a veilsum {kind.noun}; it is left as it is: "
-            "give another path"
+            f"{path} is not a veilsum {kind.noun}, or its beginning is damaged; it is "
+            "left as it is: give another path, or put a sound copy in its place"
         )
     version = _pragma(connection, "user_version")
     if version != kind.version:
@@ -289,8 +580,9 @@ def _check_identity(path: Path, kind: Kind, connection: sqlite3.Connection) -> N
         advice = "use the version of veilsum that wrote it"
         advice += " or a newer one" if newer else ""
         raise kind.error(
-            f"{path} is a {kind.noun} of format {version}, this veilsum reads format "
-            f"{kind.version}: {advice if newer else kind.if_older or advice}"
+            f"{path} is a {kind.noun} of format {version}, or its beginning is damaged "
+            f"(this veilsum reads format {kind.version}): "
+            f"{advice if newer else kind.if_older or advice}"
         )
 
 
@@ -299,7 +591,7 @@ def _check_integrity(path: Path, kind: Kind, connection: sqlite3.Connection) -> 
     if found != "ok":
         raise kind.damaged(path, str(found).splitlines()[0])
     tables = connection.execute(_MADE).fetchall()
-    if tables != [(statement.encode(),) for statement in kind.schema]:
+    if tables != [(statement.encode(),) for statement in kind.statements]:
         raise kind.damaged(path, f"its tables are not those of a {kind.noun}")
 
 

@@ -25,7 +25,7 @@ COLLECTION = Kind(
     noun="survey's collection",
     holds="what guests sent",
     application=0x76656963,
-    version=1,
+    version=2,
     schema=(
         "CREATE TABLE survey (digest TEXT NOT NULL, closed INTEGER NOT NULL)",
         "CREATE TABLE submission (guest TEXT NOT NULL, number INTEGER NOT NULL, "

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, compress
@@ -54,7 +54,6 @@ from veilsum.files.sqlite import (
     connect,
     create,
     inspected,
-    transaction,
 )
 from veilsum.guests.submission import (
     Submission,
@@ -68,31 +67,30 @@ from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.spans import given_away
 
-# The first format: which guests were in a set, and not who of them filled a cell.
-FIRST = Kind(
+SURVEYS = Kind(
     noun="store of surveys",
     holds="keys",
     application=0x7665696E,  # a run's store and one
-    version=1,
+    version=3,
     schema=(
         "CREATE TABLE key (public BLOB PRIMARY KEY, private BLOB, survey TEXT)",
         "CREATE TABLE closed (survey TEXT PRIMARY KEY, digest TEXT NOT NULL, "
         "guests TEXT NOT NULL, persons TEXT NOT NULL)",
         "CREATE TABLE invited (survey BLOB NOT NULL REFERENCES key, key BLOB NOT NULL, "
         "name TEXT NOT NULL, PRIMARY KEY (survey, key))",
+        "CREATE TABLE cell (survey TEXT NOT NULL REFERENCES closed, "
+        "title TEXT NOT NULL, in_row TEXT NOT NULL, in_column TEXT NOT NULL, "
+        "filled BLOB NOT NULL, PRIMARY KEY (survey, in_row, in_column))",
     ),
     error=StoreError,
     undone="written",
     if_damaged="put its newest sound copy in its place, and answer no survey that was "
     "closed since that was made: nothing there knows which set it was",
     patience=30.0,  # transactions take milliseconds
+    if_older="it is left as it is, and is not read as an empty one. End its surveys "
+    "with the version that wrote it; a new store does not know which guests were added "
+    "up with this one, so be a delegate of no survey that asks any of them again",
 )
-_CELLS = (
-    "CREATE TABLE cell (survey TEXT NOT NULL REFERENCES closed, "
-    "title TEXT NOT NULL, in_row TEXT NOT NULL, in_column TEXT NOT NULL, "
-    "filled BLOB NOT NULL, PRIMARY KEY (survey, in_row, in_column))"
-)
-SURVEYS = replace(FIRST, version=2, schema=(*FIRST.schema, _CELLS))
 # What a backup has of a store: all that was added up by then, and no key. It is another
 # kind of file, so that nobody takes it for a store that knows everything.
 COPIED = replace(
@@ -171,21 +169,18 @@ class DelegateStore(OpenFile):
     def open(cls, path: Path) -> Self:
         """Return the store in a file, which is made if it is not there yet.
 
-        One of the first format is made one of today's. Who filled which cell of the
-        surveys in it, nobody knows any more; see `AnsweredSurvey.cells`.
-
         Raises:
             StoreError: it is another kind of file, damaged, or open to other users.
         """
         if not path.exists():
             create(path, SURVEYS, lambda _: None)
+        with inspected(path, COPIED if is_copy(path) else SURVEYS):
+            pass
         if is_copy(path):
             raise StoreError(
                 f"{path} was put back from a backup, and does not know which sets were "
                 "added up since: nothing is added before veilsum backup resume"
             )
-        if format_of(path, SURVEYS).version < SURVEYS.version:
-            _renew(path)
         connection = connect(path, SURVEYS)
         # What is erased is written over, in the file and in what precedes it.
         connection.execute("PRAGMA secure_delete = ON")
@@ -579,36 +574,6 @@ def check_roster(terms: SurveyTerms, me: str, invited: Iterable[Invitation]) -> 
             f"the roster lacks {listed(sorted(absent)[:5])}, whom {me!r} invited: "
             "speak with whoever wrote the file"
         )
-
-
-def format_of(path: Path, newest: Kind) -> Kind:
-    """Return what a sound store, or copy, is: the newest format, or the first.
-
-    Raises:
-        StoreError: it is neither, damaged, or open to other users.
-    """
-    first = replace(newest, version=FIRST.version, schema=FIRST.schema)
-    try:
-        with inspected(path, newest):
-            return newest
-    except StoreError:
-        with suppress(StoreError), inspected(path, first):
-            return first
-        raise
-
-
-def _renew(path: Path) -> None:
-    """Make a store of the first format one of today's, in its place."""
-    with (
-        SURVEYS.sentences(path),
-        closing(connect(path, SURVEYS)) as connection,
-        transaction(connection, "BEGIN IMMEDIATE"),
-    ):
-        # Another process may have come first.
-        (found,) = connection.execute("PRAGMA user_version").fetchone()
-        if found == FIRST.version:
-            connection.execute(_CELLS)
-            connection.execute(f"PRAGMA user_version = {SURVEYS.version}")
 
 
 def is_copy(path: Path) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from veilsum.guests.delegate import (
     SURVEYS,
     AnsweredSurvey,
     check_roster,
-    format_of,
     is_copy,
 )
 
@@ -100,16 +98,11 @@ def put_in_use(path: Path, forgotten: Iterable[AnsweredSurvey]) -> None:
 
 
 def _rows(path: Path) -> dict[str, list[tuple[Any, ...]]]:
-    kind = format_of(path, COPIED if is_copy(path) else SURVEYS)
-    asked = {name: _TABLES[name] for name in _TABLES if name != "cell"}
-    if kind.version == SURVEYS.version:
-        asked = _TABLES  # the first format had no cells
-    with ExitStack() as stack:
-        source = stack.enter_context(inspected(path, kind))
+    with inspected(path, COPIED if is_copy(path) else SURVEYS) as source:
         source.execute("BEGIN")  # all tables as they are at one moment
         found = {
             name: [tuple(row) for row in source.execute(words).fetchall()]
-            for name, words in asked.items()
+            for name, words in _TABLES.items()
         }
         source.execute("COMMIT")
         # Text comes as bytes; keys are bytes.
@@ -120,8 +113,7 @@ def _rows(path: Path) -> dict[str, list[tuple[Any, ...]]]:
         found["invited"] = [
             (key, own, _text(name)) for key, own, name in found["invited"]
         ]
-        cells = found.get("cell", [])
-        found["cell"] = [(*map(_text, cell), who) for *cell, who in cells]
+        found["cell"] = [(*map(_text, cell), who) for *cell, who in found["cell"]]
     return found
 
 

@@ -8,17 +8,16 @@ POSIX drops a process's locks on a file when it closes it once.
 
 Everything in it is sealed with a key that only this party can derive: shares with one
 bit changed would still be shares, and every party would sign the wrong answer that
-comes of them. What an old copy of a whole file holds is sealed all right; whether it is
-old is for the others to tell.
+comes of them. An old copy of all its files is sealed as well; only other parties can
+notice that it is old.
 """
 
 from __future__ import annotations
 
-import hmac
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import uniform
@@ -26,23 +25,28 @@ from time import sleep
 from typing import Self
 
 from veilsum.agreement.consortium import Consortium, canonical
-from veilsum.errors import StoreError
-from veilsum.files.sqlite import Kind, OpenFile, connect, create, inspected, sync
+from veilsum.errors import StoreError, printable
+from veilsum.files.sqlite import (
+    Kind,
+    OpenFile,
+    check_seal,
+    connect,
+    create,
+    inspected,
+    sync,
+)
 from veilsum.net.hello import differing
 from veilsum.numbers.arrays import listed
-from veilsum.numbers.secrets import Secret
 from veilsum.protocol.effects import Persist
 
 STORE = Kind(
     noun="run's store",
     holds="secrets",
     application=0x7665696D,  # a ledger's and one: neither is taken for the other
-    version=3,
+    version=4,
     schema=(
-        "CREATE TABLE owner (plan BLOB NOT NULL, party TEXT NOT NULL, "
-        "seal BLOB NOT NULL)",
-        "CREATE TABLE entry (key TEXT PRIMARY KEY, value BLOB NOT NULL, "
-        "tag BLOB NOT NULL)",
+        "CREATE TABLE owner (plan BLOB NOT NULL, party TEXT NOT NULL)",
+        "CREATE TABLE entry (key TEXT PRIMARY KEY, value BLOB NOT NULL)",
     ),
     error=StoreError,
     undone="written",
@@ -52,6 +56,8 @@ STORE = Kind(
     "with this run, and a new one has to begin",
     patience=0.5,  # another process either looks for a moment or stays
     page=16384,  # the state of an iterative method is up to a megabyte
+    # It is written at each event, and other parties notice an older state.
+    syncs_head=False,
 )
 
 # The key that says which consortium file it was.
@@ -66,46 +72,21 @@ ATTEMPTS = 10
 LONGEST_PAUSE = 0.1
 
 _PUT = (
-    "INSERT INTO entry VALUES (?, ?, ?) "
-    "ON CONFLICT (key) DO UPDATE SET value = excluded.value, tag = excluded.tag"
+    "INSERT INTO entry VALUES (?, ?) "
+    "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 )
+_ERASE = "DELETE FROM entry WHERE key = ?"
 # SQLite keeps anything in any column, and one text in two rows as another type.
 _ODD = (
-    "SELECT 1 FROM entry WHERE typeof(key) || typeof(value) || typeof(tag) "
-    "!= 'textblobblob' UNION SELECT 1 FROM owner WHERE "
-    "typeof(plan) || typeof(party) || typeof(seal) != 'blobtextblob'"
+    "SELECT 1 FROM entry WHERE typeof(key) || typeof(value) != 'textblob' "
+    "UNION SELECT 1 FROM owner WHERE typeof(plan) || typeof(party) != 'blobtext'"
 )
 _PUT_ASIDE = "UPDATE entry SET key = ? || key WHERE key NOT GLOB 'aside/*'"
 _TAKE_BACK = "UPDATE entry SET key = substr(key, ?) WHERE key GLOB ?"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Sealing(Secret):
-    """What shows that a store is as this party wrote it, to the last bit.
-
-    HMAC-SHA256 under a key that is derived from the party's own. Every value has a tag;
-    the seal is that of all keys with their tags, so that no entry can be changed, taken
-    out, put in or exchanged.
-    """
-
-    key: bytes
-
-    def tag(self, value: bytes) -> bytes:
-        """Return what goes with a value."""
-        return hmac.digest(self.key, b"veilsum value\0" + value, "sha256")
-
-    def seal(self, plan: bytes, party: str, tags: Mapping[str, bytes]) -> bytes:
-        """Return what goes with all entries of a store."""
-        listed_ = [[key, tags[key].hex()] for key in sorted(tags)]
-        content = canonical([plan.hex(), party, listed_])
-        return hmac.digest(self.key, b"veilsum store\0" + content, "sha256")
-
-
 class RunStore(OpenFile):
     """One party's state of one run, under keys."""
-
-    _sealing: Sealing
-    _tags: dict[str, bytes]
 
     @classmethod
     def open(
@@ -114,7 +95,7 @@ class RunStore(OpenFile):
         *,
         plan: bytes,
         party: str,
-        sealing: Sealing,
+        key: bytes,
         consortium: Consortium | None = None,
     ) -> Self:
         """Return the store of this plan and party, made if it is not there yet.
@@ -122,28 +103,32 @@ class RunStore(OpenFile):
         The consortium that the plan was made from is remembered. As long as no shares
         were drawn, another plan or another file may take the place of the first.
 
+        Args:
+            path: the file.
+            plan: digest of the plan.
+            party: name of the party.
+            key: key that seals the store; derived from the party's own.
+            consortium: the consortium file of the plan.
+
         Raises:
             StoreError: it is another's, damaged, open to other users, or held by a
                 process that still runs.
         """
 
         def fill(connection: sqlite3.Connection) -> None:
-            found = (plan, party, sealing.seal(plan, party, {}))
-            connection.execute("INSERT INTO owner VALUES (?, ?, ?)", found)
+            connection.execute("INSERT INTO owner VALUES (?, ?)", (plan, party))
 
         if not path.exists():
-            create(path, STORE, fill)
+            create(path, STORE, fill, key)
         wanted = _Owner.of(plan, party, consortium)
-        with inspected(path, STORE) as connection:
-            _check_owner(path, connection, wanted, sealing)
-        store = cls(path, STORE, _held(path))
-        store._sealing, store._tags = sealing, {}
+        with inspected(path, STORE, owner=None) as connection:
+            _check_owner(path, connection, wanted, key)
+        store = cls(path, STORE, _held(path), key)
         with ExitStack() as undo:
             undo.callback(store.close)
             # Whoever looks at a killed process's log shares an index; no longer.
             path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
             store._live().execute("PRAGMA secure_delete = ON")
-            store._live().execute("PRAGMA temp_store = MEMORY")
             store._turn_to(wanted)
             undo.pop_all()
         return store
@@ -157,8 +142,7 @@ class RunStore(OpenFile):
         """
         with self.transaction():
             live = self._live()
-            found = _check_owner(self.path, live, wanted, self._sealing)
-            self._tags = _tags(live)
+            found = _check_owner(self.path, live, wanted, self._owner)
             if found.begun or found == wanted:
                 return
             if found.plan != wanted.plan:
@@ -166,10 +150,8 @@ class RunStore(OpenFile):
                 start = len(wanted.aside) + 1
                 live.execute(_TAKE_BACK, (start, f"{wanted.aside}*"))
                 live.execute("UPDATE owner SET plan = ?", (wanted.plan,))
-                self._tags = _tags(live)
             if wanted.agreed is not None:
-                self._put(AGREED, wanted.agreed)
-            self._seal()
+                live.execute(_PUT, (AGREED, wanted.agreed))
 
     def read(self) -> dict[str, bytes]:
         """Return everything that is kept."""
@@ -185,12 +167,12 @@ class RunStore(OpenFile):
         """
         if not writes:
             return
-        with self._writing():
+        with self.transaction():
             for one in writes:
                 if one.value is None:
-                    self._erase(one.key)
+                    self._live().execute(_ERASE, (one.key,))
                 else:
-                    self._put(one.key, one.value)
+                    self._live().execute(_PUT, (one.key, one.value))
 
     def wipe(self, keep: Collection[str] = ()) -> None:
         """Erase all other keys, so that no byte of theirs is left in the files.
@@ -199,38 +181,13 @@ class RunStore(OpenFile):
         to another page, and in its log: so the file is also written anew, and the
         log cut to nothing.
         """
-        with self._writing():
+        with self.transaction():
             for key in self.read().keys() - set(keep):
-                self._erase(key)
+                self._live().execute(_ERASE, (key,))
         with self._lock, STORE.sentences(self.path):
             self._empty_log()
             self._live().execute("VACUUM")
             self._empty_log()
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Change entries, and seal them as they are then; all of it or nothing."""
-        before = dict(self._tags)
-        try:
-            with self.transaction():
-                yield
-                self._seal()
-        except BaseException:
-            self._tags = before
-            raise
-
-    def _put(self, key: str, value: bytes) -> None:
-        self._tags[key] = tag = self._sealing.tag(value)
-        self._live().execute(_PUT, (key, value, tag))
-
-    def _erase(self, key: str) -> None:
-        self._tags.pop(key, None)
-        self._live().execute("DELETE FROM entry WHERE key = ?", (key,))
-
-    def _seal(self) -> None:
-        owner = self._live().execute("SELECT plan, party FROM owner").fetchone()
-        seal = self._sealing.seal(owner[0], owner[1].decode(), self._tags)
-        self._live().execute("UPDATE owner SET seal = ?", (seal,))
 
     def _empty_log(self) -> None:
         self._live().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -298,16 +255,11 @@ def has_begun(keys: Iterable[str]) -> bool:
     return any(key.startswith(BEGUN) for key in keys)
 
 
-def _tags(connection: sqlite3.Connection) -> dict[str, bytes]:
-    rows = connection.execute("SELECT key, tag FROM entry")
-    return {key.decode(): tag for key, tag in rows}
-
-
-def _owner(path: Path, connection: sqlite3.Connection) -> tuple[_Owner, bytes]:
-    """Return whose a store says it is, and its seal."""
+def _owner(path: Path, connection: sqlite3.Connection) -> _Owner:
+    """Return the owner that a store names."""
     if connection.execute(_ODD).fetchone() is not None:
         raise STORE.damaged(path, "what it holds is of another type")
-    rows = connection.execute("SELECT plan, party, seal FROM owner").fetchall()
+    rows = connection.execute("SELECT plan, party FROM owner").fetchall()
     if len(rows) != 1:
         raise STORE.damaged(path, "it does not say whose it is")
     keys = {
@@ -317,45 +269,27 @@ def _owner(path: Path, connection: sqlite3.Connection) -> tuple[_Owner, bytes]:
     agreed = connection.execute(
         "SELECT value FROM entry WHERE key = ?", (AGREED,)
     ).fetchone()
-    plan, party, seal = rows[0]
-    found = _Owner(
+    plan, party = rows[0]
+    return _Owner(
         plan=plan,
         party=party.decode(errors="replace"),
         agreed=None if agreed is None else agreed[0],
         begun=has_begun(keys),
     )
-    return found, seal
-
-
-def _is_sealed(
-    path: Path,
-    connection: sqlite3.Connection,
-    owner: _Owner,
-    seal: bytes,
-    sealing: Sealing,
-) -> bool:
-    """Say whether a seal is this key's; refuse what is under it and was changed."""
-    rows = connection.execute("SELECT key, value, tag FROM entry").fetchall()
-    tags = {key.decode(errors="replace"): tag for key, _, tag in rows}
-    if not hmac.compare_digest(sealing.seal(owner.plan, owner.party, tags), seal):
-        return False
-    for key, value, tag in rows:
-        if not hmac.compare_digest(sealing.tag(value), tag):
-            raise STORE.damaged(path, f"its entry {key.decode()} was changed")
-    return True
 
 
 def _check_owner(
-    path: Path, connection: sqlite3.Connection, wanted: _Owner, sealing: Sealing
+    path: Path, connection: sqlite3.Connection, wanted: _Owner, key: bytes
 ) -> _Owner:
     """Return whose the store is; refuse one that cannot become the wanted owner's."""
-    found, seal = _owner(path, connection)
+    found = _owner(path, connection)
     if found.party != wanted.party:
         raise StoreError(
-            f"{path} is the store of {found.party!r}, not of {wanted.party!r}: every "
-            "party has its own; give another path"
+            f"{path} is the store of {printable(found.party)!r}, not of "
+            f"{wanted.party!r}, or is damaged: every party has its own; give another "
+            "path, or put a sound copy back"
         )
-    sealed = _is_sealed(path, connection, found, seal, sealing)
+    check_seal(path, STORE, connection, key)
     if found.begun and not found.has_file_of(wanted):
         sections = listed(differing(found.sections, wanted.sections))
         raise StoreError(
@@ -367,9 +301,5 @@ def _check_owner(
             f"{path} belongs to the plan {found.plan.hex()[:16]}, this run has the "
             f"plan {wanted.plan.hex()[:16]}: it began with another consortium file or "
             f"version of veilsum; {WHAT_TO_DO}"
-        )
-    if not sealed:
-        raise STORE.damaged(
-            path, "its seal is broken: it was changed, or written with another key"
         )
     return found

@@ -15,8 +15,9 @@ from __future__ import annotations
 import io
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 
 from veilsum.agreement.consortium import Consortium, check_name
@@ -27,6 +28,7 @@ from veilsum.files.consortiums import read_consortium
 from veilsum.files.contents import contents
 from veilsum.files.ledger import copy_ledger, open_ledger, read_ledger
 from veilsum.files.output import write_files
+from veilsum.files.sqlite import files_beside
 from veilsum.guests.delegate import AnsweredSurvey, to_answer
 from veilsum.guests.store_copy import (
     check_roster_in_copy,
@@ -48,6 +50,8 @@ _PLACES = ("", "*/", "*/*/")
 _FILES = (".toml", ".veil")
 # What a receipt says of a survey, and of nothing else.
 OF_GUESTS = "summed over all guests of the set"
+# The last file of a backup: the SHA-256 of each other one, as sha256sum writes it.
+CHECKSUMS = "SHA256SUMS"
 
 
 def _wanted(name: str) -> tuple[str, ...]:
@@ -78,6 +82,7 @@ def make_backup(folder: Path, name: str, out: Path) -> tuple[str, ...]:
             found[file] = path.read_bytes()
     if f"{name}.key" not in found:
         raise InvalidInputError(f"{folder} has no {name}.key: nothing was written")
+    found[CHECKSUMS] = _checksums(found)
     packed = io.BytesIO()
     plain = tarfile.GNU_FORMAT  # a name in any letters is one header
     with tarfile.open(
@@ -88,7 +93,12 @@ def make_backup(folder: Path, name: str, out: Path) -> tuple[str, ...]:
             entry.size, entry.mode = len(content), 0o600
             archive.addfile(entry, io.BytesIO(content))
     write_files(out.parent, {out.name: packed.getvalue()}, private=True)
-    return tuple(found)
+    return tuple(one for one in found if one != CHECKSUMS)
+
+
+def _checksums(files: Mapping[str, bytes]) -> bytes:
+    lines = (f"{sha256(files[one]).hexdigest()}  {one}\n" for one in sorted(files))
+    return "".join(lines).encode()
 
 
 def restore_backup(backup: Path, folder: Path) -> tuple[str, ...]:
@@ -96,6 +106,7 @@ def restore_backup(backup: Path, folder: Path) -> tuple[str, ...]:
     raw = contents(backup, MOST_BYTES, InvalidInputError)
     try:
         found = _unpacked(raw)
+        sums = found.pop(CHECKSUMS, None)
         keys = [one.removesuffix(".key") for one in found if one.endswith(".key")]
         name = check_name(next(iter(keys), ""))
         if odd := [one for one in found if one not in _wanted(name)]:
@@ -103,13 +114,26 @@ def restore_backup(backup: Path, folder: Path) -> tuple[str, ...]:
                 f"it holds {listed([printable(one) for one in odd])}"
             )
     except (tarfile.TarError, ValueError) as error:
-        raise InvalidInputError(f"{backup} is no backup of veilsum: {error}") from None
+        raise InvalidInputError(
+            f"{backup} is not a backup of veilsum, or is damaged: {error}"
+        ) from None
+    if sums is None:
+        raise InvalidInputError(
+            f"{backup} has format 1, without {CHECKSUMS}: put it back with the version "
+            "of veilsum that made it"
+        )
+    if sums != _checksums(found):
+        raise InvalidInputError(
+            f"{backup} is damaged (its files do not fit {CHECKSUMS} in it); nothing "
+            "was put back: use another copy"
+        )
     for file in found:
-        if (folder / file).exists():
-            raise OutputError(
-                f"{folder / file} is there already: nothing was put back; choose an "
-                "empty folder"
-            )
+        for path in (folder / file, *files_beside(folder / file)):
+            if path.exists():
+                raise OutputError(
+                    f"{path} is there already: nothing was put back; choose an empty "
+                    "folder"
+                )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     ledger = f"{name}.ledger"
     if ledger in found:
@@ -135,7 +159,7 @@ def _unpacked(raw: bytes) -> dict[str, bytes]:
         if entry.type != tarfile.REGTYPE or not start <= at <= len(raw):
             raise InvalidInputError("it holds something else than whole, plain files")
         found[entry.name] = raw[start : start + entry.size]
-        if len(found) > len(_wanted("")):
+        if len(found) > len(_wanted("")) + 1:
             raise InvalidInputError("it holds more than a party's files")
     return found
 
@@ -173,10 +197,10 @@ def resume_surveys(
         uncounted: runs that nobody has these of any more.
     """
     given = [_answered(folder) for folder in closed]
-    for file, _ in given:
-        check_roster_in_copy(store, survey_terms(file))
+    for one, _ in given:
+        check_roster_in_copy(store, survey_terms(one))
     here = {one.digest.hex(): one for one in _closed_files(store.parent)}
-    here |= {file.digest.hex(): file for file, _ in given}
+    here |= {one.digest.hex(): one for one, _ in given}
     known = known_in_copy(store) | {(one.survey, one.set) for _, one in given}
     missing = []
     for receipt in _receipts_near(store):

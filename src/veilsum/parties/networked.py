@@ -39,7 +39,7 @@ from veilsum.net.runner import (
     ending_of,
     erase_secrets,
 )
-from veilsum.net.store import RunStore, Sealing, has_begun
+from veilsum.net.store import RunStore, has_begun
 from veilsum.net.trust import check_identity
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.masking import SystemStreams
@@ -134,7 +134,7 @@ class Networked(Secret):
             self.state,
             plan=plan.digest,
             party=self.party,
-            sealing=Sealing(self.identity.derived(b"run's store")),
+            key=self.identity.derived(b"run's store"),
             consortium=self.consortium,
         )
         try:

@@ -213,7 +213,9 @@ class Household(Secret):
         """Keep a person's answer to a page."""
         folder = prepare_folder(self.folder(agreed.run))
         digest = page_of(agreed).digest
-        (path,) = write_files(folder, {name: f"{digest}\n".encode()}, private=True)
+        # Twice: with one bit changed, a person's refusal would be about another page.
+        content = f"{digest}\n{digest}\n".encode()
+        (path,) = write_files(folder, {name: content}, private=True)
         if (why := why_open(path, path.stat())) is not None:
             path.unlink()
             raise InvalidInputError(f"others could answer in your place: {why}")
@@ -238,7 +240,14 @@ class Household(Secret):
         # A file that another user may have written is nobody's word.
         if not path.exists() or why_open(path, path.stat()) is not None:
             return False
-        return contents(path, MOST_BYTES, InvalidInputError).strip() == digest.encode()
+        content = contents(path, MOST_BYTES, InvalidInputError)
+        first = content[: len(content) // 2]
+        if content != first * 2:
+            raise InvalidInputError(
+                f"{path} is damaged (its two halves differ): remove it, and answer "
+                "again with veilsum serve --agree or --refuse"
+            )
+        return first.strip() == digest.encode()
 
 
 @dataclass(eq=False, repr=False)
