@@ -387,3 +387,17 @@ def test_importing_engines_imports_no_package_that_few_have():
     run = [sys.executable, "-c", said]
     found = subprocess.run(run, check=True, capture_output=True, text=True)
     assert found.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("cores", [1, 2, 5])
+@pytest.mark.parametrize("small", [True, False])
+def test_every_row_of_a_product_is_filled_on_any_number_of_cores(
+    cores, small, monkeypatch
+):
+    weights = all_weights(Topology.family("ring:9"))["row"]
+    rows = np.random.default_rng(cores).standard_normal((9, 4))
+    unfilled = np.full_like(rows, np.nan)
+    monkeypatch.setattr(compiled, "threads", lambda: cores)
+    monkeypatch.setattr(compiled, "SMALL_WORK", 10**9 if small else 0)
+    monkeypatch.setattr(compiled.np, "empty_like", lambda _: unfilled.copy())
+    np.testing.assert_allclose(Product(weights) @ rows, weights @ rows, atol=1e-14)

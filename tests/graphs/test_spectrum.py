@@ -1,5 +1,7 @@
 """mu2 with a certificate: from below, whatever the solver believed."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -182,3 +184,26 @@ def test_the_filter_is_chebyshev_s_polynomial_without_means(
     assert told == list(range(1, steps + 1))
     np.testing.assert_allclose(found, expected, atol=1e-9)
     assert np.abs(found.mean(axis=0)).max() < 1e-12
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rounding_is_taken_off_the_bound_of_inertia(seed):
+    """The distance of P'LUP from L - sI, in exact arithmetic, is within the margin."""
+    stream = np.random.default_rng(seed)
+    edges = Topology.family("grid:5x8").edges
+    weights = stream.uniform(0.1, 3.0, len(edges))
+    adjacency = np.zeros((40, 40))
+    adjacency[edges[:, 0], edges[:, 1]] = adjacency[edges[:, 1], edges[:, 0]] = weights
+    matrix = np.diag(adjacency.sum(axis=0)) - adjacency
+    shift = 0.9 * np.linalg.eigvalsh(matrix)[1]
+    bound = inertia_bound(sparse.csr_array(matrix), shift)
+
+    shifted = sparse.csc_array(matrix - shift * np.eye(40))
+    factor = spectrum._factor(shifted)
+    exact = np.vectorize(Fraction, otypes=[object])
+    product = exact(factor.L.toarray()) @ exact(factor.U.toarray())
+    back = product[np.ix_(factor.perm_r, factor.perm_c)]
+    rounding = max(np.abs(back - exact(shifted.toarray())).sum(axis=1))
+    # The diagonal of L - sI is rounded too, by half a unit in the last place.
+    assert 0 < rounding <= Fraction(shift) - Fraction(bound)
+    assert shift - bound < 1e-12

@@ -15,6 +15,7 @@ from veilsum.costs.effective import EffectiveCost
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import mixing_rate, mixing_weights
 from veilsum.graphs.topology import Topology
+from veilsum.methods import extra
 from veilsum.methods.accelerated import AcceleratedTracking
 from veilsum.methods.base import iterations
 from veilsum.methods.chebyshev import Chebyshev
@@ -269,3 +270,21 @@ def test_acceleration_refuses_an_average_without_strong_convexity(top, low):
 def test_mixing_in_rounds_refuses_what_is_no_mixing(rate, rounds, words):
     with pytest.raises(InvalidInputError, match=words):
         Chebyshev(Nids(WholeSpace(1), 0.1), rate, rounds)
+
+
+@pytest.mark.parametrize("spec", ["ring:1600", "star:1600", "grid:40x40"])
+def test_many_parties_have_the_bound_of_gershgorin(spec):
+    """Its discs reach down to the least of w_ii less all others of the row."""
+    weights = mixing_weights(Topology.family(spec), "metropolis")
+    dense = weights.toarray()
+    assert len(dense) > extra.DENSE_PARTIES
+    discs = 2.0 * np.diag(dense) - np.abs(dense).sum(axis=1)
+    found = least_eigenvalue(weights)
+    assert found == pytest.approx(discs.min(), abs=1e-12)
+    assert found <= np.linalg.eigvalsh(dense)[0] + 1e-12
+
+
+def test_the_least_eigenvalue_of_a_long_ring_is_known():
+    """Weights of a third: 1/3 + 2/3 cos(k pi), attained with an even number."""
+    weights = mixing_weights(Topology.family("ring:2000"), "metropolis")
+    assert least_eigenvalue(weights) == pytest.approx(-1 / 3, abs=1e-12)

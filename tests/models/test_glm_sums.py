@@ -497,3 +497,19 @@ def test_ranges_too_wide_to_sum_are_refused():
     )
     with pytest.raises(ValueError, match="agree on narrower ones"):
         Newton(Gamma(), measures, intercept=0)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "inside"), [(None, True), ((0, 1), True), ((-1, 0), False)]
+)
+def test_ranges_prove_a_point_inside_with_the_offset_added(offsets, inside):
+    """1 / mu must stay above 0: between 0.5 and 1.5, an offset of -1 leaves it."""
+    measures = RowMeasures.of(
+        [Measure(Fraction(1), 1, 1), Measure.of(-1, 1)],
+        Measure.of(0, 100, Fraction(1, 10**6)),
+        offset=None if offsets is None else Measure.of(*offsets),
+        intercept=0,
+    )
+    scales = Newton(GammaInverseLink(), measures, intercept=0).scales
+    counted = np.array([1.0, 0.5 * float(scales.measures.design[1].unit), 1.0])
+    assert scales.surely_inside(counted, None) is inside

@@ -694,3 +694,24 @@ def test_what_a_proxy_answers_is_said(tmp_path, monkeypatch):
             await said_through(tmp_path, monkeypatch, port, words)
 
     patiently(main())
+
+
+def test_a_call_of_the_other_end_is_taken_where_the_old_connection_is_dead(village):
+    """The end that is to call is slow to see that its connection is gone."""
+
+    async def main():
+        async with village.stations("a", "b") as both:
+            await all_connected(both)
+            for one in both:
+                (peer,) = others(one).values()
+                old = peer.link
+                other_way = links.Link(
+                    peer.name, old.connection, QUICK, dialled=not peer.designated
+                )
+                assert not one.network._meetings._admits(peer, other_way)
+                old.ended = "for the test"
+                assert one.network._meetings._admits(peer, other_way)
+                old.ended = ""
+                await other_way.gone()
+
+    patiently(main())

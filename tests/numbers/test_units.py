@@ -188,3 +188,40 @@ def test_fractions_and_short_floats_are_counted_as_float64():
     assert tenths.counts(exact).tolist() == [3.0, 10**8 + 1]
     short = np.array([16777217 / 10], dtype=np.float32)
     assert tenths.counts(short) == tenths.counts(short.astype(np.float64))
+
+
+def test_no_sum_over_a_block_leaves_the_whole_numbers_of_float64() -> None:
+    """A lower limb reaches 2^19, the highest 2^20; sums of two are multiplied."""
+    most = 2 ** (units.LIMB_BITS - 1) + 2**units.LIMB_BITS
+    block = units.BLOCK_ROWS * most**2
+    assert block < 2**53
+    assert units._BLOCKS * block < 2**63
+
+
+@pytest.mark.parametrize("limbs", [1, 2, 3])
+@pytest.mark.parametrize("compiles", [True, False])
+def test_full_blocks_of_extreme_rows_are_exact(limbs, compiles, monkeypatch) -> None:
+    """Odd and even numbers whose limbs are largest: no low bit may be lost."""
+    if not compiles:
+        monkeypatch.setattr(units, "compiled", lambda _: None)
+    lower = sum((2**19 - 1) << (20 * k) for k in range(limbs - 1))
+    most = (2**20 - 2 << 20 * (limbs - 1)) + lower
+    below = np.random.default_rng(limbs).integers(0, 9, (16_384, 3)).astype(object)
+    exact = (most - below) * np.array([1, 1, -1], dtype=object)
+    rows = exact if limbs == 3 else exact.astype(np.float64)
+    gram_entries, first = exact.T @ exact, exact[:, 0]
+    sums = GramSum(3, limbs, limbs)
+    sums.add(rows, rows[:, 0])
+    assert (sums.value == gram_entries).all()
+    assert (sums.cross == gram_entries[0]).all()
+    assert sums.square == gram_entries[0, 0]
+    crossed = CrossSum(3, limbs, limbs)
+    crossed.add(rows, rows[:, 0])
+    assert (crossed.value == gram_entries[0]).all()
+    assert total(rows[:, 0], 20 * limbs) == sum(first)
+    if limbs < 3:
+        scaled, ones = GramSum(3, limbs), np.ones(units.BLOCK_ROWS)
+        for start in range(0, len(rows), units.BLOCK_ROWS):
+            block = rows[start : start + units.BLOCK_ROWS]
+            scaled.add_scaled(block, ones, np.ones(3))
+        assert (scaled.value == gram_entries).all()

@@ -26,7 +26,7 @@ from veilsum.privacy.graph_search import (
     improved_by_swaps,
 )
 from veilsum.privacy.guarantee import guarantee
-from veilsum.privacy.planner import plan, sigma_for
+from veilsum.privacy.planner import grid_bits, plan, sigma_for
 from veilsum.privacy.records import record_exchange_distance
 from veilsum.privacy.worst_case import worst_case
 
@@ -607,3 +607,12 @@ def test_the_worst_coalitions_of_a_circulant_graph_are_right_where_they_are_many
     found = best_circulant(15, degree=8, tolerate=5)
     exact = brute_force(found.topology, 5)
     assert found.worst.value == pytest.approx(exact, rel=1e-9)
+
+
+def test_a_grid_leaves_room_for_the_party_with_most_links():
+    """A mask of the hub is a sum of 2 * 40 shares: 2^q of its size must fit 62 bits."""
+    hub = Topology.family("wheel:41")
+    assert (hub.degrees.min(), hub.degrees.max()) == (3, 40)
+    for sigma in (1e3, 1e6, 1e9):
+        assert grid_bits(hub, sigma) == fitting_bits(sigma=sigma, links=40)
+        assert grid_bits(hub, sigma) < fitting_bits(sigma=sigma, links=3)

@@ -704,3 +704,20 @@ def test_machines_walk_the_table_and_nothing_else():
         setting.world(make=Walking).run()
     assert set(walked) <= allowed
     assert allowed - set(walked) == set()
+
+
+@pytest.mark.parametrize(
+    ("own", "signs"), [(1.0, True), (1.0 + 1e-5, False), (np.nan, False)]
+)
+def test_only_an_answer_within_the_tolerance_is_signed(own, signs):
+    """Whose own answer is nan has none, and signs nobody else's."""
+    world = SETTING.world()
+    for name, work in world.works.items():
+        answer = np.full(3, own if name == "1" else 1.0)
+        world.works[name] = SumWork(
+            work.private, lambda _total, _parties, found=answer: found
+        )
+    world.run()
+    machine = world.nodes["1"].machine
+    assert (("Agreed", 0, "1") in machine._book) is signs
+    assert (machine.phase == phases.FINISHED) is signs

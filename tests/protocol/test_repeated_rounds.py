@@ -2,7 +2,9 @@
 
 import heapq
 from dataclasses import replace
+from itertools import islice
 
+import msgspec
 import pytest
 
 from veilsum.drivers.faults import Crash, Faults
@@ -11,6 +13,7 @@ from veilsum.protocol import plan
 from veilsum.protocol.effects import Send
 from veilsum.protocol.messages import Round
 from veilsum.protocol.plan import Policy
+from veilsum.protocol.recovery import Stored
 from worlds import Setting, replayed
 
 SETTING = Setting("ring:8", work="nids")
@@ -129,3 +132,11 @@ def test_a_party_whose_ledger_refuses_is_named_and_not_waited_for():
         action()
     assert world.time - began < 5.0
     assert all("'2' left: refused" in one.detail for one in world.aborted.values())
+
+
+def test_rounds_of_every_slot_come_back_from_the_disk():
+    frames = {index: b"round %d" % index for index in range(96)}
+    slots = [dict(islice(frames.items(), k, k + 32)) for k in (0, 32, 64)]
+    written = {f"said/{k}": msgspec.msgpack.encode(one) for k, one in enumerate(slots)}
+    stored = Stored(SETTING.plan(), {"rounds": b"state", **written})
+    assert stored.rounds() == (b"state", frames)
