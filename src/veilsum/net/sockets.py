@@ -301,12 +301,13 @@ class Wire(Connection):
 
     def process_event(self, event: Any) -> None:
         """Hand a frame over: to wake a task for it takes as long as most frames do."""
-        if getattr(event, "opcode", None) is PING:  # what opens it has none
+        opcode = getattr(event, "opcode", None)  # request and response have none
+        if opcode is PING:
             # Each is answered. Who asks on and on and reads nothing fills the memory.
             self._unread = self._unread + 1 if self.paused else 0
             if self._unread > MOST_UNREAD:
                 self.transport.abort()
-        if self.take is None or event.opcode is not BINARY or not event.fin:
+        if self.take is None or opcode is not BINARY or not event.fin:
             super().process_event(event)
         else:
             self.take(bytes(event.data))
@@ -478,7 +479,7 @@ class _Straight(connect):
 
     through = False
 
-    def __init__(self, uri: str, kind: type[Dialled], **options: Any) -> None:
+    def __init__(self, uri: str, kind: Callable[..., Dialled], **options: Any) -> None:
         self._kind = kind
         made = cast(type[ClientConnection], self._made)
         super().__init__(uri, create_connection=made, **options)
@@ -527,7 +528,7 @@ async def dial_at(
     address: Address,
     limits: Limits,
     *,
-    kind: type[D],
+    kind: Callable[..., D],
     proxy: str | None,
     **given: Any,
 ) -> D:
