@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import ssl
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -134,6 +135,8 @@ class Collecting(asyncio.BufferedProtocol):
 def test_bytes_that_come_with_the_relays_answer_are_kept(tmp_path):
     """The answer, the word that both are there, and the other's bytes: one packet."""
 
+    over = asyncio.Event()
+
     async def relay(reader, writer):
         head = await reader.readuntil(b"\r\n\r\n")
         key = re.search(rb"Sec-WebSocket-Key: (\S+)", head, re.IGNORECASE)[1].decode()
@@ -144,8 +147,10 @@ def test_bytes_that_come_with_the_relays_answer_are_kept(tmp_path):
         frames += [Frame(Opcode.BINARY, data) for data in (b"first ", b"bytes")]
         sent = [frame.serialize(mask=False) for frame in frames]
         writer.write(b"".join([answer.encode(), *sent]))
-        await reader.read()
-        writer.close()
+        with suppress(ConnectionResetError):
+            await reader.read()
+        writer.transport.abort()
+        over.set()
 
     async def main():
         server = await asyncio.start_server(relay, HOST, 0)
@@ -161,6 +166,8 @@ def test_bytes_that_come_with_the_relays_answer_are_kept(tmp_path):
             await until(lambda: within.found == b"first bytes")
         stream.abort()
         server.close()
+        await over.wait()
+        await server.wait_closed()
 
     patiently(main())
 
