@@ -416,6 +416,33 @@ def test_there_is_room_for_so_many():
     patiently(main())
 
 
+async def crowded_out(**limits):
+    """The answer to one token after another asked for all places, a run for each."""
+    port, greedy = free_port(), "5" * 64
+    async with relay_at(port, greedy, connections=4, **limits) as relay:
+        kept = []
+        for k in range(4):
+            _, writer = await asyncio.open_connection(HOST, port)
+            shown = Pass(f"{k}" * 32, "a" * 32, "b" * 32)
+            writer.write(request(shown, token=greedy))
+            kept.append(writer)
+        await until(lambda: len(relay._halves) + relay.counts["refused_429"] == 4)
+        found = await asked(port, request())
+        for one in kept:
+            one.transport.abort()
+        await until(lambda: not relay._halves)
+        assert not relay._tokens.total()
+        return found
+
+
+def test_one_token_does_not_use_up_a_relay_whatever_runs_it_names():
+    assert "101" in patiently(crowded_out())
+
+
+def test_without_a_share_for_each_token_it_would():
+    assert "503" in patiently(crowded_out(per_token=4))
+
+
 def test_a_look_takes_nobodys_place():
     async def main():
         port, run = free_port(), "0" * 32

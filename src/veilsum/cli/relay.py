@@ -90,6 +90,11 @@ def token(*, out: Path, as_json: bool) -> None:
     "--metrics", metavar="HOST:PORT", help="Where to tell numbers, at /metrics."
 )
 @click.option("--connections", type=int, help="Members' connections at a time, in all.")
+@click.option(
+    "--per-token",
+    type=int,
+    help="The same for each token; by default an equal share of --connections.",
+)
 @click.option("--per-run", type=int, help="The same for each run.")
 @click.option(
     "--per-second", type=int, metavar="BYTES", help="What one end may send a second."

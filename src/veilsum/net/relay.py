@@ -6,8 +6,10 @@ carries is TLS between the members: it holds no key, keeps nothing, and knows
 pseudonyms, addresses, times and sizes.
 
 Everything is bounded before work is done: callers that have shown nothing yet (the
-oldest of a busy address goes first), connections in all and for each run, bytes on
-their way, bytes a second, how long somebody waits, is silent or stays.
+oldest of a busy address goes first), connections in all, by token and run, bytes on
+their way, bytes a second, how long somebody waits, is silent or stays. Each token has
+its share of the connections, whatever run names its holders choose: one consortium
+cannot use up the relay of another.
 """
 
 from __future__ import annotations
@@ -58,6 +60,8 @@ class RelayLimits:
 
     Attributes:
         connections: of members in all; a link has two.
+        per_token: of members with one token; by default an equal share of
+            `connections`.
         per_run: of members of one run.
         strangers: callers at a time that have not shown a token.
         open_timeout: seconds for TLS and the request.
@@ -70,6 +74,7 @@ class RelayLimits:
     """
 
     connections: int = 4096
+    per_token: int | None = None
     per_run: int = 2048
     strangers: int = 512
     open_timeout: float = 10.0
@@ -82,7 +87,7 @@ class RelayLimits:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if not value > 0:
+            if value is not None and not value > 0:
                 raise InvalidInputError(
                     f"a limit must be above 0, found {name} = {value}"
                 )
@@ -192,9 +197,12 @@ class RelayServer(Door):
             close_timeout=10.0,  # for the last frames of a link
         )
         super().__init__(context, inner, self._turned_away)
-        self._admitted = tuple(admitted)
+        self._admitted = tuple(dict.fromkeys(admitted))
         self._bounds = self._affordable(limits)
         self._rooms: dict[tuple[str, str, frozenset[str]], dict[str, Half]] = {}
+        share = self._bounds.connections // max(1, len(self._admitted))
+        self._per_token = self._bounds.per_token or max(1, share)
+        self._tokens: Counter[str] = Counter()
         self._runs: Counter[tuple[str, str]] = Counter()
         self._halves: set[Half] = set()
         self._log = Refusals(inner)
@@ -297,6 +305,8 @@ class RelayServer(Door):
         room = self._rooms.get(place, {})
         if self._draining or len(self._halves) >= bounds.connections:
             return HTTPStatus.SERVICE_UNAVAILABLE, "no room"
+        if self._tokens[digest] >= self._per_token:
+            return HTTPStatus.TOO_MANY_REQUESTS, "no room for more of this token"
         if self._runs[digest, shown.run] >= bounds.per_run:
             return HTTPStatus.TOO_MANY_REQUESTS, "no room for more of this run"
         if shown.look and shown.me in room:
@@ -336,6 +346,7 @@ class RelayServer(Door):
             before.dismiss(REPLACED, "a newer connection took its place")
         room[shown.me] = half
         self._halves.add(half)
+        self._tokens[half.place[0]] += 1
         self._runs[half.place[:2]] += 1
         self.counts["admitted"] += 1
         other = room.get(shown.to)
@@ -365,6 +376,7 @@ class RelayServer(Door):
         self._gone += half.sent
         if not self.n_links:
             self._emptied.set()
+        self._tokens[half.place[0]] -= 1
         run = half.place[:2]
         self._runs[run] -= 1
         if not self._runs[run]:

@@ -51,7 +51,8 @@ MOMENT = 1.0
 _STATUS: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "it does not admit this party's token",
     HTTPStatus.CONFLICT: "this party's own veilsum is there already",
-    HTTPStatus.TOO_MANY_REQUESTS: "it has no room for more connections of this run",
+    HTTPStatus.TOO_MANY_REQUESTS: "it has no room for more connections of this "
+    "run, or of this token",
     HTTPStatus.SERVICE_UNAVAILABLE: "it has no room, or is about to restart",
     HTTPStatus.NOT_FOUND: "what answers there is no relay",
 }
