@@ -130,6 +130,12 @@ WATCHED = """() => {
   new MutationObserver(look).observe(document.body, { attributes: true });
 }"""
 
+# Every question so far is answered, and there was one.
+ANSWERED = """() => {
+  const { asked, answered } = document.body.dataset;
+  return asked !== undefined && asked === answered;
+}"""
+
 
 def in_browser(url: str, chromium: str, tolerate: int) -> dict[str, object]:
     """Drag a party across a network whose links follow distance."""
@@ -139,7 +145,7 @@ def in_browser(url: str, chromium: str, tolerate: int) -> dict[str, object]:
         browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(url)
-        page.wait_for_function("() => document.body.dataset.waiting === '0'")
+        page.wait_for_function(ANSWERED)
         page.fill("#tolerate", str(tolerate))
         page.fill("#family", f"circulant:{PARTIES}:1,2")
         page.press("#family", "Enter")
@@ -147,7 +153,7 @@ def in_browser(url: str, chromium: str, tolerate: int) -> dict[str, object]:
         page.wait_for_function(rows, arg=PARTIES)
         page.check("#near")
         page.locator("#reach").fill("75")
-        page.wait_for_function("() => document.body.dataset.waiting === '0'")
+        page.wait_for_function(ANSWERED)
         page.evaluate("() => document.getElementById('drawing').scrollIntoView()")
         box = page.locator("#drawing").bounding_box()
         assert box is not None
@@ -160,7 +166,7 @@ def in_browser(url: str, chromium: str, tolerate: int) -> dict[str, object]:
             across = 250 * np.sin(step / 12)
             page.mouse.move(x + across, y + 1.5 * step)
         page.mouse.up()
-        page.wait_for_function("() => document.body.dataset.waiting === '0'")
+        page.wait_for_function(ANSWERED)
         seen = page.evaluate("() => window.seen")
         browser.close()
     return {

@@ -3,12 +3,17 @@
 import csv
 import json
 import signal
+import socket
+import ssl
 import stat
 import subprocess
 import sys
-from contextlib import contextmanager
+import time
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
@@ -186,11 +191,11 @@ def test_letters_have_code_address_and_hash_and_only_for_ones_own(scene, tmp_pat
 
 
 @contextmanager
-def serving(survey, *words):
+def serving(survey, *words, **options):
     """The page, served by its command in a process of its own; what it says first."""
     run = [sys.executable, "-m", "veilsum", "collect", "serve", str(survey)]
     run += ["--listen", f"{HOST}:{free_port()}", "--json", *words]
-    process = subprocess.Popen(run, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(run, stdout=subprocess.PIPE, text=True, **options)
     try:
         said = ""
         while not said.endswith("}\n"):
@@ -285,6 +290,42 @@ def test_a_host_serves_stops_serves_again_closes_and_members_fetch(scene, tmp_pa
     assert ended.exit_code == 0, ended.output
     assert "you may take part" in ended.output
     assert "is a closed survey" in call("status", fetched["closed_file"], code=2)
+
+
+@pytest.mark.slow
+def test_eleven_hundred_silent_connections_keep_no_guest_out(scene, tmp_path):
+    """With 1,024 open files: a guest is answered within 2 s, the log stays short."""
+    resource = pytest.importorskip("resource")
+    few, (_, most) = 1024, resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most < 4 * few:
+        pytest.skip("this system allows too few open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    made = new_identity("page", tmp_path)
+    trusting = ssl.create_default_context(cafile=made.certificate_file)
+    trusting.check_hostname = False
+    log, seconds = tmp_path / "log", []
+    with (
+        log.open("wb") as stderr,
+        serving(
+            scene.survey,
+            *("--folder", str(tmp_path / "host")),
+            *("--tls", str(made.certificate_file), str(made.key_file)),
+            stderr=stderr,
+            preexec_fn=partial(resource.setrlimit, resource.RLIMIT_NOFILE, (few, few)),
+        ) as said,
+        ExitStack() as strangers,
+    ):
+        place = urlsplit(said["page"])
+        for _ in range(1_100):
+            silent = socket.create_connection((place.hostname, place.port))
+            strangers.enter_context(silent)
+        for _ in range(20):
+            begun = time.monotonic()
+            with urlopen(said["page"], timeout=20, context=trusting) as answer:
+                assert answer.status == 200
+            seconds.append(time.monotonic() - begun)
+    assert max(seconds) < 2
+    assert log.stat().st_size < 100_000
 
 
 def test_without_tls_a_page_is_for_this_computer(scene):

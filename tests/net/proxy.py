@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import asynccontextmanager
+from random import Random
 
 from veilsum.agreement.consortium import Address
 
@@ -21,14 +22,17 @@ class Proxy:
 
     Attributes:
         delay: seconds every byte is on its way.
+        batch: seconds, drawn up to this for each connection and way, for which bytes
+            are collected before they go on together.
         chunk: bytes taken at a time.
         pause: seconds between two of these, for a slow reader.
         calls: how many connections have been made.
         carried: bytes forwarded, by way.
     """
 
-    def __init__(self, target=None):
-        self.target = target
+    def __init__(self, target=None, *, port=0, batch=0.0, draws=None):
+        self.target, self._port = target, port
+        self.batch, self._draws = batch, draws or Random(0)
         self.delay, self.pause, self.chunk = 0.0, 0.0, CHUNK
         self.calls, self.carried = 0, {"up": 0, "down": 0}
         self.seen = {"up": bytearray(), "down": bytearray()}
@@ -37,7 +41,7 @@ class Proxy:
         self.heal()
 
     async def open(self):
-        self._server = await asyncio.start_server(self._called, HOST, 0)
+        self._server = await asyncio.start_server(self._called, HOST, self._port)
         self.address = Address(HOST, self._server.sockets[0].getsockname()[1])
 
     async def close(self):
@@ -101,9 +105,12 @@ class Proxy:
 
     async def _pump(self, reader, writer, way):
         loop, late = asyncio.get_running_loop(), deque()
+        batch = self._draws.uniform(0, self.batch)
 
         def deliver():
-            data = late.popleft()
+            data = b"".join(late) if batch else late.popleft()
+            if batch:
+                late.clear()
             if not writer.transport.is_closing():
                 writer.write(data)
 
@@ -112,7 +119,10 @@ class Proxy:
             self.carried[way] += len(data)
             self.seen[way] += data
             late.append(data)
-            if self.delay:
+            if batch:
+                if len(late) == 1:
+                    loop.call_later(batch, deliver)
+            elif self.delay:
                 loop.call_later(self.delay, deliver)
             else:
                 deliver()

@@ -16,9 +16,16 @@ TOKEN = secrets.token_hex(32)
 
 @asynccontextmanager
 async def relay_at(
-    port, *, token=TOKEN, context=None, kind=RelayServer, metrics=None, **limits
+    port,
+    *more_tokens,
+    token=TOKEN,
+    context=None,
+    kind=RelayServer,
+    metrics=None,
+    **limits,
 ):
-    server = kind({token_digest(token)}, RelayLimits(**limits), context)
+    admitted = {token_digest(one) for one in (token, *more_tokens)}
+    server = kind(admitted, RelayLimits(**limits), context)
     await server.start(Address(HOST, port), metrics)
     try:
         yield server

@@ -41,7 +41,7 @@ from veilsum.net.hello import (
     written,
 )
 from veilsum.net.links import Backoff
-from veilsum.net.refusals import SOURCES, Refusals
+from veilsum.net.refusals import SHARES, SOURCES, LogCap, Refusals, origin
 from veilsum.net.sockets import failure
 from veilsum.numbers.laws import Masks
 from veilsum.protocol.codec import Codec
@@ -570,3 +570,39 @@ def test_the_page_has_the_limits():
     assert f"at most {CHECKPOINT_ROUNDS}:" in said
     policy = {field.name for field in fields(Policy)}
     assert policy <= set(re.findall(r"`(\w+)`", PAGE))
+
+
+def test_many_sources_together_do_not_fill_the_log(caplog):
+    clock = iter(range(10**6))
+    limits = Limits(refusals=3, refusals_seconds=10**6)
+    refusals = Refusals(limits, clock=lambda: next(clock) * 1e-3)
+    for k in range(5 * SOURCES):
+        refusals.note(f"10.0.{k >> 8}.{k & 255}", "caller refused")
+    assert len(caplog.records) == 3 * SHARES
+    refusals.note("a member", "connection refused")
+    assert len(caplog.records) == 3 * SHARES + 1
+
+
+def test_a_library_logs_an_event_a_few_times_a_minute(caplog):
+    log = logging.getLogger("veilsum tests a library")
+    cap = LogCap(Limits(refusals=3))
+    log.addFilter(cap)
+    for k in range(50):
+        log.error(f"out of files\nsocket {k}")
+        log.error("another event %s", k)
+    assert len(caplog.records) == 6
+
+
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("[2001:db8::1]", "2001:db8::/64"),
+        ("2001:db8:0:0:ffff::1", "2001:db8::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("unknown", "unknown"),
+    ],
+)
+def test_addresses_that_one_owner_has_are_one_origin(host, found):
+    assert origin(host) == found

@@ -365,16 +365,56 @@ def test_those_who_never_speak_are_few_and_not_for_long(village, log):
             port = village.addresses["b"].port
             held = [await asyncio.open_connection(HOST, port) for _ in range(10)]
             await until(lambda: len(refusals(log)) >= 5)
-            assert len(b.network._door._strangers) <= 3
+            assert b.network._door.n_callers <= 3
             for reader, writer in held:
                 with suppress(OSError):
                     assert await reader.read() == b""
                 writer.close()
-            assert not b.network._door._strangers
+            assert b.network._door.n_callers == 0
 
     patiently(main())
     reasons = {why for _, why in refusals(log)}
     assert "too many callers at a time" in reasons
+
+
+def test_silent_strangers_keep_no_member_out(village, log):
+    few = Limits(**{**vars(QUICK), "strangers": 3, "open_timeout": 600.0})
+
+    async def main():
+        async with village.stations("b", limits=few) as (b,):
+            port = village.addresses["b"].port
+            held = [await asyncio.open_connection(HOST, port) for _ in range(10)]
+            await until(lambda: b.network._door.n_callers == 3)
+            async with village.stations("a", limits=few) as (a,):
+                await all_connected([a, b])
+            for _, writer in held:
+                writer.close()
+
+    patiently(main())
+
+
+def test_a_busy_address_makes_room_at_its_own_expense(village, log):
+    few = Limits(**{**vars(QUICK), "strangers": 3, "open_timeout": 600.0})
+
+    async def main():
+        async with village.stations("b", limits=few) as (b,):
+            place = (HOST, village.addresses["b"].port)
+            elsewhere = ("127.0.0.2", 0)
+            try:
+                early = await asyncio.open_connection(*place, local_addr=elsewhere)
+            except OSError:
+                pytest.skip("this system has one loopback address")
+            await until(lambda: b.network._door.n_callers == 1)
+            busy = [await asyncio.open_connection(*place) for _ in range(10)]
+            for reader, _ in busy[:8]:
+                with suppress(ConnectionResetError):
+                    assert await reader.read() == b""
+            assert not early[0].at_eof()
+            assert not [reader for reader, _ in busy[8:] if reader.at_eof()]
+            for _, writer in (early, *busy):
+                writer.close()
+
+    patiently(main())
 
 
 def test_a_flood_does_not_fill_the_log(village, log):

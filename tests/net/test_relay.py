@@ -7,15 +7,19 @@ import logging
 import os
 import re
 import ssl
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 from websockets.frames import Frame, Opcode
+from websockets.utils import accept_key
 
 from idle_clock import patiently
+from net.proxy import Proxy
 from net.relays import TOKEN, asked, deployment, relay_at, request
 from net.runs import ONE_SHOT, Company, answers
 from net.village import HOST, QUICK, Village, all_connected, free_port, until
@@ -37,6 +41,7 @@ from veilsum.net.passes import (
     token_digest,
 )
 from veilsum.net.relay import RelayLimits, framed
+from veilsum.net.tunnel import Tunnels
 
 # The end that need not call does not wait for long.
 PROMPT = replace(QUICK, fallback=0.3)
@@ -112,6 +117,85 @@ def test_a_link_is_relayed_where_an_address_does_not_answer(tmp_path):
             assert link(a, "b") == link(b, "a") == f"ws://{HOST}:{port}"
 
     patiently(main())
+
+
+class Collecting(asyncio.BufferedProtocol):
+    """Keeps what a stream hands over."""
+
+    def __init__(self):
+        self.found, self._room = b"", bytearray(3)
+
+    def get_buffer(self, sizehint):
+        return self._room
+
+    def buffer_updated(self, nbytes):
+        self.found += self._room[:nbytes]
+
+
+def test_bytes_that_come_with_the_relays_answer_are_kept(tmp_path):
+    """The answer, the word that both are there, and the other's bytes: one packet."""
+
+    over = asyncio.Event()
+
+    async def relay(reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        key = re.search(rb"Sec-WebSocket-Key: (\S+)", head, re.IGNORECASE)[1].decode()
+        lines = ["Upgrade: websocket", "Connection: Upgrade"]
+        lines += [f"Sec-WebSocket-Accept: {accept_key(key)}"]
+        answer = "\r\n".join(["HTTP/1.1 101 Switching Protocols", *lines, "", ""])
+        frames = [Frame(Opcode.TEXT, JOINED.encode())]
+        frames += [Frame(Opcode.BINARY, data) for data in (b"first ", b"bytes")]
+        sent = [frame.serialize(mask=False) for frame in frames]
+        writer.write(b"".join([answer.encode(), *sent]))
+        with suppress(ConnectionResetError):
+            await reader.read()
+        writer.transport.abort()
+        over.set()
+
+    async def main():
+        server = await asyncio.start_server(relay, HOST, 0)
+        port = server.sockets[0].getsockname()[1]
+        village = Village(tmp_path, silent=("a", "b"))
+        agreed = village.consortium(deployment=deployment(port))
+        ways = Tunnels(agreed=agreed, me="a", token=TOKEN, limits=QUICK)
+        stream = await ways.join(ways.places[0], "b", wait=20.0)
+        within = Collecting()
+        stream.set_protocol(within)
+        stream.resume_reading()
+        async with asyncio.timeout(30):
+            await until(lambda: within.found == b"first bytes")
+        stream.abort()
+        server.close()
+        await over.wait()
+        await server.wait_closed()
+
+    patiently(main())
+
+
+async def in_batches(folder, count):
+    """Runs over a relay behind a proxy that holds bytes back for up to 150 ms."""
+    for k in range(count):
+        port, behind = free_port(), free_port()
+        company = Company(
+            folder / f"{k}",
+            ONE_SHOT,
+            relays=[f"ws://{HOST}:{port}"],
+            dial_only=["b", "c", "d"],
+        )
+        token = read_token(folder / f"{k}" / "parties" / "relay.token")
+        proxy = Proxy(behind, port=port, batch=0.15, draws=Random(k))
+        await proxy.open()
+        async with relay_at(behind, token=token):
+            assert company.verdict(await company.together()).good
+        await proxy.close()
+
+
+@pytest.mark.slow
+def test_no_handshake_is_lost_where_a_relays_bytes_come_in_batches(tmp_path, caplog):
+    caplog.set_level(logging.INFO, "veilsum.net")
+    patiently(in_batches(tmp_path, 40))
+    late = [one for one in caplog.records if "in time" in getattr(one, "reason", "")]
+    assert not late
 
 
 def test_one_that_dies_is_replaced_by_the_next(tmp_path):
@@ -330,6 +414,33 @@ def test_there_is_room_for_so_many():
             assert "refused_503_total 2" in relay.metrics()
 
     patiently(main())
+
+
+async def crowded_out(**limits):
+    """The answer to one token after another asked for all places, a run for each."""
+    port, greedy = free_port(), "5" * 64
+    async with relay_at(port, greedy, connections=4, **limits) as relay:
+        kept = []
+        for k in range(4):
+            _, writer = await asyncio.open_connection(HOST, port)
+            shown = Pass(f"{k}" * 32, "a" * 32, "b" * 32)
+            writer.write(request(shown, token=greedy))
+            kept.append(writer)
+        await until(lambda: len(relay._halves) + relay.counts["refused_429"] == 4)
+        found = await asked(port, request())
+        for one in kept:
+            one.transport.abort()
+        await until(lambda: not relay._halves)
+        assert not relay._tokens.total()
+        return found
+
+
+def test_one_token_does_not_use_up_a_relay_whatever_runs_it_names():
+    assert "101" in patiently(crowded_out())
+
+
+def test_without_a_share_for_each_token_it_would():
+    assert "503" in patiently(crowded_out(per_token=4))
 
 
 def test_a_look_takes_nobodys_place():

@@ -3,9 +3,12 @@
 import asyncio
 import http.client
 import json
+import logging
 import socket
+import ssl
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 
 import pytest
 from starlette.applications import Starlette
@@ -14,6 +17,8 @@ from starlette.routing import Route
 
 from veilsum.agreement.consortium import Address
 from veilsum.errors import InvalidInputError
+from veilsum.net.identity import new_identity
+from veilsum.net.refusals import LogCap
 from veilsum.web.pages import (
     HEADERS,
     CallRates,
@@ -39,7 +44,7 @@ async def home(_):
 
 
 @contextmanager
-def served(bounds=SMALL, **options):
+def served(bounds=SMALL, tls=None, **options):
     """A server on loopback; its port."""
     listener = listening(Address(HOST, 0))
     port = listener.getsockname()[1]
@@ -50,7 +55,7 @@ def served(bounds=SMALL, **options):
         bounds=bounds,
         **options,
     )
-    server = PageServer(app, listener, bounds=bounds)
+    server = PageServer(app, listener, bounds=bounds, tls=tls)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
     thread.start()
     try:
@@ -137,6 +142,29 @@ def test_slow_callers_are_given_up_and_keep_nobody_out():
                 assert answer.readline() in (b"", GIVEN_UP)
 
 
+def test_silent_callers_count_before_tls_and_keep_nobody_out(tmp_path):
+    made = new_identity("page", tmp_path)
+    trusting = ssl.create_default_context(cafile=made.certificate_file)
+    trusting.check_hostname = False
+    bounds = replace(SMALL, seconds=600.0)
+    files = str(made.certificate_file), str(made.key_file)
+    with served(bounds, tls=files) as port, ExitStack() as silent:
+        callers = [
+            silent.enter_context(socket.create_connection((HOST, port), timeout=20))
+            for _ in range(40)
+        ]
+        asked = http.client.HTTPSConnection(HOST, port, timeout=20, context=trusting)
+        with closing(asked):
+            asked.request("GET", "/")
+            assert asked.getresponse().status == 200
+        for caller in callers[: 40 + 1 - bounds.connections]:  # the guest had a place
+            with suppress(ConnectionResetError):
+                assert caller.recv(1) == b""
+        callers[-1].setblocking(False)
+        with pytest.raises(BlockingIOError):
+            callers[-1].recv(1)
+
+
 def test_who_has_asked_and_asks_no_more_keeps_nobody_out():
     whole = b"GET / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n"
     with served() as port:
@@ -183,6 +211,15 @@ def test_a_token_is_shown_once_and_then_a_cookie():
         assert "SameSite=strict" in cookie
         assert ask(port, Cookie=cookie.split(";")[0])[0].status == 200
         assert ask(port, Cookie=f"veilsum-{port}=wrong")[0].status == 403
+
+
+@pytest.mark.parametrize("name", ["asyncio", "uvicorn.error"])
+def test_logs_that_callers_can_fill_are_capped(name):
+    listener = listening(Address(HOST, 0))
+    PageServer(None, listener)
+    listener.close()
+    found = logging.getLogger(name).filters
+    assert [one for one in found if isinstance(one, LogCap)]
 
 
 def test_an_address_in_use_is_the_users_to_mend():

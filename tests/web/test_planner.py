@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -42,12 +43,25 @@ def url():
         yield found
 
 
-def settled(page):
-    """Wait until everything that was asked is answered and shown."""
+def settled(page, least=1):
+    """Wait until everything that was asked, so much at least, is answered and shown."""
     page.wait_for_function(
-        "() => document.body.dataset.waiting === '0' && "
-        "document.getElementById('verdict').textContent"
+        "least => Number(document.body.dataset.asked) >= least && "
+        "document.body.dataset.answered === document.body.dataset.asked",
+        arg=least,
     )
+
+
+@contextmanager
+def answered(page, questions=1):
+    """Do something that asks so many questions, then wait for the last answer.
+
+    A click may return before the page has heard of it: the answer to an earlier
+    question would pass for the one to this.
+    """
+    before = page.evaluate("() => Number(document.body.dataset.asked)")
+    yield
+    settled(page, before + questions)
 
 
 def rows(page, count):
@@ -179,8 +193,8 @@ def test_the_page_opens_everywhere(url, width, scheme):
         page = seen.page
         settled(page)
         assert told(page)["verdict"] == "The target is met."
-        page.select_option("#language", "de")
-        settled(page)
+        with answered(page):
+            page.select_option("#language", "de")
         assert told(page)["verdict"] == "Das Ziel ist erreicht."
         assert page.get_attribute("html", "lang") == "de"
         silent = "all => all.filter((one) => !one.textContent).length"
@@ -201,15 +215,15 @@ def test_a_network_is_drawn_mended_and_taken_along(url, tmp_path):
         page = seen.page
         settled(page)
         page.fill("#family", "path:6")
-        page.press("#family", "Enter")
-        rows(page, 6)
-        settled(page)
+        with answered(page):
+            page.press("#family", "Enter")
+            rows(page, 6)
         found = told(page)
         assert "fall apart" in found["verdict"]
         assert found["success"] == "always"
         assert "0 \u2013 5" in found["repair"]
-        page.click("#mend")
-        settled(page)
+        with answered(page):
+            page.click("#mend")
         found = told(page)
         assert "missed" in found["verdict"], "the noise is still the first network's"
         ring = vs.plan(
@@ -220,29 +234,30 @@ def test_a_network_is_drawn_mended_and_taken_along(url, tmp_path):
             progress=False,
         )
         assert float(found["needed"]) == pytest.approx(ring.best.sigma, rel=1e-3)
-        page.click("#take")
-        settled(page)
+        with answered(page):
+            page.click("#take")
         assert told(page)["verdict"] == "The target is met."
         page.fill("#party-name", "ward 7")
-        page.press("#party-name", "Enter")
-        settled(page)
+        with answered(page):
+            page.press("#party-name", "Enter")
         assert "in pieces" in told(page)["verdict"]
         page.select_option("#link-from", label="ward 7")
-        for other in ("0", "3"):
-            page.select_option("#link-to", label=other)
-            page.click("#link-form button")
-        settled(page)
+        with answered(page, questions=2):
+            for other in ("0", "3"):
+                page.select_option("#link-to", label=other)
+                page.click("#link-form button")
         assert "fall apart" not in told(page)["verdict"]
-        page.check("input[name=noise][value=needed]")
-        settled(page)
+        with answered(page):
+            page.check("input[name=noise][value=needed]")
         with page.expect_download() as download:
             page.click("#export")
         place = tmp_path / download.value.suggested_filename
         download.value.save_as(place)
         assert "veilsum check network.toml" in page.inner_text("#commands")
-        page.set_input_files("#file", place)
-        settled(page)
+        with page.expect_response("**/file"):
+            page.set_input_files("#file", place)
         rows(page, 7)
+        settled(page)
         assert seen.errors == []
     checked = CliRunner().invoke(app, ["check", str(place), "--json"])
     assert checked.exit_code == 0, checked.output
@@ -262,40 +277,41 @@ def test_a_network_is_drawn_by_mouse_and_by_keys(url):
         page = seen.page
         settled(page)
         page.fill("#family", "ring:4")
-        page.press("#family", "Enter")
-        rows(page, 4)
+        with answered(page):
+            page.press("#family", "Enter")
+            rows(page, 4)
         across, down, *_ = middle(page)
         page.click("[data-mode=add]")
-        page.mouse.click(across, down)
-        rows(page, 5)
-        settled(page)
+        with answered(page):
+            page.mouse.click(across, down)
+            rows(page, 5)
         assert "in pieces" in told(page)["verdict"]
         # The new party is the one that keys are about: links to the two after it.
         page.click("[data-mode=move]")
         page.focus("#drawing")
-        for keys in ("l n l", "p l n n l"):
-            for key in keys.split():
-                page.keyboard.press(key)
-        last_row(page, "0, 1")
-        settled(page)
+        with answered(page, questions=2):
+            for keys in ("l n l", "p l n n l"):
+                for key in keys.split():
+                    page.keyboard.press(key)
+            last_row(page, "0, 1")
         assert "in pieces" not in told(page)["verdict"]
-        page.keyboard.press("Control+z")
-        last_row(page, "0")
-        settled(page)
+        with answered(page):
+            page.keyboard.press("Control+z")
+            last_row(page, "0")
         assert "fall apart" in told(page)["verdict"]
         # Links that follow distance: the party in the middle is dragged far away.
-        page.check("#near")
-        page.locator("#reach").fill("120")
-        settled(page)
+        with answered(page):
+            page.check("#near")
+            page.locator("#reach").fill("120")
         assert "in pieces" not in told(page)["verdict"]
         across, down, right, top = middle(page)  # it may have been scrolled
-        page.mouse.move(across, down)
-        page.mouse.down()
-        page.mouse.move(across + 150, down - 150, steps=5)
-        page.mouse.move(right - 8, top + 8, steps=5)
-        page.mouse.up()
-        last_row(page, "nobody")
-        settled(page)
+        with answered(page):
+            page.mouse.move(across, down)
+            page.mouse.down()
+            page.mouse.move(across + 150, down - 150, steps=5)
+            page.mouse.move(right - 8, top + 8, steps=5)
+            page.mouse.up()
+            last_row(page, "nobody")
         assert seen.errors == []
         assert seen.outside == []
 

@@ -366,6 +366,7 @@ def serve(
           --tls page.crt page.key --public https://survey.example.org
     """
     from veilsum.agreement.addresses import Address, is_loopback
+    from veilsum.cli.join import set_up
     from veilsum.web.collecting import SurveyHost
     from veilsum.web.fetching import page_address
     from veilsum.web.pages import PageServer, listening
@@ -378,6 +379,7 @@ def serve(
             "127.0.0.1 behind a reverse proxy, or give --tls CERT KEY"
         )
     known = None if public is None else page_address(public)
+    set_up(style="json" if as_json else "text")
     collection = _collection(_folder(survey, folder), terms)
     listener = listening(place)
     address = Address(place.host, listener.getsockname()[1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import ssl
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,6 +90,11 @@ def token(*, out: Path, as_json: bool) -> None:
     "--metrics", metavar="HOST:PORT", help="Where to tell numbers, at /metrics."
 )
 @click.option("--connections", type=int, help="Members' connections at a time, in all.")
+@click.option(
+    "--per-token",
+    type=int,
+    help="The same for each token; by default an equal share of --connections.",
+)
 @click.option("--per-run", type=int, help="The same for each run.")
 @click.option(
     "--per-second", type=int, metavar="BYTES", help="What one end may send a second."
@@ -131,6 +135,7 @@ def serve(
     """
     from veilsum.agreement.addresses import Address, is_loopback
     from veilsum.cli.join import set_up
+    from veilsum.net.entrance import public_context
     from veilsum.net.relay import RelayLimits, RelayServer
 
     for digest in digests:
@@ -145,7 +150,14 @@ def serve(
             f"--behind-proxy listens without TLS, on this machine only, found {place}: "
             "listen at 127.0.0.1, or give --certificate and --key"
         )
-    context = None if behind_proxy else _context(certificate, key)
+    if not behind_proxy and (certificate is None or key is None):
+        raise InvalidInputError(
+            "a relay speaks TLS: give --certificate and --key, or --behind-proxy where "
+            "a reverse proxy on this machine does"
+        )
+    context = None
+    if certificate is not None and key is not None and not behind_proxy:
+        context = public_context(certificate, key)
     limits = RelayLimits(**{k: v for k, v in bounds.items() if v is not None})
     set_up(style="json" if as_json else "text")
     _allow_many_files()
@@ -178,24 +190,6 @@ async def _until_told(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.remove_signal_handler(number)
     await server.stop(grace)
-
-
-def _context(certificate: Path | None, key: Path | None) -> ssl.SSLContext:
-    if certificate is None or key is None:
-        raise InvalidInputError(
-            "a relay speaks TLS: give --certificate and --key, or --behind-proxy where "
-            "a reverse proxy on this machine does"
-        )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.num_tickets = 0  # members call seldom; tickets are kept for each
-    try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        raise InvalidInputError(
-            f"cannot use {certificate} with {key}: {error.strerror or error}"
-        ) from None
-    return context
 
 
 def _allow_many_files() -> None:

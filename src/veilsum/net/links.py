@@ -46,7 +46,7 @@ from veilsum.net.hello import (
     skew,
     written,
 )
-from veilsum.net.refusals import Refusals
+from veilsum.net.refusals import Refusals, origin
 from veilsum.net.sockets import (
     UNANSWERED,
     Answered,
@@ -63,8 +63,6 @@ from veilsum.net.trust import check_member, client_context, owner, server_contex
 from veilsum.net.tunnel import Passage, Tunnels, answer_over, dial_over
 from veilsum.numbers.secrets import Secret
 
-if TYPE_CHECKING:
-    from veilsum.agreement.consortium import Address
 if TYPE_CHECKING:
     from veilsum.agreement.consortium import Address, Consortium
     from veilsum.net.identity import Identity
@@ -773,7 +771,8 @@ class Network(Secret):
     def _turned_away(self, address: str, error: BaseException) -> None:
         """Note a caller that did not get through TLS: nobody knows its name."""
         about = {"address": address, "reason": failure(error)}
-        self._refusals.note(address.rpartition(":")[0], "caller refused", **about)
+        source = origin(address.rpartition(":")[0])
+        self._refusals.note(source, "caller refused", **about)
 
 
 def own_hello(name: str, agreed: Consortium, plan: bytes) -> Hello:

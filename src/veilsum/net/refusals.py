@@ -7,12 +7,15 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 
 from veilsum.net.hello import Limits
 
 LOG = logging.getLogger("veilsum.net")
 # Sources that are told apart at a time; the oldest is forgotten.
 SOURCES = 1024
+# Shares of the log that one event has, from all sources together.
+SHARES = 20
 
 
 @dataclass(slots=True)
@@ -35,12 +38,22 @@ class Refusals:
     def note(self, source: str, event: str, **about: str) -> None:
         """Log an event, unless its source has had its share of the log."""
         self.count += 1
+        if self.admits(source) and self.admits(f"all sources: {event}", SHARES):
+            LOG.warning(event, extra=about)
+
+    def admits(self, source: str, shares: int = 1) -> bool:
+        """Count a line of a source; return whether it may be logged.
+
+        Args:
+            source: the origin of the line.
+            shares: multiples of `Limits.refusals` that it may log per window.
+        """
         window = self._window(source)
-        if window.logged >= self._limits.refusals:
+        if window.logged >= shares * self._limits.refusals:
             window.withheld += 1
-            return
+            return False
         window.logged += 1
-        LOG.warning(event, extra=about)
+        return True
 
     def _window(self, source: str) -> _Window:
         """Return a source's count, a new one once its time is over."""
@@ -54,3 +67,46 @@ class Refusals:
         if len(self._windows) > SOURCES:
             self._windows.popitem(last=False)
         return found
+
+
+class LogCap(logging.Filter):
+    """Limits the lines that a library logs about the same event.
+
+    Callers can provoke such lines: asyncio logs every connection that it cannot accept,
+    uvicorn every request that is not HTTP.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__()
+        self._shares = Refusals(limits)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a line is within its event's share."""
+        event = str(record.msg).partition("\n")[0]
+        return self._shares.admits(f"{record.name}: {event}")
+
+
+_CAP = LogCap(Limits())
+
+
+def cap_logs(*names: str) -> None:
+    """Limit the lines per event that libraries log under these names."""
+    for name in names:
+        logging.getLogger(name).addFilter(_CAP)
+
+
+def origin(host: str) -> str:
+    """Return the part of a host's address that its owner cannot choose freely.
+
+    >>> origin("2001:db8:1:2:3:4:5:6"), origin("192.0.2.7")
+    ('2001:db8:1:2::/64', '192.0.2.7')
+    """
+    try:
+        address = ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        return host
+    if address.version == 4:
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ip_network((address, 64), strict=False))

@@ -6,8 +6,10 @@ carries is TLS between the members: it holds no key, keeps nothing, and knows
 pseudonyms, addresses, times and sizes.
 
 Everything is bounded before work is done: callers that have shown nothing yet (the
-oldest of a busy address goes first), connections in all and for each run, bytes on
-their way, bytes a second, how long somebody waits, is silent or stays.
+oldest of a busy address goes first), connections in all, by token and run, bytes on
+their way, bytes a second, how long somebody waits, is silent or stays. Each token has
+its share of the connections, whatever run names its holders choose: one consortium
+cannot use up the relay of another.
 """
 
 from __future__ import annotations
@@ -15,41 +17,38 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from asyncio import sslproto
 from collections import Counter
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from websockets.asyncio.server import serve
-
 from veilsum.agreement.addresses import Address
 from veilsum.errors import InvalidInputError
+from veilsum.net.entrance import caller, file_room, shrink_tls_buffers
 from veilsum.net.hello import Limits
 from veilsum.net.passes import JOINED, MOST_FRAME, RELAY_PATH, Pass, admits
-from veilsum.net.refusals import Refusals
+from veilsum.net.refusals import Refusals, origin
 from veilsum.net.sockets import (
     Answered,
     ConnectionClosed,
     Door,
     broadcast,
-    caller,
     failure,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from websockets.asyncio.server import Server, ServerConnection
+    from websockets.asyncio.server import ServerConnection
     from websockets.http11 import Request, Response
 
 LOG = logging.getLogger("veilsum.net")
 # Seconds between two looks at everybody, and to take leave of a relay that ends.
 LOOK, LAST_WORDS = 1.0, 2.0
-# What asyncio keeps for every connection under TLS: 256 kB, if nobody says less.
-TLS_BYTES = 1 << 13
+# Callers at a time that ask for numbers.
+NUMBERS_CALLERS = 16
 # Why a relay ends a connection: codes of the close frame.
 GOING, RESTART, BREACH = 1001, 1012, 1008
 LEFT, REPLACED, LATE = 4100, 4101, 4102
@@ -61,6 +60,8 @@ class RelayLimits:
 
     Attributes:
         connections: of members in all; a link has two.
+        per_token: of members with one token; by default an equal share of
+            `connections`.
         per_run: of members of one run.
         strangers: callers at a time that have not shown a token.
         open_timeout: seconds for TLS and the request.
@@ -73,6 +74,7 @@ class RelayLimits:
     """
 
     connections: int = 4096
+    per_token: int | None = None
     per_run: int = 2048
     strangers: int = 512
     open_timeout: float = 10.0
@@ -85,7 +87,7 @@ class RelayLimits:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if not value > 0:
+            if value is not None and not value > 0:
                 raise InvalidInputError(
                     f"a limit must be above 0, found {name} = {value}"
                 )
@@ -195,34 +197,46 @@ class RelayServer(Door):
             close_timeout=10.0,  # for the last frames of a link
         )
         super().__init__(context, inner, self._turned_away)
-        self._admitted, self._bounds = tuple(admitted), limits
+        self._admitted = tuple(dict.fromkeys(admitted))
+        self._bounds = self._affordable(limits)
         self._rooms: dict[tuple[str, str, frozenset[str]], dict[str, Half]] = {}
+        share = self._bounds.connections // max(1, len(self._admitted))
+        self._per_token = self._bounds.per_token or max(1, share)
+        self._tokens: Counter[str] = Counter()
         self._runs: Counter[tuple[str, str]] = Counter()
         self._halves: set[Half] = set()
         self._log = Refusals(inner)
-        self._metrics: Server | None = None
+        self._metrics: _NumbersDoor | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._draining = False
         self._emptied = asyncio.Event()
         self._gone = 0
         self.counts: Counter[str] = Counter()
 
+    @staticmethod
+    def _affordable(limits: RelayLimits) -> RelayLimits:
+        """Return limits with no more connections than the system allows files."""
+        most = file_room() // 2
+        if limits.connections <= most:
+            return limits
+        reason = (
+            f"the system's limit on open files (ulimit -n) allows {most} connections, "
+            f"not {limits.connections}"
+        )
+        LOG.warning("fewer connections", extra={"reason": reason})
+        return replace(limits, connections=most)
+
     # Opening and closing
 
     async def start(self, address: Address, metrics: Address | None = None) -> None:
         """Listen; members' connections are served until `stop`."""
-        sslproto.SSLProtocol.max_size = TLS_BYTES
+        shrink_tls_buffers()
         # Members say that they live: no task for each that asks them.
-        await self.open(address, self._serve, ping_interval=None, backlog=1024)
+        backlog = min(1024, file_room() // 8)
+        await self.open(address, self._serve, ping_interval=None, backlog=backlog)
         if metrics is not None:
-            self._metrics = await serve(
-                _nobody,
-                metrics.host or None,
-                metrics.port,
-                process_request=self._tell,
-                open_timeout=self._bounds.open_timeout,
-                logger=logging.Logger("websockets", logging.CRITICAL + 1),
-            )
+            self._metrics = _NumbersDoor(self)
+            await self._metrics.open(metrics, _serve_nobody)
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
         LOG.info("listening", extra={"address": str(address)})
 
@@ -248,41 +262,22 @@ class RelayServer(Door):
             self._sweeper.cancel()
             await asyncio.gather(self._sweeper, return_exceptions=True)
         if self._metrics is not None:
-            self._metrics.close()
-            await self._metrics.wait_closed()
+            await self._metrics.close()
         await self.close()
 
     # Callers
 
-    def make_room(self, plain: asyncio.Transport) -> bool:
-        """Hang up on the caller that has said nothing for longest.
-
-        One from the same address, if there is one: who calls often is in the way of
-        nobody else.
-        """
-        host = _host(plain)
-        own = (one for one, old in self._strangers.items() if _host(old) == host)
-        oldest = next(own, None) or next(iter(self._strangers))
-        self._strangers.pop(oldest).abort()
+    def turn_away(self, plain: asyncio.Transport) -> None:
+        """Hang up on a caller because there are too many; count it, and log nothing."""
         self.counts["refused_crowded"] += 1
-        return True
-
-    async def _secure(self, connection: Answered, plain: asyncio.Transport) -> None:
-        if self._context is not None:
-            await super()._secure(connection, plain)
-            return
-        plain.resume_reading()
-        connection.secured(plain)
-        connection.connection_lost_waiter.add_done_callback(
-            lambda _: self.known(connection)
-        )
+        plain.abort()
 
     def _turned_away(self, address: str, error: BaseException) -> None:
         self.counts["refused_tls"] += 1
         self._note(address, failure(error))
 
     def _note(self, address: str, why: str) -> None:
-        source = address.rpartition(":")[0]
+        source = origin(address.rpartition(":")[0])
         self._log.note(source, "caller refused", address=address, reason=why)
 
     def asked(self, connection: ServerConnection, request: Request) -> Response | None:
@@ -310,6 +305,8 @@ class RelayServer(Door):
         room = self._rooms.get(place, {})
         if self._draining or len(self._halves) >= bounds.connections:
             return HTTPStatus.SERVICE_UNAVAILABLE, "no room"
+        if self._tokens[digest] >= self._per_token:
+            return HTTPStatus.TOO_MANY_REQUESTS, "no room for more of this token"
         if self._runs[digest, shown.run] >= bounds.per_run:
             return HTTPStatus.TOO_MANY_REQUESTS, "no room for more of this run"
         if shown.look and shown.me in room:
@@ -349,6 +346,7 @@ class RelayServer(Door):
             before.dismiss(REPLACED, "a newer connection took its place")
         room[shown.me] = half
         self._halves.add(half)
+        self._tokens[half.place[0]] += 1
         self._runs[half.place[:2]] += 1
         self.counts["admitted"] += 1
         other = room.get(shown.to)
@@ -378,6 +376,7 @@ class RelayServer(Door):
         self._gone += half.sent
         if not self.n_links:
             self._emptied.set()
+        self._tokens[half.place[0]] -= 1
         run = half.place[:2]
         self._runs[run] -= 1
         if not self._runs[run]:
@@ -419,7 +418,7 @@ class RelayServer(Door):
             "connections": len(self._halves),
             "links": links,
             "waiting": len(self._halves) - 2 * links,
-            "strangers": len(self._strangers),
+            "strangers": self.n_callers,
             "runs": len(self._runs),
         }
         carried = self._gone + sum(half.sent for half in self._halves)
@@ -430,13 +429,23 @@ class RelayServer(Door):
         ]
         return "\n".join([*lines, ""])
 
-    def _tell(self, connection: ServerConnection, request: Request) -> Response:
+
+class _NumbersDoor(Door):
+    """Where numbers of a relay are asked for."""
+
+    def __init__(self, relay: RelayServer) -> None:
+        limits = Limits(strangers=NUMBERS_CALLERS)
+        super().__init__(None, limits, lambda *_: None)
+        self._relay = relay
+
+    def asked(self, connection: ServerConnection, request: Request) -> Response:
+        """Answer with the numbers."""
         if request.path == "/metrics":
-            return connection.respond(HTTPStatus.OK, self.metrics())
+            return connection.respond(HTTPStatus.OK, self._relay.metrics())
         return connection.respond(HTTPStatus.NOT_FOUND, "")
 
 
-async def _nobody(connection: ServerConnection) -> None:
+async def _serve_nobody(connection: Answered) -> None:
     """Serve none: where numbers are told there are no WebSockets."""
 
 
@@ -444,8 +453,3 @@ def _one(headers: Any, name: str) -> str:
     """Return the one header of a name; of several, none."""
     found = headers.get_all(name)
     return found[0] if len(found) == 1 else ""
-
-
-def _host(plain: asyncio.Transport) -> str:
-    found = plain.get_extra_info("peername")
-    return str(found[0]) if found else ""

@@ -28,6 +28,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from veilsum.agreement.addresses import Address, is_loopback
 from veilsum.errors import MissingExtraError, installing
+from veilsum.net.entrance import Entering, Entrance, Refused, caller, file_room
 from veilsum.net.hello import PATH, Limits
 
 # The proxies of the environment for a call under TLS; the first that there is counts.
@@ -278,8 +279,6 @@ _HITCHES: tuple[tuple[type[BaseException], Hitch], ...] = (
 # Pings that are answered while nothing of it is read; an honest end sends a few.
 MOST_UNREAD = 1000
 
-Refused = Callable[[str, BaseException], None]
-
 
 class Wire(Connection):
     """What both ends of a connection have in common.
@@ -302,12 +301,13 @@ class Wire(Connection):
 
     def process_event(self, event: Any) -> None:
         """Hand a frame over: to wake a task for it takes as long as most frames do."""
-        if getattr(event, "opcode", None) is PING:  # what opens it has none
+        opcode = getattr(event, "opcode", None)  # request and response have none
+        if opcode is PING:
             # Each is answered. Who asks on and on and reads nothing fills the memory.
             self._unread = self._unread + 1 if self.paused else 0
             if self._unread > MOST_UNREAD:
                 self.transport.abort()
-        if self.take is None or event.opcode is not BINARY or not event.fin:
+        if self.take is None or opcode is not BINARY or not event.fin:
             super().process_event(event)
         else:
             self.take(bytes(event.data))
@@ -371,54 +371,29 @@ class Dialled(Wire, ClientConnection):
             self.protocol.handshake_exc = exc or ConnectionResetError()
 
 
-class Answered(Wire, ServerConnection):
-    """The end that was called: TLS first, under the door's eyes."""
-
-    _secured = False
+class Answered(Entering, Wire, ServerConnection):
+    """The end that was called."""
 
     def __init__(self, door: Door, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._door = door
-        self._early = bytearray()
+        self.entrance = door
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start TLS on a bare connection, and nothing else."""
-        plain = cast(asyncio.Transport, transport)
-        plain.pause_reading()
-        self._door.enter(self, plain)
-
-    def secured(self, transport: asyncio.Transport) -> None:
-        """Go on as a WebSocket, with what came right after the handshake."""
-        self._secured, self.heard_at = True, self.loop.time()
-        super().connection_made(transport)
-        if self._early:
-            super().data_received(bytes(self._early))
-            self._early.clear()
+    def begin(self, transport: asyncio.Transport) -> None:
+        """Go on as a WebSocket."""
+        self.heard_at = self.loop.time()
+        super().begin(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Note the sign of life; keep what comes before the WebSocket is there."""
+        """Note the sign of life."""
         self.heard_at = self.loop.time()
-        if self._secured:
-            super().data_received(data)
-        else:
-            self._early += data
+        super().data_received(data)
 
     def known(self) -> None:
         """Make room for another stranger at the door."""
-        self._door.known(self)
-
-    def eof_received(self) -> None:
-        """End with the other end."""
-        if self._secured:
-            super().eof_received()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """End; there is nothing to end before TLS."""
-        if self._secured:
-            super().connection_lost(exc)
+        self.entrance.leave(self)
 
 
-class Door:
+class Door(Entrance):
     """Where others call: at most so many at a time that are not known yet."""
 
     made: type[Answered] = Answered
@@ -426,12 +401,16 @@ class Door:
     def __init__(
         self, context: ssl.SSLContext | None, limits: Limits, refused: Refused
     ) -> None:
-        self._context, self._limits, self._refused = context, limits, refused
-        self._strangers: dict[Answered, asyncio.Transport] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        super().__init__(
+            context,
+            most=min(limits.strangers, file_room() // 4),
+            timeout=limits.open_timeout,
+            parting=limits.close_timeout,
+            refused=refused,
+        )
+        self._limits = limits
         self._opening: asyncio.Future[Server] | None = None
         self._server: Server | None = None
-        self._closed = False
 
     async def open(
         self,
@@ -459,60 +438,11 @@ class Door:
         """Answer a request that is for no WebSocket here; None: there is one."""
         return only_here(connection, request)
 
-    def make_room(self, plain: asyncio.Transport) -> bool:
-        """Say whether there is room for one more after all."""
-        del plain
-        return False
-
     @property
     def ports(self) -> tuple[int, ...]:
         """The ports that are listened at."""
         sockets = () if self._server is None else self._server.sockets
         return tuple(one.getsockname()[1] for one in sockets)
-
-    def enter(self, connection: Answered, plain: asyncio.Transport) -> None:
-        """Let a caller begin with TLS, if there is room."""
-        if self._closed:  # it was accepted just before that
-            plain.abort()
-            return
-        full = len(self._strangers) >= self._limits.strangers
-        if full and not self.make_room(plain):
-            self._refused(caller(plain), ConnectionError("too many callers at a time"))
-            plain.abort()
-            return
-        self._strangers[connection] = plain
-        task = asyncio.get_running_loop().create_task(self._secure(connection, plain))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _secure(self, connection: Answered, plain: asyncio.Transport) -> None:
-        address, timeout = caller(plain), self._limits.open_timeout
-        assert self._context is not None
-        try:
-            secure = await asyncio.get_running_loop().start_tls(
-                plain,
-                connection,
-                self._context,
-                server_side=True,
-                ssl_handshake_timeout=timeout,
-                ssl_shutdown_timeout=self._limits.close_timeout,
-            )
-        except OSError as error:
-            self.known(connection)
-            self._refused(address, error)
-            return
-        if secure is None or secure.is_closing():
-            self.known(connection)
-            return
-        connection.secured(secure)
-        # Whoever asks for no WebSocket is no stranger for long either.
-        connection.connection_lost_waiter.add_done_callback(
-            lambda _: self.known(connection)
-        )
-
-    def known(self, connection: Answered) -> None:
-        """Count a caller no longer: it has said who it is, or is gone."""
-        self._strangers.pop(connection, None)
 
     async def close(self) -> None:
         """Stop listening, and hang up on everybody."""
@@ -523,11 +453,7 @@ class Door:
         if self._server is not None:
             await self._stop_accepting()
             self._server.close()
-        for plain in self._strangers.values():
-            plain.abort()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.shut()
         if self._server is not None:
             await self._server.wait_closed()
 
@@ -544,15 +470,6 @@ class Door:
         await asyncio.sleep(0)
 
 
-def caller(transport: asyncio.BaseTransport) -> str:
-    """Return the address at the other end, for the log."""
-    found = transport.get_extra_info("peername")
-    if not found:
-        return "unknown"
-    host, port = found[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 class _Straight(connect):
     """A call that is not passed on to somebody else.
 
@@ -562,7 +479,7 @@ class _Straight(connect):
 
     through = False
 
-    def __init__(self, uri: str, kind: type[Dialled], **options: Any) -> None:
+    def __init__(self, uri: str, kind: Callable[..., Dialled], **options: Any) -> None:
         self._kind = kind
         made = cast(type[ClientConnection], self._made)
         super().__init__(uri, create_connection=made, **options)
@@ -611,7 +528,7 @@ async def dial_at(
     address: Address,
     limits: Limits,
     *,
-    kind: type[D],
+    kind: Callable[..., D],
     proxy: str | None,
     **given: Any,
 ) -> D:

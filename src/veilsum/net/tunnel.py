@@ -16,7 +16,7 @@ import ssl
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -51,7 +51,8 @@ MOMENT = 1.0
 _STATUS: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "it does not admit this party's token",
     HTTPStatus.CONFLICT: "this party's own veilsum is there already",
-    HTTPStatus.TOO_MANY_REQUESTS: "it has no room for more connections of this run",
+    HTTPStatus.TOO_MANY_REQUESTS: "it has no room for more connections of this "
+    "run, or of this token",
     HTTPStatus.SERVICE_UNAVAILABLE: "it has no room, or is about to restart",
     HTTPStatus.NOT_FOUND: "what answers there is no relay",
 }
@@ -73,27 +74,31 @@ UNJOINED = (*UNANSWERED, RelayError, ConnectionClosed)
 
 
 class Outer(Dialled):
-    """The connection with a relay."""
+    """The connection with a relay.
 
-    stream: Passage | None = None
+    The stream within is there from the start: a relay's answer and the other member's
+    first bytes may arrive together.
+    """
+
+    def __init__(self, relay: Relay, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.stream = Passage(self, relay)
+        self.take = self.stream.feed
 
     def pause_writing(self) -> None:
         """Have the one within wait as well."""
         super().pause_writing()
-        if self.stream is not None:
-            self.stream.pause_writing()
+        self.stream.pause_writing()
 
     def resume_writing(self) -> None:
         """Let the one within go on."""
         super().resume_writing()
-        if self.stream is not None:
-            self.stream.resume_writing()
+        self.stream.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the one within, too."""
         super().connection_lost(exc)
-        if self.stream is not None:
-            self.stream.lost(exc)
+        self.stream.lost(exc)
 
 
 class Passage(asyncio.Transport):
@@ -114,7 +119,6 @@ class Passage(asyncio.Transport):
         self._held: list[bytes] = []
         self._error: Exception | None = None
         self._reads, self._closing = False, False
-        outer.stream, outer.take = self, self.feed
 
     # What comes from the relay
 
@@ -351,7 +355,7 @@ class Tunnels(Secret):
                 f"{relay}{RELAY_PATH}",
                 address,
                 self.limits,
-                kind=Outer,
+                kind=partial(Outer, relay),
                 proxy=proxy_for(address) if relay.secure else None,
                 additional_headers=shown.headers(self.token),
                 max_size=MOST_FRAME,
@@ -380,7 +384,6 @@ class Tunnels(Secret):
             RelayError: it does not come within so many seconds; or one of `UNJOINED`.
         """
         outer = await self.call(relay, other, look=look)
-        stream = Passage(outer, relay)
         note(f"waits for it at the relay {relay}")
         try:
             async with asyncio.timeout(wait):
@@ -393,7 +396,7 @@ class Tunnels(Secret):
         except BaseException:
             outer.transport.abort()
             raise
-        return stream
+        return outer.stream
 
     async def meet(
         self,

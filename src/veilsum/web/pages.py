@@ -23,6 +23,16 @@ from urllib.parse import urlsplit
 
 from veilsum.agreement.consortium import Address
 from veilsum.errors import InvalidInputError, installing
+from veilsum.net.entrance import (
+    Entering,
+    Entrance,
+    file_room,
+    public_context,
+    shrink_tls_buffers,
+)
+from veilsum.net.hello import Limits
+from veilsum.net.refusals import Refusals, cap_logs, origin
+from veilsum.net.sockets import failure
 
 try:
     import uvicorn
@@ -60,6 +70,10 @@ KINDS = {
     "svg": "image/svg+xml",
     "txt": "text/plain; charset=utf-8",
 }
+# Connections that are accepted in one turn of the event loop, and that wait for it.
+ACCEPTED, WAITING = 64, 1024
+# Seconds for TLS.
+TLS_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -69,7 +83,7 @@ class PageBounds:
     Attributes:
         body: bytes of a request.
         seconds: for a request to arrive whole.
-        connections: at a time, of everybody together.
+        connections: at a time, of everybody together, from before TLS on.
         burst: requests of one address at once.
         per_second: requests of one address, in the long run.
         addresses: callers whose requests are counted; the oldest is forgotten first.
@@ -155,7 +169,7 @@ class Guard:
     def _refused(self, request: Request, *, from_file: bool) -> Response | None:
         """Return why this is not answered, or None."""
         caller = request.client.host if request.client else ""
-        if not self._rates.takes(caller):
+        if not self._rates.takes(origin(caller)):
             return _plain(429, "too many requests: wait a little", {"Retry-After": "1"})
         if request.headers.get("host", "") not in self._hosts:
             return _plain(421, "this server is not known under that name")
@@ -306,25 +320,16 @@ def listening(address: Address) -> socket.socket:
         ) from None
 
 
-class _Timed(H11Protocol):
-    """A connection that must ask in time; uvicorn itself would wait for ever.
-
-    Where there are too many, whoever has asked for nothing for longest makes room: slow
-    callers keep nobody out.
-    """
+class _Timed(Entering, H11Protocol):
+    """A connection that must ask in time; uvicorn itself would wait for ever."""
 
     patience: ClassVar[float]
-    most: ClassVar[int]
-    callers: ClassVar[dict[_Timed, None]]
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+    def begin(self, transport: asyncio.Transport) -> None:
+        """Wait for the first request."""
         self._timer = self.loop.call_later(self.patience, self._look)
         self._unread = self._timer
-        self.callers[self] = None
-        if len(self.callers) > self.most:
-            slow = (one for one in self.callers if one.is_waited_for)
-            next(slow, self).transport.abort()
+        super().begin(transport)
 
     @property
     def is_waited_for(self) -> bool:
@@ -352,9 +357,9 @@ class _Timed(H11Protocol):
         self._unread.cancel()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._timer.cancel()
-        self._unread.cancel()
-        self.callers.pop(self, None)
+        if self.transport is not None:  # uvicorn's own, once TLS is there
+            self._timer.cancel()
+            self._unread.cancel()
         super().connection_lost(exc)
 
 
@@ -377,8 +382,21 @@ class PageServer:
         bounds: PageBounds = PageBounds(),  # noqa: B008 - frozen
         tls: tuple[str, str] | None = None,
     ) -> None:
-        own: dict[str, Any] = {"patience": bounds.seconds, "callers": {}}
-        protocol = type("Timed", (_Timed,), {**own, "most": bounds.connections})
+        context = None
+        if tls is not None:
+            context = public_context(*tls)
+            shrink_tls_buffers()
+        self._refusals = Refusals(Limits())
+        self._entrance = Entrance(
+            context,
+            most=min(bounds.connections, file_room() // 2),
+            timeout=TLS_SECONDS,
+            parting=2.0,
+            refused=self._turned_away,
+        )
+        cap_logs("uvicorn.error")
+        own = {"patience": bounds.seconds, "entrance": self._entrance}
+        protocol = type("Timed", (_Timed,), own)
         config = uvicorn.Config(
             app,
             http=protocol,
@@ -391,8 +409,7 @@ class PageServer:
             timeout_keep_alive=5,
             timeout_graceful_shutdown=2,
             h11_max_incomplete_event_size=1 << 15,
-            ssl_certfile=tls[0] if tls else None,
-            ssl_keyfile=tls[1] if tls else None,
+            backlog=ACCEPTED,
         )
         config.load()
         self._server, self._listener = uvicorn.Server(config), listener
@@ -401,9 +418,16 @@ class PageServer:
     async def serve(self) -> None:
         """Answer until `stop`; signals are the program's own affair."""
         await self._server.startup(sockets=[self._listener])
+        self._listener.listen(WAITING)  # asyncio takes one number for both
         await self._server.main_loop()
+        await self._entrance.shut()
         await self._server.shutdown(sockets=[self._listener])
 
     def stop(self) -> None:
         """End soon: answers that are under way are given two seconds."""
         self._server.should_exit = True
+
+    def _turned_away(self, address: str, error: BaseException) -> None:
+        source = origin(address.rpartition(":")[0])
+        about = {"address": address, "reason": failure(error)}
+        self._refusals.note(source, "caller refused", **about)

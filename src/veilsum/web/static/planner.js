@@ -243,13 +243,14 @@ class Asker {
     }
     this.flight = null;
     if (this.newest !== question) this.send();
-    waiting();
+    count();
   }
 }
 
-// How many answers are awaited, for whoever looks at the page from outside.
-function waiting() {
-  document.body.dataset.waiting = [plan, mend].filter((one) => one.flight !== null).length;
+// Numbers of the newest question, and of the newest one to which all answers are shown: for tests.
+function count() {
+  document.body.dataset.asked = version;
+  if (plan.flight === null && mend.flight === null) document.body.dataset.answered = version;
 }
 
 let version = 0;
@@ -280,10 +281,11 @@ function ask() {
   asked.version = ++version;
   if (asked.ids.length > most.parties || network.links.size > most.links) {
     failed(say.large(most.parties, most.links), asked);
+    count();
     return;
   }
   plan.ask(asked);
-  waiting();
+  count();
   $("mend").disabled = true; // until it is about this network
   clearTimeout(slow);
   slow = setTimeout(() => {
