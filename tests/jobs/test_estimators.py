@@ -245,7 +245,7 @@ def test_loopback_and_vectorised_agree():
         for driver in ("loopback", "vectorised")
     ]
     assert_array_equal(fits[0].coef_, fits[1].coef_)
-    assert PrivateLogisticRegression().driver == "loopback"
+    assert PrivateLogisticRegression().driver == "vectorised"
 
 
 def test_parties_may_be_numbers_or_a_series():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Whether all limits are to be shown, in what click keeps of a command.
 LIMITS = "veilsum.limits"
 # Spelt out: importing them would load numpy for --help.
-DRIVERS = ("loopback", "vectorised")
+DRIVERS = ("vectorised", "loopback")
 
 
 def job_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -31,9 +31,9 @@ def job_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--driver",
             type=click.Choice(DRIVERS),
-            default="loopback",
+            default="vectorised",
             show_default=True,
-            help="Each party as the machine it would run by itself, or all as arrays.",
+            help="All parties as arrays, or each as the machine it would run by itself.",
         ),
         click.option(
             "--out", type=click.Path(path_type=Path), help="Folder for result.json."

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -79,8 +81,12 @@ def diabetes(parties: int = 5) -> Dataset:
     units, and progression after a year. The rows are dealt in order, in equal
     stretches; they come from one study, and the hospitals are made up.
     """
-    loaded = _module("sklearn.datasets").load_diabetes(as_frame=True, scaled=False)
-    frame = loaded.frame.rename(columns={"target": "progression"})
+    names = ["age", "sex", "bmi", "bp", *(f"s{k}" for k in range(1, 7))]
+    spaced = {"sep": r"\s+", "dtype": float}
+    folder = "datasets/data/diabetes"
+    frame = _packaged("sklearn", f"{folder}_data_raw.csv.gz", names=names, **spaced)
+    target = _packaged("sklearn", f"{folder}_target.csv.gz", names=["y"], **spaced)
+    frame["progression"] = target["y"]
     return Dataset(_stretches(frame, parties, "hospital"))
 
 
@@ -105,7 +111,7 @@ def gbsg2(parties: int = 5) -> Dataset:
     the German Breast Cancer Study Group (1984 to 1989). The rows are dealt in order, in
     equal stretches, and the hospitals are made up.
     """
-    frame = _module("lifelines.datasets").load_gbsg2()
+    frame = _packaged("lifelines", "datasets/gbsg2.csv")
     chosen = frame[[*GBSG2_COLUMNS]].rename(columns=GBSG2_COLUMNS)
     return Dataset(_stretches(chosen, parties, "hospital"))
 
@@ -123,7 +129,7 @@ def lung() -> Dataset:
     One patient without an institution is left out. Rows with missing ecog or wt_loss
     are kept: whoever uses these columns decides about them.
     """
-    frame = _module("lifelines.datasets").load_lung()
+    frame = _packaged("lifelines", "datasets/lung.csv")
     known = frame.dropna(subset=["inst"])
     chosen = known[[*LUNG_COLUMNS]].rename(columns=LUNG_COLUMNS)
     chosen["survived"] = (chosen["time"] > 365).astype(int)
@@ -342,6 +348,19 @@ DATASETS: Mapping[str, Callable[..., Dataset]] = {
     "wages": wages,
     **{name: partial(power_case, name) for name in POWER_CASES},
 }
+
+
+def _packaged(package: str, path: str, **how: Any) -> Frame:
+    """Return a data file of a package as a table, without importing the package.
+
+    scikit-learn and lifelines each take longer to load than most fits.
+    """
+    found = find_spec(package)
+    if found is None or found.origin is None:
+        raise MissingExtraError(
+            f"example data need the package {package}: {installing('examples')}"
+        )
+    return _module("pandas").read_csv(Path(found.origin).parent / path, **how)
 
 
 def _module(name: str) -> Any:

@@ -12,7 +12,6 @@ from functools import partial
 from math import log2
 from typing import Any
 
-import networkx as nx
 import numpy as np
 
 from veilsum.errors import InvalidGraphError, MemoryShortError
@@ -39,7 +38,7 @@ class GraphFamily:
 
     Attributes:
         usage: how a user writes it.
-        build: returns a graph of networkx; None where all are made as links.
+        build: returns a graph of networkx, or links; None where `streamed` makes all.
         streamed: returns links, of more than MANY_PARTIES where there is `build`.
     """
 
@@ -71,12 +70,27 @@ def _check_links(number: int) -> None:
         raise ValueError(f"it has {number:,} links, and at most {MOST_LINKS:,} fit")
 
 
-def _complete(n: str) -> Any:
-    _check_links(_whole(n) * (_whole(n) - 1) // 2)
-    return nx.complete_graph(_whole(n))
+def _complete(n: str) -> LinkArray:
+    count = _whole(n)
+    _check_links(count * (count - 1) // 2)
+    return LinkArray(count, np.stack(np.triu_indices(count, 1), 1).astype(np.int32))
 
 
-def _circulant(n: str, offsets: str) -> Any:
+def _networkx(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a builder that has networkx first, which takes long to load."""
+
+    def build(*arguments: str) -> Any:
+        import networkx as nx
+
+        try:
+            return make(nx, *arguments)
+        except nx.NetworkXException as error:
+            raise ValueError(str(error)) from None
+
+    return build
+
+
+def _circulant(nx: Any, n: str, offsets: str) -> Any:
     steps = offsets.split(",")
     _check_links(_whole(n) * len(steps))
     return nx.circulant_graph(_whole(n), [_whole(part) for part in steps])
@@ -89,21 +103,21 @@ def _seed(text: str) -> int:
     return _whole(value, MOST_NUMBERED)
 
 
-def _regular(n: str, degree: str, seed: str = "seed=0") -> Any:
+def _regular(nx: Any, n: str, degree: str, seed: str = "seed=0") -> Any:
     _check_links(_whole(n) * _whole(degree) // 2)
     if _whole(n) * _whole(degree) ** 2 > MOST_DRAWING:
         raise ValueError(f"{degree} links for each of {n} take too long to draw")
     return nx.random_regular_graph(_whole(degree), _whole(n), seed=_seed(seed))
 
 
-def _grid(shape: str) -> Any:
+def _grid(nx: Any, shape: str) -> Any:
     rows, by, columns = shape.partition("x")
     if not by:
         raise ValueError(f"{shape!r} is not ROWSxCOLUMNS")
     return nx.grid_2d_graph(_whole(rows, 1000), _whole(columns, 1000))
 
 
-def _barbell(left: str, right: str) -> Any:
+def _barbell(nx: Any, left: str, right: str) -> Any:
     """Join two complete graphs by one link."""
     a, b = _whole(left), _whole(right)
     _check_links((a * (a - 1) + b * (b - 1)) // 2 + 1)
@@ -144,35 +158,42 @@ FAMILIES: dict[str, GraphFamily] = {
     "complete": GraphFamily("complete:N", _complete),
     "ring": GraphFamily(
         "ring:N",
-        lambda n: nx.cycle_graph(_whole(n)),
+        _networkx(lambda nx, n: nx.cycle_graph(_whole(n))),
         lambda n, **how: circle(_many(n), [1], **how),
     ),
     "path": GraphFamily(
         "path:N",
-        lambda n: nx.path_graph(_whole(n)),
+        _networkx(lambda nx, n: nx.path_graph(_whole(n))),
         lambda n, **how: line(_many(n), **how),
     ),
     "star": GraphFamily(
-        "star:N (hub and N-1 leaves)", lambda n: nx.star_graph(_whole(n) - 1)
+        "star:N (hub and N-1 leaves)",
+        _networkx(lambda nx, n: nx.star_graph(_whole(n) - 1)),
     ),
     "wheel": GraphFamily(
-        "wheel:N (hub and a ring of N-1)", lambda n: nx.wheel_graph(_whole(n))
+        "wheel:N (hub and a ring of N-1)",
+        _networkx(lambda nx, n: nx.wheel_graph(_whole(n))),
     ),
-    "petersen": GraphFamily("petersen", nx.petersen_graph),
+    "petersen": GraphFamily("petersen", _networkx(lambda nx: nx.petersen_graph())),
     "hypercube": GraphFamily(
-        "hypercube:D", lambda d: nx.hypercube_graph(_whole(d, MOST_DIMENSIONS))
+        "hypercube:D",
+        _networkx(lambda nx, d: nx.hypercube_graph(_whole(d, MOST_DIMENSIONS))),
     ),
-    "circulant": GraphFamily("circulant:N:OFFSET,OFFSET", _circulant, _many_in_circle),
-    "regular": GraphFamily("regular:N:DEGREE[:seed=K]", _regular, _cycles),
+    "circulant": GraphFamily(
+        "circulant:N:OFFSET,OFFSET", _networkx(_circulant), _many_in_circle
+    ),
+    "regular": GraphFamily("regular:N:DEGREE[:seed=K]", _networkx(_regular), _cycles),
     "cycles": GraphFamily(
         "cycles:N:DEGREE[:seed=K] (random cycles, united)", None, _cycles
     ),
     "geometric": GraphFamily(
         "geometric:N:DEGREE[:seed=K] (near ones in a square)", None, _geometric
     ),
-    "grid": GraphFamily("grid:ROWSxCOLUMNS", _grid, _many_on_grid),
-    "barbell": GraphFamily("barbell:N:M (two complete graphs, one link)", _barbell),
-    "karate": GraphFamily("karate", nx.karate_club_graph),
+    "grid": GraphFamily("grid:ROWSxCOLUMNS", _networkx(_grid), _many_on_grid),
+    "barbell": GraphFamily(
+        "barbell:N:M (two complete graphs, one link)", _networkx(_barbell)
+    ),
+    "karate": GraphFamily("karate", _networkx(lambda nx: nx.karate_club_graph())),
 }
 
 
@@ -227,12 +248,14 @@ def build(spec: str, only: Only | None = None, *, most_links: int | None = None)
             f"cannot build the graph {spec!r}: write it as {family.usage} "
             f"(found {counted(len(arguments), 'argument')})"
         ) from None
-    except (ValueError, nx.NetworkXException) as error:
+    except ValueError as error:
         raise InvalidGraphError(
             f"cannot build the graph {spec!r}: write it as {family.usage} ({error})"
         ) from None
     if isinstance(graph, LinkArray):
         return graph
+    import networkx as nx
+
     return nx.convert_node_labels_to_integers(graph)
 
 

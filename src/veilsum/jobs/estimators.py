@@ -72,7 +72,7 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
         minimum_honest: how many others there must be.
         rules: what every party keeps to.
         n_parties: to how many rows are dealt when `fit` is not told whose they are.
-        driver: `loopback`, each party a machine of its own, or `vectorised`.
+        driver: `vectorised`, or `loopback`: each party a machine of its own.
         seed: repeats a simulation.
 
     Attributes:
@@ -98,7 +98,7 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
         minimum_honest: int = 3,
         rules: Rules | None = None,
         n_parties: int = 4,
-        driver: str = "loopback",
+        driver: str = "vectorised",
         seed: int | None = None,
     ) -> None:
         self.ridge = ridge

@@ -217,7 +217,7 @@ class Terms:
         _check_names(options)
         _check_numbers(options)
         seed = options.get("seed")
-        driver = driver_of(options.get("driver", "loopback"), seed=seed)
+        driver = driver_of(options.get("driver", "vectorised"), seed=seed)
         alone = driver.party is not None
         topology = _topology(options.get("topology"), tuple(parties), alone=alone)
         terms = cls(

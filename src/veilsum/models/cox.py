@@ -403,7 +403,7 @@ def risk_sums(design: FloatArray, weights: PerRow, first: Array[Any]) -> FloatAr
     From the last row to the first, one by one, compiled or not: the same bits.
     """
     found = np.empty((len(first), design.shape[1]))
-    quick = compiled(_risk_sums)
+    quick = compiled(_risk_sums, design.size)
     if quick is not None:
         quick(design, weights, first, np.zeros(design.shape[1]), found)
         return found

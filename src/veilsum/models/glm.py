@@ -818,7 +818,8 @@ class RowBlock:
     def predictor(self, point: Vector) -> PerRow:
         """Return eta, column by column in one order: no sum of BLAS's own making."""
         eta = np.empty(len(self.response))
-        predict = compiled(_predict_rows) or _predict_columns
+        numbers = len(eta) * len(point)
+        predict = compiled(_predict_rows, numbers) or _predict_columns
         for design, piece in self.pieces:
             predict(design, point, eta[piece])
         return eta if self.offset is None else eta + self.offset

@@ -320,7 +320,7 @@ class RowMeasures:
         if self._wide or values.dtype == object:
             return self._columns(values)
         factors, divisors, centres = self._rule
-        quick = compiled(_count) if divisors is None else None
+        quick = compiled(_count, values.size) if divisors is None else None
         if quick is not None:
             found = np.empty(values.shape)
             quick(values, factors, centres, found)

@@ -6,15 +6,41 @@ code of one, or None without numba, and the caller then takes its plain road.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache
 from inspect import unwrap
 from typing import Any
 
+# Loading numba takes as long as the plain roads take for about so many numbers.
+WORTH_LOADING = 10_000_000
+
+
+class _Seen:
+    """How many numbers plain roads had before numba was loaded."""
+
+    numbers = 0
+
+
+def compiled(
+    kernel: Callable[..., Any], numbers: int | None = None
+) -> Callable[..., Any] | None:
+    """Return the kernel compiled (once, cached on disk), or None without numba.
+
+    Args:
+        kernel: a plain Python function.
+        numbers: how many numbers it has to go through. Until `WORTH_LOADING` of them
+            have come together, numba is not loaded, and the result is None.
+    """
+    if numbers is not None and "numba" not in sys.modules:
+        _Seen.numbers += numbers
+        if _Seen.numbers < WORTH_LOADING:
+            return None
+    return _machine_code(kernel)
+
 
 @cache
-def compiled(kernel: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Return the kernel compiled (once, cached on disk), or None without numba."""
+def _machine_code(kernel: Callable[..., Any]) -> Callable[..., Any] | None:
     try:
         import numba
     except ImportError:

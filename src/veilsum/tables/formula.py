@@ -289,7 +289,7 @@ class ModelFormula:
         Raises:
             InvalidInputError: it cannot be read, names a column the schema does not
                 have, or uses a function that would differ from party to party.
-            MissingExtraError: formulaic is not installed.
+            MissingExtraError: a category is there, and formulaic is not installed.
         """
         read = read_formula(text)
         for node, code in read.written:
@@ -2301,9 +2301,6 @@ class _Coded:
     ) -> None:
         self.codings: dict[str, list[str]] = {}
         self._factors, self._levels = factors, levels
-        self._contrasts = needed(
-            "formulaic.transforms.contrasts", extra="data", what="formulas"
-        )
         self._known: dict[_Scoped, list[tuple[_Piece, str]]] = {}
 
     def pieces(self, scoped: _Scoped) -> list[tuple[_Piece, str]]:
@@ -2321,8 +2318,11 @@ class _Coded:
             return
         if reduced and len(levels) == 1:
             return
-        treatment = self._contrasts.TreatmentContrasts
-        contrast = _contrast(node, levels, self._contrasts) or treatment()
+        contrasts = needed(
+            "formulaic.transforms.contrasts", extra="data", what="categories"
+        )
+        treatment = contrasts.TreatmentContrasts
+        contrast = _contrast(node, levels, contrasts) or treatment()
         ours = {f"l{number}": number for number in range(len(levels))}
         fields = contrast.get_coding_column_names([*ours], reduced_rank=reduced)
         form = contrast.get_factor_format([*ours], reduced_rank=reduced)
