@@ -47,9 +47,10 @@ MIXED_BITS, FIRST_BITS = 54, 12
 # Second derivatives only say how long a step is: half as many bits do, and a party with
 # larger ones gives the largest that is allowed.
 SECOND_BITS, MOST_SECOND = MIXED_BITS // 2, 24
-# The unit of theta, and the largest theta; the unit of weights of second derivatives.
+# Units of theta, of weights of second derivatives, of roots; and the largest theta.
 THETA_BITS, MOST_THETA_BITS = 40, 12
 WEIGHT_BITS = 40
+ROOT_BITS = 24
 # How far from 0, in half its length, the range of a random slope may lie where the
 # intercept is not random.
 MOST_FAR = 2**10
@@ -65,15 +66,15 @@ class At:
     Attributes:
         theta: in whole numbers of its unit.
         bits: to how many behind the point numbers are rounded.
-        scales: for each random effect a power of two near its standard deviation:
-            derivatives are by T over these, so that their sizes are alike.
+        root: a lower triangle R, in whole numbers of a unit: derivatives are by S with
+            T = R S R', where R is such that their sizes are alike.
         weights: of A's columns in second derivatives, a lower triangle in whole numbers
             of a unit; none in the first sum.
     """
 
     theta: Theta
     bits: int
-    scales: tuple[int, ...]
+    root: tuple[int, ...]
     weights: tuple[int, ...] = ()
 
     @property
@@ -218,7 +219,7 @@ class Mixing:
         if not self.centred:
             far += max(ceil(abs(self.far[k])) for k in self.random)
         # (Z'V^-1 A)' (dT) (Z'V^-1 A), each number of the first at most rows times far,
-        # and scales are at most the largest theta.
+        # and no root is larger than the largest theta.
         step = 2 * MOST_THETA_BITS + bits_of(2 * q * q * far * far)
         bits = max(MIXED_BITS + step, SECOND_BITS + MOST_SECOND)
         second = (Fraction(1, 2**SECOND_BITS),) * n_second
@@ -227,14 +228,18 @@ class Mixing:
             bits + 2 + 2 * self.measures.row_bits,
         )
 
-    def triangle(self, theta: Sequence[Fraction]) -> fmpq_mat:
-        """Return L of theta, column by column."""
-        q, numbers = len(self.random), iter(theta)
+    def triangle(self, numbers: Sequence[int], bits: int) -> fmpq_mat:
+        """Return a lower triangle, column by column in units of 2^-bits."""
+        q, unit = len(self.random), fmpz(2) ** bits
         found = fmpq_mat(q, q)
-        for j in range(q):
-            for i in range(j, q):
-                found[i, j] = _q(next(numbers))
+        for number, place in zip(numbers, triangle_places(q), strict=True):
+            found[place] = fmpq(number, unit)
         return found
+
+    def covariance(self, theta: Theta) -> fmpq_mat:
+        """Return T of theta."""
+        lower = self.triangle(theta, THETA_BITS)
+        return lower * lower.transpose()
 
     def moments(self, rows: Rows) -> fmpq_mat:
         """Return A'A of one party's rows, exactly."""
@@ -254,24 +259,22 @@ class Mixing:
         With G = Z'Z and P = (I + G T)^-1: log det V is that of I + G T, and
         A'V^-1 A = A'A - (Z'A)' T P Z'A, Z'V^-1 A = P Z'A =: w, Z'V^-1 Z = P G =: K.
         In a direction D of T the derivatives are -w'D w and tr(K D); the second ones,
-        along D and E and with weights W of A's columns, tr(D K E (2 w W w' - K)).
+        along D and E and with weights W of A's columns, tr(D K E (2 w W w' - K)). For
+        T = R S R' and directions of S, w and K are R'w and R'K R.
         """
         p, q = self.n_columns, len(self.random)
         columns = _part(moments, range(p), range(p + 1))
         cross = self.chosen.transpose() * columns  # Z'A
         gram = _part(cross, range(q), range(p)) * self.chosen
-        lower = self.triangle([Fraction(one, 2**THETA_BITS) for one in at.theta])
-        covariance = lower * lower.transpose()
+        covariance = self.covariance(at.theta)
         spread = _identity(q) + gram * covariance
         inverse = spread.inv()
         weighed = inverse * cross
         found = _rounded(moments - cross.transpose() * covariance * weighed, at.bits)
         found.append(_log(spread.det(), at.bits))
-        scale = fmpq_mat(q, q)
-        for k, power in enumerate(at.scales):
-            scale[k, k] = fmpq(2) ** power
-        weighed = scale * weighed
-        within = scale * inverse * gram * scale
+        root = self.triangle(at.root, ROOT_BITS)
+        weighed = root.transpose() * weighed
+        within = root.transpose() * inverse * gram * root
         directions = _directions(q)
         for (i, j), direction in zip(triangle_places(q), directions, strict=True):
             for a in range(p + 1):
@@ -356,15 +359,18 @@ def _log(number: fmpq, bits: int) -> int:
 class Profile:
     """The criterion at one theta, with everything else at its best.
 
+    All derivatives are by S with T = R S R', and R is `root`.
+
     Attributes:
         at: where, for columns over their scales.
-        covariance: T.
+        root: R.
+        covariance: S.
         criterion: -2 log-likelihood, or REML's; for scaled columns.
-        gradient: of the criterion by the numbers of T, in theta's order.
+        gradient: of the criterion, in theta's order.
         second: its second derivatives, as good as the weights in `at` are.
         products: A'V^-1 A.
         changes: minus the derivatives of these products.
-        spread: Z'V^-1 Z.
+        spread: R'Z'V^-1 Z R.
         weights: of products in the gradient.
         fixed: X'V^-1 X of scaled columns.
         coefficients: of scaled columns, exact.
@@ -374,6 +380,7 @@ class Profile:
     """
 
     at: At
+    root: fmpq_mat
     covariance: fmpq_mat
     criterion: float
     gradient: tuple[float, ...]
@@ -463,11 +470,10 @@ class MixedModel:
         blocks = [total[k * width : (k + 1) * width] for k in range(n_theta + 1)]
         unit = fmpz(2) ** MIXED_BITS
         sums = _symmetric(blocks[0], p + 1, unit)
-        changes, spread, powers = [], fmpq_mat(q, q), []
+        changes, spread = [], fmpq_mat(q, q)
         for (i, j), block in zip(triangle_places(q), blocks[1:], strict=True):
-            powers.append(fmpq(2) ** (at.scales[i] + at.scales[j]))
-            changes.append(_symmetric(-block, p + 1, unit) / powers[-1])
-            trace = fmpq(int(block[-1]), unit) / powers[-1]
+            changes.append(_symmetric(-block, p + 1, unit))
+            trace = fmpq(int(block[-1]), unit)
             spread[i, j] = spread[j, i] = trace if i == j else trace / 2
         fixed = _part(sums, range(p), range(p))
         flat = [name for k, name in enumerate(self.names) if not fixed[k, k] > 0]
@@ -523,8 +529,7 @@ class MixedModel:
         rows = [[0.0] * n_theta for _ in range(n_theta)]
         for j in range(n_theta):
             for k in range(j + 1):
-                value = second[j, k] / (powers[j] * powers[k])
-                value -= along[j] * along[k] * n / (residual * residual)
+                value = second[j, k] - along[j] * along[k] * n / (residual * residual)
                 value -= (bent[j].transpose() * turned[k])[0, 0] * 2 * n / residual
                 if designs:
                     value -= sum(
@@ -536,10 +541,11 @@ class MixedModel:
                         fmpq(0),
                     )
                 rows[j][k] = rows[k][j] = as_float(value)
-        lower = self.mixing.triangle([Fraction(one, 2**THETA_BITS) for one in at.theta])
+        root = self.mixing.triangle(at.root, ROOT_BITS)
         return Profile(
             at=at,
-            covariance=lower * lower.transpose(),
+            root=root,
+            covariance=within(root, self.mixing.covariance(at.theta)),
             criterion=float(pinned(criterion)[0]),
             gradient=tuple(as_float(one) for one in gradient),
             second=tuple(tuple(row) for row in rows),
@@ -561,8 +567,7 @@ class MixedModel:
         which is wrong by the square of the step only.
         """
         p = len(self.names)
-        lower = self.mixing.triangle([Fraction(one, 2**THETA_BITS) for one in theta])
-        covariance = lower * lower.transpose()
+        covariance = within(here.root, self.mixing.covariance(theta))
         step = covariance - here.covariance
         equal = here.spread.inv() * fmpq(here.n_parties)
         change = equal * (equal + step).inv() * equal - equal
@@ -594,6 +599,7 @@ class MixedModel:
             coefficients[mixing.intercept, 0] += _q(mixing.middles[p])
         variance = best.residual / n * _q(response) ** 2
         back, apart = mixing.unscaled, mixing.unscaled_random
+        random = mixing.covariance(best.at.theta)
         logs = n * (1.0 + log(2.0 * pi)) + 2.0 * n * log(response)
         if self.method == "reml":
             logs += 2.0 * sum(log(one) for one in mixing.scales[:p])
@@ -606,9 +612,7 @@ class MixedModel:
             covariance=_floats(back * best.fixed.inv() * back.transpose() * variance),
             t_degrees=None,
             random=tuple(self.names[k] for k in mixing.random),
-            random_covariance=_floats(
-                apart * best.covariance * apart.transpose() * variance
-            ),
+            random_covariance=_floats(apart * random * apart.transpose() * variance),
             residual_variance=as_float(variance),
             criterion=best.criterion + logs,
             method=self.method,
@@ -691,6 +695,12 @@ def _solved(products: fmpq_mat) -> tuple[fmpq_mat, fmpq]:
     right = _part(products, range(p), [p])
     found = _part(products, range(p), range(p)).solve(right)
     return found, products[p, p] - (right.transpose() * found)[0, 0]
+
+
+def within(root: fmpq_mat, covariance: fmpq_mat) -> fmpq_mat:
+    """Return S with T = R S R'."""
+    back = root.inv()
+    return back * covariance * back.transpose()
 
 
 def _symmetric(numbers: Sequence[int] | Array[Any], n: int, unit: fmpz) -> fmpq_mat:

@@ -32,6 +32,7 @@ from veilsum.models.mixed import (
     FIRST_BITS,
     MIXED_BITS,
     MOST_THETA_BITS,
+    ROOT_BITS,
     THETA_BITS,
     WEIGHT_BITS,
     At,
@@ -40,6 +41,7 @@ from veilsum.models.mixed import (
     Theta,
     as_float,
     triangle_places,
+    within,
 )
 from veilsum.models.systems import UNDETERMINED
 from veilsum.numbers.units import Integers
@@ -52,11 +54,13 @@ MORE_BITS = 8
 # The search ends where T is known to this part of Q.
 END = 2.0**-27
 # Rounding of numbers for a long step, as a part of Q.
-COARSE = 2.0**-6
+COARSE = 2.0**-8
+# With more of it there is no telling where to go.
+TOO_COARSE = 2.0**-4
 # Steps from which second derivatives are still about the same.
 NEAR = 0.3
-# No step of Newton's is longer.
-LONGEST = 1.0
+# Steps of Newton's beyond the first are not used, and beyond the second shortened.
+LONGEST, SHORTENED = 2.0, 0.5
 # The least part of the residual sum that rows within parties have, for a long step:
 # parties are not quite alike, and a difference of two sums says how much it is.
 LEAST_WITHIN = 2.0**-8
@@ -110,7 +114,8 @@ class ThetaSearch:
         """Return the beginning: random effects as large as residuals, apart."""
         q = len(self.model.mixing.random)
         theta = tuple(int(i == j) << THETA_BITS for i, j in triangle_places(q))
-        return ThetaState(At(theta, FIRST_BITS, (0,) * q))
+        root = tuple(int(i == j) << ROOT_BITS for i, j in triangle_places(q))
+        return ThetaState(At(theta, FIRST_BITS, root))
 
     def propose(self, state: ThetaState) -> At:
         """Return what parties are asked for."""
@@ -120,8 +125,9 @@ class ThetaSearch:
         """Return where the sum at `tried` leads."""
         here, best = self.model.profile(state.tried, total), state.best
         after = replace(state, rounds=state.rounds + 1)
-        if here is None:
-            bits = min(state.tried.bits + MORE_BITS, MIXED_BITS)
+        if here is None or (here.at.bits < MIXED_BITS and rounding(here) > TOO_COARSE):
+            more = MORE_BITS if here is None else frexp(rounding(here) / COARSE)[1]
+            bits = min(state.tried.bits + more, MIXED_BITS)
             return replace(after, tried=replace(state.tried, bits=bits))
         if best is None:
             return self._onwards(after, here)
@@ -132,10 +138,13 @@ class ThetaSearch:
 
     def _shorter(self, state: ThetaState, best: Profile, here: Profile) -> ThetaState:
         """Return a shorter step: to the least of a cubic through both ends."""
-        step = _floats(here.covariance - best.covariance)
-        places = triangle_places(len(step))
-        before = _dot(best.gradient, [step[i][j] for i, j in places])
-        ahead = _dot(here.gradient, [step[i][j] for i, j in places])
+        gap = self.model.mixing.covariance(here.at.theta)
+        gap -= self.model.mixing.covariance(best.at.theta)
+        before, ahead = (
+            _sum_of_products(_slope(one), _floats(within(one.root, gap)))
+            for one in (best, here)
+        )
+        step = _floats(within(best.root, gap))
         rise = here.criterion - best.criterion
         third = before + ahead - 2.0 * rise
         half = 3.0 * rise - 2.0 * before - ahead
@@ -161,6 +170,9 @@ class ThetaSearch:
             found = _newton(here, metric, scored)
             if found is not None and not state.doubted:
                 found = found if _size(found) < 4.0 * _size(scored) else None
+            if found is not None and _size(found) > SHORTENED:
+                part = SHORTENED / _size(found)
+                found = [[part * one for one in row] for row in found]
         if found is None:
             kind = "alike"
             found, shrinks = model.least(ALTERNATIONS)
@@ -169,14 +181,14 @@ class ThetaSearch:
                 second = _newton(here, metric, scored) if here.at.weights else None
                 found = scored if second is None else second
         size = _size(found)
-        rounding = noise(here) / here.n_parties
         error = size
         if kind == "newton" and here.at.weights:
             error *= min(1.0, max(state.size, 2.0 ** (3 - here.at.second_bits)))
         step = metric.real(found)
         after = replace(state, best=here, step=kind, size=size)
         finest = here.at.bits == MIXED_BITS
-        if (error <= END and rounding <= END) or (finest and size <= 8.0 * rounding):
+        off = rounding(here)
+        if (error <= END and off <= END) or (finest and size <= 8.0 * off):
             theta = self._theta(here, metric, step)
             return replace(after, answer=self.model.moved(here, theta))
         return self._trying(after, here, metric, step, shrinks)
@@ -194,30 +206,26 @@ class ThetaSearch:
         size = state.size
         # frexp is exact, and a logarithm is not the same everywhere.
         wanted = min(COARSE, max(size * size / 4.0, END / 2.0))
-        now = noise(best) / best.n_parties / shrinks
+        now = rounding(best) / shrinks
         bits = best.at.bits + frexp(now / wanted)[1]
         bits = min(max(bits, best.at.bits), MIXED_BITS)
-        scales = []
-        for k, row in enumerate(metric.whole):
-            power = frexp(max(row[k] + step[k][k], NOTHING * row[k]))[1] // 2
-            scales.append(min(max(power, -MOST_THETA_BITS), MOST_THETA_BITS))
+        root = _root(best, _added(metric.whole, step))
         weights = [
             round(as_float(best.weights[a, b] * fmpq(2) ** WEIGHT_BITS))
             for a in range(best.weights.nrows())
             for b in range(a + 1)
         ]
-        tried = At(theta, bits, tuple(scales), tuple(weights))
+        tried = At(theta, bits, root, tuple(weights))
         if (theta, bits) == (best.at.theta, best.at.bits):
             return replace(state, answer=best)
         return replace(state, tried=tried)
 
     def _theta(self, best: Profile, metric: _Metric, step: Matrix) -> Theta:
         """Return theta of T after a step, rounded to its unit; no entry too large."""
-        before = _floats(best.covariance)
-        after = [
-            [a + b for a, b in zip(*rows, strict=True)]
-            for rows in zip(before, step, strict=True)
-        ]
+        outer = _floats(best.root)
+        before = _floats(self.model.mixing.covariance(best.at.theta))
+        after = _added(before, _between(outer, step))
+        whole = _between(outer, metric.whole)
         some = range(len(after))
         limit = 4.0**MOST_THETA_BITS
         largest = max(after[k][k] for k in some)
@@ -234,13 +242,30 @@ class ThetaSearch:
         lower = [[0.0] * len(after) for _ in some]
         for j in some:
             pivot = after[j][j] - _dot(lower[j][:j], lower[j][:j])
-            if pivot > NOTHING * metric.whole[j][j]:
+            if pivot > NOTHING * whole[j][j]:
                 lower[j][j] = sqrt(pivot)
                 for i in some[j + 1 :]:
                     rest = after[i][j] - _dot(lower[i][:j], lower[j][:j])
                     lower[i][j] = rest / lower[j][j]
             theta += [round(lower[i][j] * 2.0**THETA_BITS) for i in some[j:]]
         return tuple(theta)
+
+
+def _root(best: Profile, whole: Matrix) -> tuple[int, ...]:
+    """Return the root of Q after a step, in whole numbers of its unit."""
+    outer = _floats(best.root)
+    lower = _cholesky(_between(outer, whole))
+    most = 1 << MOST_THETA_BITS + ROOT_BITS
+    found = []
+    for i, j in triangle_places(len(outer)):
+        one = outer[i][j] if lower is None else lower[i][j]
+        found.append(min(max(round(one * 2.0**ROOT_BITS), int(i == j) - most), most))
+    return tuple(found)
+
+
+def rounding(at: Profile) -> float:
+    """Return how far off rounding leaves a step, as a part of Q, about."""
+    return noise(at) / at.n_parties
 
 
 def noise(at: Profile) -> float:
@@ -276,16 +301,21 @@ class _Metric:
             raise NumericalError(UNDETERMINED)
         back = _lower_inverse(root)
         covariance = _product(_product(back, _floats(here.covariance)), _turned(back))
-        some = range(len(root))
-        slope = [[0.0] * len(root) for _ in some]
-        for one, (i, j) in zip(here.gradient, triangle_places(len(root)), strict=True):
-            slope[i][j] = slope[j][i] = one if i == j else one / 2.0
-        scaled = _product(_product(_turned(root), slope), root)
+        scaled = _product(_product(_turned(root), _slope(here)), root)
         return cls(whole, root, _even(covariance), _even(scaled))
 
     def real(self, step: Matrix) -> Matrix:
         """Return a step in the metric as one of T."""
-        return _even(_product(_product(self.root, step), _turned(self.root)))
+        return _between(self.root, step)
+
+
+def _slope(here: Profile) -> Matrix:
+    """Return the gradient as a matrix."""
+    q = here.root.nrows()
+    found = [[0.0] * q for _ in range(q)]
+    for one, (i, j) in zip(here.gradient, triangle_places(q), strict=True):
+        found[i][j] = found[j][i] = one if i == j else one / 2.0
+    return found
 
 
 class _Alike:
@@ -319,6 +349,7 @@ class _Alike:
         inner = [-1.0 if u == v else 0.0 for u, v in self.places]
         self.within = _added(products, _weighed(inner, self.between))
         self.residual = as_float(here.residual)
+        self.least_within = max(LEAST_WITHIN, 4.0 * noise(here) / self.degrees)
 
     def least(self, most: int) -> tuple[Matrix, float]:
         """Return the step to the minimum, and what part of the residual sum is left.
@@ -348,7 +379,7 @@ class _Alike:
             outer = [[a * b for b in about] for a in about]
             residual = _sum_of_products(outer, self.within)
             if turn:
-                residual = max(residual, LEAST_WITHIN * self.residual)
+                residual = max(residual, self.least_within * self.residual)
             for share, one in zip(twice, self.between, strict=True):
                 residual += share * _sum_of_products(outer, one)
             left = residual / self.residual
@@ -470,6 +501,11 @@ def _turned(matrix: Matrix) -> Matrix:
 def _product(left: Matrix, right: Matrix) -> Matrix:
     columns = _turned(right)
     return [[_dot(row, column) for column in columns] for row in left]
+
+
+def _between(outer: Matrix, matrix: Matrix) -> Matrix:
+    """Return a symmetric matrix, multiplied from both sides."""
+    return _even(_product(_product(outer, matrix), _turned(outer)))
 
 
 def _added(left: Matrix, right: Matrix) -> Matrix:
