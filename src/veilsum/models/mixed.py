@@ -43,7 +43,7 @@ Theta = tuple[int, ...]
 
 # Columns are scaled to at most 1 by agreed ranges. Products are rounded to at most so
 # many bits behind the point, and to FIRST_BITS in the first sum.
-MIXED_BITS, FIRST_BITS = 54, 12
+MIXED_BITS, FIRST_BITS = 54, 16
 # Second derivatives only say how long a step is: half as many bits do, and a party with
 # larger ones gives the largest that is allowed.
 SECOND_BITS, MOST_SECOND = MIXED_BITS // 2, 24

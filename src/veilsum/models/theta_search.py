@@ -54,13 +54,14 @@ MORE_BITS = 8
 # The search ends where T is known to this part of Q.
 END = 2.0**-27
 # Rounding of numbers for a long step, as a part of Q.
-COARSE = 2.0**-8
+COARSE = 2.0**-10
 # With more of it there is no telling where to go.
 TOO_COARSE = 2.0**-4
-# Steps from which second derivatives are still about the same.
+# Newton's step is taken where it is shorter: from there second derivatives are still
+# about the same.
 NEAR = 0.3
-# Steps of Newton's beyond the first are not used, and beyond the second shortened.
-LONGEST, SHORTENED = 2.0, 0.5
+# Longer steps are shortened: Newton's, and those of parties taken to be alike.
+NEWTON, ALIKE = 0.5, 2.0**10
 # The least part of the residual sum that rows within parties have, for a long step:
 # parties are not quite alike, and a difference of two sums says how much it is.
 LEAST_WITHIN = 2.0**-8
@@ -165,21 +166,16 @@ class ThetaSearch:
         scored, _ = model.least(1)
         kind: Step = "newton"
         found, shrinks = None, 1.0
-        near = _size(scored) < NEAR
-        if here.at.weights and (near or state.doubted):
+        if here.at.weights:
             found = _newton(here, metric, scored)
-            if found is not None and not state.doubted:
-                found = found if _size(found) < 4.0 * _size(scored) else None
-            if found is not None and _size(found) > SHORTENED:
-                part = SHORTENED / _size(found)
-                found = [[part * one for one in row] for row in found]
+        if found is not None and _size(found) > NEAR:
+            found = _shortened(found, NEWTON) if state.doubted else None
         if found is None:
             kind = "alike"
             found, shrinks = model.least(ALTERNATIONS)
+            found = _shortened(found, ALIKE)
             if not _sum_of_products(metric.slope, found) < 0.0:
-                kind, shrinks = "newton", 1.0
-                second = _newton(here, metric, scored) if here.at.weights else None
-                found = scored if second is None else second
+                kind, found, shrinks = "newton", scored, 1.0
         size = _size(found)
         error = size
         if kind == "newton" and here.at.weights:
@@ -437,7 +433,7 @@ def _newton(here: Profile, metric: _Metric, start: Matrix) -> Matrix | None:
         step = _unflat([-_dot(row, slope) for row in inverse], places)
         moved = _added(metric.covariance, step)
         if min(_eigen(moved)[0]) >= 0.0:
-            return step if _size(step) <= LONGEST else None
+            return step
     last = ahead = _flat(start)
     pace = 1.0
     before = metric.covariance
@@ -451,7 +447,7 @@ def _newton(here: Profile, metric: _Metric, start: Matrix) -> Matrix | None:
         now = _flat(_less(inside, before))
         change = [a - b for a, b in zip(now, last, strict=True)]
         size = max(map(abs, now))
-        if size > LONGEST:
+        if size > 2.0:
             return None
         # Momentum, from the beginning again where it leads back.
         if _dot([a - b for a, b in zip(ahead, now, strict=True)], change) > 0.0:
@@ -541,6 +537,11 @@ def _even(matrix: Matrix) -> Matrix:
 
 def _size(matrix: Matrix) -> float:
     return max(abs(one) for row in matrix for one in row)
+
+
+def _shortened(matrix: Matrix, limit: float) -> Matrix:
+    part = min(1.0, limit / max(_size(matrix), limit))
+    return [[part * one for one in row] for row in matrix]
 
 
 def _flat(matrix: Matrix) -> list[float]:
