@@ -115,10 +115,10 @@ class MixedRecipe(ManyRounds[ThetaState]):
 
     def unfinished(self, state: ThetaState) -> str:
         """Return what to say of variances for which no room is left."""
-        del state
         return (
-            f"the variances have not converged in {self.most_rounds} sums, and more "
-            "than that there is no room for: one of them may be 0. Leave out a random "
+            f"the variances have not converged in {self.most_rounds} sums, and there "
+            f"is no room for more: the last step was {state.size:.2g} of the variance "
+            "of one party's own estimates, and 1e-8 is the end. Leave out a random "
             f"slope, or {MORE_SUMS}"
         )
 
@@ -319,13 +319,7 @@ class MixedResult(Fitted[MixedFit]):
             "claimed."
         )
         if fit.singular:
-            facts.append(
-                "The fit is singular: the variance between parties is 0. Without it "
-                "this is a regression: use vs.fit, or [model] in a file."
-                if len(fit.random) == 1
-                else "The fit is singular: a variance between parties is 0, or random "
-                "effects are multiples of each other. Leave one out."
-            )
+            facts.append(f"The fit is singular: {fit.boundary}.")
         if self.dropped:
             facts.append(f"{self.dropped} rows with missing values were left out.")
         title = f"Mixed model of {self.job.base.model.response} ({fit.method.upper()})"

@@ -638,8 +638,8 @@ class MixedFit(Inference):
         n_rows: of all parties.
         n_parties: as many groups.
         rounds: sums that it took.
-        singular: whether a variance of random effects is 0, or two of them are one:
-            the estimate lies at its boundary.
+        singular: whether a variance of random effects is 0, or one of them is a
+            combination of others: the estimate lies at its boundary.
     """
 
     random: tuple[str, ...]
@@ -680,6 +680,38 @@ class MixedFit(Inference):
             return None
         between = float(self.random_covariance[0, 0])
         return between / (between + self.residual_variance)
+
+    @property
+    def boundary(self) -> str:
+        """Where a singular estimate lies, and what to do, in words."""
+        least = SINGULAR**2 * self.residual_variance
+        if len(self.random) == 1:
+            return (
+                "the variance between parties is 0. Without it this is a regression: "
+                "use vs.fit, or [model] in a file"
+            )
+        flat = [
+            name
+            for k, name in enumerate(self.random)
+            if self.random_covariance[k, k] < least
+        ]
+        if flat:
+            which = "variance" if len(flat) == 1 else "variances"
+            verb = "is" if len(flat) == 1 else "are"
+            return (
+                f"the {which} of {listed(flat)} between parties {verb} 0. Leave "
+                f"{listed(flat)} out of random"
+            )
+        if len(self.random) == 2:
+            sign = "1" if self.random_covariance[1, 0] > 0.0 else "-1"
+            return (
+                f"the correlation of {listed(list(self.random))} is {sign}, so that "
+                "each follows from the other. Leave one of them out of random"
+            )
+        return (
+            "a random effect is a combination of the others. Leave one of them out of "
+            "random"
+        )
 
     @property
     def correlations(self) -> FloatArray:
