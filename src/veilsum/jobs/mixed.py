@@ -19,7 +19,7 @@ from flint import fmpq_mat
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.fitted import Fitted, table_cells
-from veilsum.jobs.recipes import ManyRounds, Replay, Sums, and_left_out
+from veilsum.jobs.recipes import ManyRounds, Sums, and_left_out
 from veilsum.jobs.regression import Brought, FormulaJob, OnFormula, inferred_schema
 from veilsum.jobs.releases import (
     BY_PARTY,
@@ -40,8 +40,8 @@ from veilsum.models.mixed import (
     MixedFit,
     MixedModel,
     Mixing,
-    ThetaSearch,
 )
+from veilsum.models.theta_search import ThetaSearch, ThetaState
 from veilsum.models.weights import note
 from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.units import BITS, Counts, Integers
@@ -68,7 +68,7 @@ POLES = (
 
 
 @dataclass(frozen=True, eq=False)
-class MixedRecipe(ManyRounds[ThetaSearch]):
+class MixedRecipe(ManyRounds[ThetaState]):
     """One sum for each theta that is tried, until none is better.
 
     The last number of each sum counts rows that were left out.
@@ -83,12 +83,10 @@ class MixedRecipe(ManyRounds[ThetaSearch]):
     what: str
     limit: ReleaseLimit | None = None
 
-    @cached_property
-    def _places(self) -> Replay[ThetaSearch]:
-        return Replay(
-            lambda: ThetaSearch.start(self.model),
-            lambda at, sums: at.advance(sums[:-1]),
-        )
+    @property
+    def search(self) -> ThetaSearch:
+        """The search for theta."""
+        return ThetaSearch(self.model)
 
     @cached_property
     def counts(self) -> Counts:
@@ -115,25 +113,20 @@ class MixedRecipe(ManyRounds[ThetaSearch]):
         """As many sums as there is room for, and no more than a search takes."""
         return min(MOST_ROUNDS, super().most_rounds)
 
-    def asked(self, state: ThetaSearch, sums: Sums) -> At:
-        """Return the next theta."""
-        del sums
-        return state.tried
-
-    def unfinished(self, state: ThetaSearch) -> str:
+    def unfinished(self, state: ThetaState) -> str:
         """Return what to say of variances for which no room is left."""
-        del state
         return (
-            f"the variances have not converged in {self.most_rounds} sums, and more "
-            "than that there is no room for: one of them may be 0. Leave out a random "
+            f"the variances have not converged in {self.most_rounds} sums, and there "
+            f"is no room for more: the last step was {state.size:.2g} of the variance "
+            "of one party's own estimates, and 1e-8 is the end. Leave out a random "
             f"slope, or {MORE_SUMS}"
         )
 
     def fit(self, sums: Sums) -> MixedFit:
         """Return the fit of all parties' rows."""
         found = self.state(sums)
-        assert found.best is not None
-        return self.model.fit(found.best, found.rounds)
+        assert found.answer is not None
+        return self.model.fit(found.answer, found.rounds)
 
     def answer(self, sums: Sums) -> Vector:
         """Return fixed effects, the variance of rows, and those of random effects."""
@@ -148,8 +141,8 @@ class MixedRecipe(ManyRounds[ThetaSearch]):
         return {
             "X'V^-1X, X'V^-1y, y'V^-1y": products,
             "log det V": 1,
-            "their derivatives by theta": k * (products + 1),
-            "expected information about theta": k * (k + 1) // 2,
+            "their derivatives by T": k * (products + 1),
+            "second derivatives by T": k * (k + 1) // 2,
             "rows, parties, and rows left out": 3,
         }
 
@@ -326,13 +319,7 @@ class MixedResult(Fitted[MixedFit]):
             "claimed."
         )
         if fit.singular:
-            facts.append(
-                "The fit is singular: the variance between parties is 0. Without it "
-                "this is a regression: use vs.fit, or [model] in a file."
-                if len(fit.random) == 1
-                else "The fit is singular: a variance between parties is 0, or random "
-                "effects are multiples of each other. Leave one out."
-            )
+            facts.append(f"The fit is singular: {fit.boundary}.")
         if self.dropped:
             facts.append(f"{self.dropped} rows with missing values were left out.")
         title = f"Mixed model of {self.job.base.model.response} ({fit.method.upper()})"

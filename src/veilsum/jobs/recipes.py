@@ -721,6 +721,10 @@ class Replay(Generic[S]):
     advance: Callable[[S, Array[Any]], S]
     _known: dict[tuple[Hashable, ...], S] = field(default_factory=dict)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle without known places: they follow from sums."""
+        return type(self), (self.start, self.advance)
+
     def state(self, sums: Sums) -> S:
         """Return the state after these sums."""
         key = by_value(sums)

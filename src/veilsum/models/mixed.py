@@ -3,9 +3,10 @@
 With y = X b + Z u + e within each party, u ~ N(0, s^2 T) and T = L L' for a lower
 triangle L of numbers theta (lme4's parametrisation), a party's part of the likelihood
 needs V = I + Z T Z' of its own rows only. So at a public theta every party gives
-log det V and A'V^-1 A for A = [X, y], with their derivatives; all of it follows by
-Woodbury's identity from A'A, and Z is made of columns of X. Everybody then profiles b
-and s^2 out of the totals, and takes the next theta from the exact gradient (BFGS).
+log det V and A'V^-1 A for A = [X, y], with their derivatives by the numbers of T; all
+of it follows by Woodbury's identity from A'A, and Z is made of columns of X. Everybody
+then profiles b and s^2 out of the totals; `theta_search` takes the next theta from the
+exact gradient.
 
 A'A is exact, and so is all that follows from it, a logarithm apart: a party's numbers
 are rounded once, to a public unit, and do not depend on the order of its rows. theta is
@@ -22,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import ceil, frexp, log, pi
+from math import ceil, log, pi
 from typing import Any, Literal
 
 import numpy as np
@@ -40,30 +41,20 @@ from veilsum.numbers.units import Counts, Integers, bits_of, power_unit, square
 Method = Literal["reml", "ml"]
 Theta = tuple[int, ...]
 
-# Columns are scaled to at most 1 by agreed ranges. Products keep few bits at first
-# and, for each halving of the step, two more; more, too, where residuals are small
-# beside the range of the response. So many at most.
-MIXED_BITS = 46
-FIRST_BITS, LAST_BITS, MORE_BITS = 12, 38, 8
-# Residuals' variance beside the squared half of the agreed range, as usual.
-USUAL = 0.03
-# The expected information only says how long a step is: a few digits of it do.
-INFORMATION_BITS = 4
-# What theta is a whole number of, and the most it may be.
-THETA_BITS, MOST_THETA_BITS = 40, 10
-# How far from 0, in half its length, a range with a random slope may lie.
+# Columns are scaled to at most 1 by agreed ranges. Products are rounded to at most so
+# many bits behind the point, and to FIRST_BITS in the first sum.
+MIXED_BITS, FIRST_BITS = 54, 16
+# Second derivatives only say how long a step is: half as many bits do, and a party with
+# larger ones gives the largest that is allowed.
+SECOND_BITS, MOST_SECOND = MIXED_BITS // 2, 24
+# Units of theta, of weights of second derivatives, of roots; and the largest theta.
+THETA_BITS, MOST_THETA_BITS = 40, 12
+WEIGHT_BITS = 40
+ROOT_BITS = 24
+# How far from 0, in half its length, the range of a random slope may lie where the
+# intercept is not random.
 MOST_FAR = 2**10
 MOST_RANDOM = 4
-# A step that is less is none: in columns of length 1, where theta is about 1; and what
-# is so small on theta's diagonal is 0.
-SMALL_STEP = 1e-9
-NOTHING = 1e-6
-# A longer step leads to where second derivatives are others.
-LONG_STEP = 0.02
-# How far apart criteria are that rounding may have exchanged, in parties' units.
-FLAT = 100.0
-# A step that is not much less than the last one is due to rounding, if it is so small.
-STALLED = 1e-6
 # lme4 calls a fit singular where a diagonal of theta is less than this.
 SINGULAR = 1e-4
 
@@ -75,10 +66,21 @@ class At:
     Attributes:
         theta: in whole numbers of its unit.
         bits: to how many behind the point numbers are rounded.
+        root: a lower triangle R, in whole numbers of a unit: derivatives are by S with
+            T = R S R', where R is such that their sizes are alike.
+        weights: of A's columns in second derivatives, a lower triangle in whole numbers
+            of a unit; none in the first sum.
     """
 
     theta: Theta
     bits: int
+    root: tuple[int, ...]
+    weights: tuple[int, ...] = ()
+
+    @property
+    def second_bits(self) -> int:
+        """The number of bits of second derivatives."""
+        return self.bits // 2
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,10 @@ class Mixing:
     measures: RowMeasures
     intercept: int | None
     random: tuple[int, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle fields only: exact matrices follow from them."""
+        return Mixing, (self.measures, self.intercept, self.random)
 
     @property
     def n_columns(self) -> int:
@@ -150,14 +156,44 @@ class Mixing:
         pairs = zip(self.middles, self.scales, strict=True)
         return tuple(middle / scale for middle, scale in pairs)
 
+    @property
+    def centred(self) -> bool:
+        """Whether random slopes are of columns about their middles.
+
+        With a random intercept that is the same model: T of one is a product of T of
+        the other and public matrices.
+        """
+        return self.intercept in self.random
+
     @cached_property
     def chosen(self) -> fmpq_mat:
-        """Z of X: real columns, over their scales."""
+        """Z of X: columns over their scales."""
         found = fmpq_mat(self.n_columns, len(self.random))
         for k, place in enumerate(self.random):
             found[place, k] = fmpq(1)
-            if self.intercept is not None and place != self.intercept:
+            if self.intercept is not None and not self.centred:
                 found[self.intercept, k] = _q(self.far[place])
+        return found
+
+    @cached_property
+    def unscaled(self) -> fmpq_mat:
+        """Real coefficients of scaled ones; the intercept takes up middles."""
+        p = self.n_columns
+        found = fmpq_mat(p, p)
+        for j in range(p):
+            found[j, j] = _q(1 / self.scales[j])
+            if self.intercept is not None and j != self.intercept:
+                found[self.intercept, j] = _q(-self.far[j])
+        return found
+
+    @cached_property
+    def unscaled_random(self) -> fmpq_mat:
+        """Real random effects of scaled ones."""
+        if self.centred:
+            return _part(self.unscaled, self.random, self.random)
+        found = fmpq_mat(len(self.random), len(self.random))
+        for k, place in enumerate(self.random):
+            found[k, k] = _q(1 / self.scales[place])
         return found
 
     def check(self, names: Sequence[str]) -> None:
@@ -165,11 +201,11 @@ class Mixing:
         distant = [
             names[place] for place in self.random if abs(self.far[place]) > MOST_FAR
         ]
-        if distant:
+        if distant and not self.centred:
             raise InvalidInputError(
                 f"the agreed range of {listed(distant)} is far from 0 and short, so "
-                "that its slope cannot be told from an intercept: agree on a column "
-                "from which a middle is taken off"
+                "that its slope cannot be told from an intercept: add 1 to random, or "
+                "agree on a column from which a middle is taken off"
             )
 
     @cached_property
@@ -178,26 +214,32 @@ class Mixing:
         p, q = self.n_columns + 1, len(self.random)
         unit = Fraction(1, 2**MIXED_BITS)
         n = (p * (p + 1) // 2 + 1) * (1 + self.n_theta)
-        n_information = self.n_theta * (self.n_theta + 1) // 2
-        far = max((ceil(abs(self.far[k])) + 1 for k in self.random), default=1)
-        # (Z'V^-1 A)' (dT) (Z'V^-1 A), each number of the first at most rows times far.
-        step = MOST_THETA_BITS + bits_of(2 * q * q * far * far)
-        # And tr(dT B dT B) with B = Z'V^-1 Z.
-        bits = max(MIXED_BITS + step, INFORMATION_BITS + 2 * step)
-        information = (Fraction(1, 2**INFORMATION_BITS),) * n_information
+        n_second = self.n_theta * (self.n_theta + 1) // 2
+        far = 1
+        if not self.centred:
+            far += max(ceil(abs(self.far[k])) for k in self.random)
+        # (Z'V^-1 A)' (dT) (Z'V^-1 A), each number of the first at most rows times far,
+        # and no root is larger than the largest theta.
+        step = 2 * MOST_THETA_BITS + bits_of(2 * q * q * far * far)
+        bits = max(MIXED_BITS + step, SECOND_BITS + MOST_SECOND)
+        second = (Fraction(1, 2**SECOND_BITS),) * n_second
         return Counts(
-            (*(unit,) * n, *information, Fraction(1), Fraction(1)),
+            (*(unit,) * n, *second, Fraction(1), Fraction(1)),
             bits + 2 + 2 * self.measures.row_bits,
         )
 
-    def triangle(self, theta: Sequence[Fraction]) -> fmpq_mat:
-        """Return L of theta, column by column."""
-        q, numbers = len(self.random), iter(theta)
+    def triangle(self, numbers: Sequence[int], bits: int) -> fmpq_mat:
+        """Return a lower triangle, column by column in units of 2^-bits."""
+        q, unit = len(self.random), fmpz(2) ** bits
         found = fmpq_mat(q, q)
-        for j in range(q):
-            for i in range(j, q):
-                found[i, j] = _q(next(numbers))
+        for number, place in zip(numbers, triangle_places(q), strict=True):
+            found[place] = fmpq(number, unit)
         return found
+
+    def covariance(self, theta: Theta) -> fmpq_mat:
+        """Return T of theta."""
+        lower = self.triangle(theta, THETA_BITS)
+        return lower * lower.transpose()
 
     def moments(self, rows: Rows) -> fmpq_mat:
         """Return A'A of one party's rows, exactly."""
@@ -215,42 +257,63 @@ class Mixing:
         """Return what one party gives at a theta, from its own A'A.
 
         With G = Z'Z and P = (I + G T)^-1: log det V is that of I + G T, and
-        A'V^-1 A = A'A - (Z'A)' T P Z'A, Z'V^-1 A = P Z'A, Z'V^-1 Z = P G.
+        A'V^-1 A = A'A - (Z'A)' T P Z'A, Z'V^-1 A = P Z'A =: w, Z'V^-1 Z = P G =: K.
+        In a direction D of T the derivatives are -w'D w and tr(K D); the second ones,
+        along D and E and with weights W of A's columns, tr(D K E (2 w W w' - K)). For
+        T = R S R' and directions of S, w and K are R'w and R'K R.
         """
         p, q = self.n_columns, len(self.random)
-        columns = fmpq_mat(
-            p, p + 1, [moments[j, k] for j in range(p) for k in range(p + 1)]
-        )
+        columns = _part(moments, range(p), range(p + 1))
         cross = self.chosen.transpose() * columns  # Z'A
-        design = fmpq_mat(q, p, [cross[j, k] for j in range(q) for k in range(p)])
-        gram = design * self.chosen
-        lower = self.triangle([Fraction(one, 2**THETA_BITS) for one in at.theta])
-        one = fmpq_mat(q, q, [fmpq(int(i == j)) for i in range(q) for j in range(q)])
-        covariance = lower * lower.transpose()
-        spread = one + gram * covariance
+        gram = _part(cross, range(q), range(p)) * self.chosen
+        covariance = self.covariance(at.theta)
+        spread = _identity(q) + gram * covariance
         inverse = spread.inv()
         weighed = inverse * cross
         found = _rounded(moments - cross.transpose() * covariance * weighed, at.bits)
         found.append(_log(spread.det(), at.bits))
-        within, moved = inverse * gram, []
-        for place in _triangle(q):
-            step = fmpq_mat(q, q)
-            step[place[0], place[1]] = fmpq(1)
-            change = step * lower.transpose() + lower * step.transpose()
-            found += _rounded(-(weighed.transpose() * change * weighed), at.bits)
-            moved.append(change * within)
-            found.append(_round(_trace(moved[-1]), at.bits))
-        found += [
-            round(_fraction(_trace(left * right)) * 2**INFORMATION_BITS)
-            for j, left in enumerate(moved)
-            for right in moved[: j + 1]
-        ]
+        root = self.triangle(at.root, ROOT_BITS)
+        weighed = root.transpose() * weighed
+        within = root.transpose() * inverse * gram * root
+        directions = _directions(q)
+        for (i, j), direction in zip(triangle_places(q), directions, strict=True):
+            for a in range(p + 1):
+                for b in range(a + 1):
+                    product = weighed[i, a] * weighed[j, b]
+                    if i != j:
+                        product += weighed[j, a] * weighed[i, b]
+                    found.append(_round(-product, at.bits))
+            found.append(_round(_trace(direction * within), at.bits))
+        rest = -within
+        if at.weights:
+            weights = _symmetric(at.weights, p + 1, fmpz(2) ** WEIGHT_BITS)
+            rest += weighed * weights * weighed.transpose() * 2
+        moved = [(one * within, one * rest) for one in directions]
+        most = 1 << MOST_SECOND + SECOND_BITS
+        for k, (left, _) in enumerate(moved):
+            for _, right in moved[: k + 1]:
+                second = _round(_trace(left * right), at.second_bits, SECOND_BITS)
+                found.append(max(min(second, most), -most))
         return np.array([*found, n_rows, 1], dtype=object)
 
 
-def _triangle(q: int) -> list[tuple[int, int]]:
+def triangle_places(q: int) -> list[tuple[int, int]]:
     """Return the places of theta in L: a lower triangle, column by column."""
     return [(i, j) for j in range(q) for i in range(j, q)]
+
+
+def _directions(q: int) -> list[fmpq_mat]:
+    """Return how T changes with each of its numbers, in theta's order."""
+    found = []
+    for i, j in triangle_places(q):
+        direction = fmpq_mat(q, q)
+        direction[i, j] = direction[j, i] = fmpq(1)
+        found.append(direction)
+    return found
+
+
+def _identity(n: int) -> fmpq_mat:
+    return fmpq_mat(n, n, [fmpq(int(i == j)) for i in range(n) for j in range(n)])
 
 
 def _q(number: Fraction) -> fmpq:
@@ -261,9 +324,10 @@ def _trace(matrix: fmpq_mat) -> fmpq:
     return sum((matrix[k, k] for k in range(matrix.nrows())), fmpq(0))
 
 
-def _round(number: fmpq, bits: int) -> int:
+def _round(number: fmpq, bits: int, finest: int = MIXED_BITS) -> int:
     """Return a number rounded to a coarse unit, in whole numbers of the finest."""
-    return round(_fraction(number) * 2**bits) << (MIXED_BITS - bits)
+    over = 2 * number.q
+    return int(((number.p << bits + 1) + number.q) // over) << (finest - bits)
 
 
 def _rounded(matrix: fmpq_mat, bits: int) -> list[int]:
@@ -295,11 +359,19 @@ def _log(number: fmpq, bits: int) -> int:
 class Profile:
     """The criterion at one theta, with everything else at its best.
 
+    All derivatives are by S with T = R S R', and R is `root`.
+
     Attributes:
         at: where, for columns over their scales.
+        root: R.
+        covariance: S.
         criterion: -2 log-likelihood, or REML's; for scaled columns.
-        gradient: of the criterion.
-        information: its second derivatives, as expected.
+        gradient: of the criterion, in theta's order.
+        second: its second derivatives, as good as the weights in `at` are.
+        products: A'V^-1 A.
+        changes: minus the derivatives of these products.
+        spread: R'Z'V^-1 Z R.
+        weights: of products in the gradient.
         fixed: X'V^-1 X of scaled columns.
         coefficients: of scaled columns, exact.
         residual: y'V^-1 y less what the coefficients explain.
@@ -308,29 +380,33 @@ class Profile:
     """
 
     at: At
+    root: fmpq_mat
+    covariance: fmpq_mat
     criterion: float
     gradient: tuple[float, ...]
-    information: fmpq_mat
+    second: tuple[tuple[float, ...], ...]
+    products: fmpq_mat
+    changes: tuple[fmpq_mat, ...]
+    spread: fmpq_mat
+    weights: fmpq_mat
     fixed: fmpq_mat
     coefficients: tuple[fmpq, ...]
     residual: fmpq
     n_rows: int
     n_parties: int
 
-    @property
-    def more_bits(self) -> int:
-        """How many more bits residuals of this size need than usual ones do."""
-        return max(0, frexp(USUAL * self.n_rows / _float(self.residual))[1])
+    @cached_property
+    def reach(self) -> float:
+        """A bound for how much rounding of one number changes the gradient.
 
-    @property
-    def first_bits(self) -> int:
-        """To how many bits numbers are rounded while steps are long."""
-        return min(FIRST_BITS + self.more_bits, MIXED_BITS)
-
-    @property
-    def last_bits(self) -> int:
-        """And at the end."""
-        return min(LAST_BITS + self.more_bits, MIXED_BITS)
+        For steps of the size of `spread`'s inverse, as those of a search are.
+        """
+        p = len(self.coefficients)
+        found = 1.0
+        for a in range(p + 1):
+            for b in range(p + 1):
+                found += abs(as_float(self.weights[a, b]))
+        return found
 
 
 @dataclass(frozen=True)
@@ -366,29 +442,42 @@ class MixedModel:
         most = 1 << self.mixing.counts.bits
         check_total("log det V", int(total[size]), -rounding, most)
         thetas = [f"theta {k + 1}" for k in range(n_theta)]
-        information = square(total[(n_theta + 1) * (size + 1) : -2], n_theta)
-        reach = [1 << self.mixing.counts.bits] * n_theta
-        check_matrix("information", information, thetas, reach, n_rows, n_parties)
+        second = total[(n_theta + 1) * (size + 1) : -2]
+        most = n_parties << MOST_SECOND + SECOND_BITS
+        for number in second.tolist():
+            check_total("second derivatives", int(number), -most, most)
+        for k, (i, j) in enumerate(triangle_places(len(self.mixing.random))):
+            if i == j:
+                block = -total[(k + 1) * (size + 1) : (k + 2) * (size + 1)]
+                moved = square(block[:size], p)
+                reach = [1 << self.mixing.counts.bits] * p
+                what = f"derivatives by {thetas[k]}"
+                check_matrix(what, moved, labels, reach, n_rows, rounding)
 
     def profile(self, at: At, total: Integers) -> Profile | None:
-        """Return the criterion and its gradient from the parties' sum.
+        """Return the criterion and its derivatives from the parties' sum.
 
         None where units are too coarse to tell.
 
         Raises:
             InvalidInputError: too few rows, dependent columns, or a perfect fit.
         """
-        p, size = len(self.names), (len(self.names) + 1) * (len(self.names) + 2) // 2
+        p, q = len(self.names), len(self.mixing.random)
         n_rows, n_parties = int(total[-2]), int(total[-1])
         self._check_possible(at, total)
         check_rows(n_rows, p + 1)
-        n_theta, width = self.mixing.n_theta, size + 1
+        n_theta, width = self.mixing.n_theta, (p + 1) * (p + 2) // 2 + 1
         blocks = [total[k * width : (k + 1) * width] for k in range(n_theta + 1)]
-        sums, change = _matrix(blocks[0], p + 1), blocks[1:]
+        unit = fmpz(2) ** MIXED_BITS
+        sums = _symmetric(blocks[0], p + 1, unit)
+        changes, spread = [], fmpq_mat(q, q)
+        for (i, j), block in zip(triangle_places(q), blocks[1:], strict=True):
+            changes.append(_symmetric(-block, p + 1, unit))
+            trace = fmpq(int(block[-1]), unit)
+            spread[i, j] = spread[j, i] = trace if i == j else trace / 2
         fixed = _part(sums, range(p), range(p))
-        right = _part(sums, range(p), [p])
         flat = [name for k, name in enumerate(self.names) if not fixed[k, k] > 0]
-        if flat or fixed.det() <= 0:
+        if flat or fixed.det() <= 0 or not _definite(spread):
             if at.bits < MIXED_BITS:
                 return None
             raise InvalidInputError(
@@ -396,8 +485,7 @@ class MixedModel:
                 "dependent or 0, so their coefficients are not determined: leave out "
                 "one of them"
             )
-        found = fixed.solve(right)
-        residual = sums[p, p] - (right.transpose() * found)[0, 0]
+        found, residual = _solved(sums)
         if not residual > _q(Fraction(8 * n_parties * (p + 1), 2**at.bits)):
             if at.bits < MIXED_BITS:
                 return None
@@ -407,31 +495,64 @@ class MixedModel:
             )
         n = self.degrees(n_rows)
         about = fmpq_mat(p + 1, 1, [*(-found[k, 0] for k in range(p)), fmpq(1)])
-        gradient = []
-        for block in change:
-            moved = _matrix(block, p + 1)
-            part = _unit(block[-1])
-            part += (about.transpose() * moved * about)[0, 0] * n / residual
-            if self.method == "reml":
-                part += _trace(fixed.solve(_part(moved, range(p), range(p))))
-            gradient.append(_float(part))
+        weights = about * about.transpose() * (n / residual)
+        if self.method == "reml":
+            inverse = fixed.inv()
+            for a in range(p):
+                for b in range(p):
+                    weights[a, b] += inverse[a, b]
+        moved = [one * about for one in changes]
+        gradient = [
+            _trace(direction * spread) - _trace(weights * change)
+            for direction, change in zip(_directions(q), changes, strict=True)
+        ]
 
         def criterion() -> list[arb]:
-            value = arb(_unit(blocks[0][-1])) + arb(residual / n).log() * n
+            value = arb(fmpq(int(blocks[0][-1]), unit)) + arb(residual / n).log() * n
             if self.method == "reml":
                 value += arb(fixed.det()).log()
             return [value]
 
-        # Of the criterion that s^2 is profiled out of, as far as sums expect it.
-        information = _matrix(total[(n_theta + 1) * width : -2], n_theta)
-        information *= fmpq(2) ** (MIXED_BITS - INFORMATION_BITS)
-        traces = fmpq_mat(n_theta, 1, [_unit(block[-1]) for block in change])
-        information -= traces * traces.transpose() * fmpq(1, n_rows)
+        # Second derivatives at fixed coefficients and s^2, and what following these
+        # takes off.
+        second = _symmetric(
+            total[(n_theta + 1) * width : -2], n_theta, fmpz(2) ** SECOND_BITS
+        )
+        along = [(about.transpose() * one)[0, 0] for one in moved]
+        bent = [_part(one, range(p), [0]) for one in moved]
+        turned = [fixed.solve(one) for one in bent]
+        designs = []
+        if self.method == "reml":
+            designs = [
+                fixed.solve(_part(one, range(p), range(p))).entries() for one in changes
+            ]
+        rows = [[0.0] * n_theta for _ in range(n_theta)]
+        for j in range(n_theta):
+            for k in range(j + 1):
+                value = second[j, k] - along[j] * along[k] * n / (residual * residual)
+                value -= (bent[j].transpose() * turned[k])[0, 0] * 2 * n / residual
+                if designs:
+                    value -= sum(
+                        (
+                            designs[j][a * p + b] * designs[k][b * p + a]
+                            for a in range(p)
+                            for b in range(p)
+                        ),
+                        fmpq(0),
+                    )
+                rows[j][k] = rows[k][j] = as_float(value)
+        root = self.mixing.triangle(at.root, ROOT_BITS)
         return Profile(
             at=at,
+            root=root,
+            covariance=within(root, self.mixing.covariance(at.theta)),
             criterion=float(pinned(criterion)[0]),
-            gradient=tuple(gradient),
-            information=information,
+            gradient=tuple(as_float(one) for one in gradient),
+            second=tuple(tuple(row) for row in rows),
+            products=sums,
+            changes=tuple(changes),
+            spread=spread,
+            weights=weights,
             fixed=fixed,
             coefficients=tuple(found[k, 0] for k in range(p)),
             residual=residual,
@@ -439,53 +560,60 @@ class MixedModel:
             n_parties=n_parties,
         )
 
+    def moved(self, here: Profile, theta: Theta) -> Profile:
+        """Return the profile at a theta so near that no further sum is needed.
+
+        The products change as those of equal parties with the same derivatives do,
+        which is wrong by the square of the step only.
+        """
+        p = len(self.names)
+        covariance = within(here.root, self.mixing.covariance(theta))
+        step = covariance - here.covariance
+        equal = here.spread.inv() * fmpq(here.n_parties)
+        change = equal * (equal + step).inv() * equal - equal
+        products = fmpq_mat(here.products)
+        slope = 0.0
+        places = triangle_places(len(self.mixing.random))
+        for k, (i, j) in enumerate(places):
+            products += here.changes[k] * change[i, j]
+            slope += here.gradient[k] * as_float(step[i, j])
+        found, residual = _solved(products)
+        return replace(
+            here,
+            at=replace(here.at, theta=theta),
+            covariance=covariance,
+            criterion=here.criterion + slope / 2.0,
+            products=products,
+            fixed=_part(products, range(p), range(p)),
+            coefficients=tuple(found[k, 0] for k in range(p)),
+            residual=residual,
+        )
+
     def fit(self, best: Profile, rounds: int) -> MixedFit:
         """Return the answer in real units."""
         mixing, n = self.mixing, self.degrees(best.n_rows)
-        p, scales = len(self.names), mixing.scales
-        response = scales[p]
-        coefficients = [
-            _fraction(one) * response / scale
-            for one, scale in zip(best.coefficients, scales, strict=False)
-        ]
-        variance = _fraction(best.residual) / n * response**2
-        inverse = best.fixed.inv()
-        # Of real coefficients in terms of scaled ones; the intercept takes up middles.
-        back = fmpq_mat(p, p)
-        for j in range(p):
-            back[j, j] = _q(1 / scales[j])
-            if mixing.intercept is not None and j != mixing.intercept:
-                back[mixing.intercept, j] = _q(-mixing.middles[j] / scales[j])
+        p, response = len(self.names), mixing.scales[len(self.names)]
+        scaled = fmpq_mat(p, 1, list(best.coefficients)) * _q(response)
+        coefficients = mixing.unscaled * scaled
         if mixing.intercept is not None:
-            coefficients[mixing.intercept] += mixing.middles[p] - sum(
-                (
-                    coefficients[j] * mixing.middles[j]
-                    for j in range(p)
-                    if j != mixing.intercept
-                ),
-                Fraction(0),
-            )
-        covariance = back * inverse * back.transpose() * _q(variance)
-        lower = mixing.triangle([Fraction(one, 2**THETA_BITS) for one in best.at.theta])
-        random = lower * lower.transpose() * _q(variance)
-        q, sizes = len(mixing.random), [scales[k] for k in mixing.random]
-        spread = [
-            [float(_fraction(random[i, j]) / (sizes[i] * sizes[j])) for j in range(q)]
-            for i in range(q)
-        ]
+            coefficients[mixing.intercept, 0] += _q(mixing.middles[p])
+        variance = best.residual / n * _q(response) ** 2
+        back, apart = mixing.unscaled, mixing.unscaled_random
+        random = mixing.covariance(best.at.theta)
         logs = n * (1.0 + log(2.0 * pi)) + 2.0 * n * log(response)
         if self.method == "reml":
-            logs += 2.0 * sum(log(one) for one in scales[:p])
-        diagonal = [place for place, (i, j) in enumerate(_triangle(q)) if i == j]
+            logs += 2.0 * sum(log(one) for one in mixing.scales[:p])
+        places = triangle_places(len(mixing.random))
+        diagonal = [place for place, (i, j) in enumerate(places) if i == j]
         least = min(abs(best.at.theta[place]) for place in diagonal) / 2.0**THETA_BITS
         return MixedFit(
             names=self.names,
-            coefficients=np.array([float(one) for one in coefficients]),
-            covariance=_floats(covariance),
+            coefficients=_floats(coefficients)[:, 0],
+            covariance=_floats(back * best.fixed.inv() * back.transpose() * variance),
             t_degrees=None,
             random=tuple(self.names[k] for k in mixing.random),
-            random_covariance=np.array(spread),
-            residual_variance=float(variance),
+            random_covariance=_floats(apart * random * apart.transpose() * variance),
+            residual_variance=as_float(variance),
             criterion=best.criterion + logs,
             method=self.method,
             n_rows=best.n_rows,
@@ -510,8 +638,8 @@ class MixedFit(Inference):
         n_rows: of all parties.
         n_parties: as many groups.
         rounds: sums that it took.
-        singular: whether a variance of random effects is 0, or two of them are one:
-            the estimate lies at its boundary.
+        singular: whether a variance of random effects is 0, or one of them is a
+            combination of others: the estimate lies at its boundary.
     """
 
     random: tuple[str, ...]
@@ -554,6 +682,38 @@ class MixedFit(Inference):
         return between / (between + self.residual_variance)
 
     @property
+    def boundary(self) -> str:
+        """Where a singular estimate lies, and what to do, in words."""
+        least = SINGULAR**2 * self.residual_variance
+        if len(self.random) == 1:
+            return (
+                "the variance between parties is 0. Without it this is a regression: "
+                "use vs.fit, or [model] in a file"
+            )
+        flat = [
+            name
+            for k, name in enumerate(self.random)
+            if self.random_covariance[k, k] < least
+        ]
+        if flat:
+            which = "variance" if len(flat) == 1 else "variances"
+            verb = "is" if len(flat) == 1 else "are"
+            return (
+                f"the {which} of {listed(flat)} between parties {verb} 0. Leave "
+                f"{listed(flat)} out of random"
+            )
+        if len(self.random) == 2:
+            sign = "1" if self.random_covariance[1, 0] > 0.0 else "-1"
+            return (
+                f"the correlation of {listed(list(self.random))} is {sign}, so that "
+                "each follows from the other. Leave one of them out of random"
+            )
+        return (
+            "a random effect is a combination of the others. Leave one of them out of "
+            "random"
+        )
+
+    @property
     def correlations(self) -> FloatArray:
         """Of random effects; nan where one of two does not vary."""
         roots = np.sqrt(np.diag(self.random_covariance))
@@ -561,16 +721,32 @@ class MixedFit(Inference):
             return np.asarray(self.random_covariance / np.outer(roots, roots))
 
 
-def _matrix(numbers: Array[Any], n: int) -> fmpq_mat:
+def _solved(products: fmpq_mat) -> tuple[fmpq_mat, fmpq]:
+    """Return the coefficients of the last column on the others, and what is left."""
+    p = products.nrows() - 1
+    right = _part(products, range(p), [p])
+    found = _part(products, range(p), range(p)).solve(right)
+    return found, products[p, p] - (right.transpose() * found)[0, 0]
+
+
+def within(root: fmpq_mat, covariance: fmpq_mat) -> fmpq_mat:
+    """Return S with T = R S R'."""
+    back = root.inv()
+    return back * covariance * back.transpose()
+
+
+def _symmetric(numbers: Sequence[int] | Array[Any], n: int, unit: fmpz) -> fmpq_mat:
+    """Return a matrix from its lower triangle, in whole numbers over `unit`."""
     found, flat = fmpq_mat(n, n), iter(numbers)
     for j in range(n):
         for k in range(j + 1):
-            found[j, k] = found[k, j] = _unit(next(flat))
+            found[j, k] = found[k, j] = fmpq(int(next(flat)), unit)
     return found
 
 
-def _unit(number: Any) -> fmpq:
-    return fmpq(int(number), fmpz(2) ** MIXED_BITS)
+def _definite(matrix: fmpq_mat) -> bool:
+    n = matrix.nrows()
+    return all(_part(matrix, range(k), range(k)).det() > 0 for k in range(1, n + 1))
 
 
 def _part(matrix: fmpq_mat, rows: Sequence[int], columns: Sequence[int]) -> fmpq_mat:
@@ -578,205 +754,11 @@ def _part(matrix: fmpq_mat, rows: Sequence[int], columns: Sequence[int]) -> fmpq
     return fmpq_mat(len(rows), len(columns), chosen)
 
 
-def _fraction(number: fmpq) -> Fraction:
-    return Fraction(int(number.p), int(number.q))
-
-
-def _float(number: fmpq) -> float:
-    return float(_fraction(number))
+def as_float(number: fmpq) -> float:
+    """Return the nearest float64."""
+    return int(number.p) / int(number.q)
 
 
 def _floats(matrix: fmpq_mat) -> FloatArray:
-    flat = [_float(one) for one in matrix.entries()]
+    flat = [as_float(one) for one in matrix.entries()]
     return np.array(flat).reshape(matrix.nrows(), matrix.ncols())
-
-
-# The next theta
-
-
-@dataclass(frozen=True)
-class ThetaSearch:
-    """Where BFGS is: an accepted theta, and one that is tried next.
-
-    Plain float64 in a fixed order, each theta rounded to its unit: the same everywhere.
-    theta and -theta mean the same, so that a variance of 0 is no edge but a minimum.
-
-    Attributes:
-        model: what is fitted.
-        tried: what parties are asked for next.
-        best: so far; None before the first sum.
-        inverse: of the criterion's second derivatives, as far as it is known.
-        direction: from the best to what is tried, at full length.
-        length: of the step, as a part of that.
-        rounds: sums so far.
-        converged: whether the best is the answer.
-    """
-
-    model: MixedModel
-    tried: At
-    best: Profile | None = None
-    inverse: tuple[tuple[float, ...], ...] = ()
-    direction: tuple[float, ...] = ()
-    length: float = 1.0
-    rounds: int = 0
-    converged: bool = False
-
-    @classmethod
-    def start(cls, model: MixedModel) -> ThetaSearch:
-        """Return the beginning: random effects as large as residuals, apart."""
-        places = _triangle(len(model.mixing.random))
-        theta = tuple(int(i == j) << THETA_BITS for i, j in places)
-        return cls(model, At(theta, FIRST_BITS))
-
-    def advance(self, total: Integers) -> ThetaSearch:
-        """Return where the sum at `tried` leads."""
-        here, before = self.model.profile(self.tried, total), self.best
-        after = replace(self, rounds=self.rounds + 1)
-        if here is None:
-            bits = min(self.tried.bits + MORE_BITS, MIXED_BITS)
-            return replace(after, tried=replace(self.tried, bits=bits))
-        if before is None:
-            return replace(after, best=here, inverse=_expected(here)).onwards()
-        slope = _dot(before.gradient, self.direction)
-        ahead = _dot(here.gradient, self.direction)
-        drop = here.criterion - before.criterion
-        flat = FLAT * here.n_parties * 2.0 ** -min(before.at.bits, here.at.bits)
-        # Near the end rounding hides the drop, and the slope still tells.
-        better = drop <= 1e-4 * self.length * slope or (
-            abs(drop) <= flat and abs(ahead) < abs(slope)
-        )
-        if not better:
-            # The least of a parabola through both values and the slope, within limits.
-            bend = 2.0 * (drop - self.length * slope)
-            least = -slope * self.length / bend if bend > 0.0 else 0.5
-            return after.trying(self.length * min(max(least, 0.1), 0.5))
-        step = [
-            (a - b) / 2.0**THETA_BITS
-            for a, b in zip(here.at.theta, before.at.theta, strict=True)
-        ]
-        bent = [a - b for a, b in zip(here.gradient, before.gradient, strict=True)]
-        inverse, moved = _curved(here), max(map(abs, step))
-        if inverse is None:
-            inverse = _expected(here)
-            left = max(abs(_dot(row, here.gradient)) for row in inverse)
-            # What is expected serves while it leads on quickly.
-            if moved < LONG_STEP or left > 0.75 * moved:
-                inverse = _updated(self.inverse, step, bent)
-        return replace(after, best=here, inverse=inverse).onwards()
-
-    def onwards(self) -> ThetaSearch:
-        """Return the next full step, or the end."""
-        assert self.best is not None
-        gradient = self.best.gradient
-        direction = [-_dot(row, gradient) for row in self.inverse]
-        longest = max(map(abs, direction))
-        last = max(map(abs, self.direction), default=1.0)
-        limit = max(1.0, *(abs(one) / 2.0**THETA_BITS for one in self.best.at.theta))
-        finest = self.best.at.bits >= self.best.last_bits
-        stalled = longest <= STALLED * limit and longest > last / 4.0
-        if finest and (longest <= SMALL_STEP * limit or stalled or not any(gradient)):
-            return replace(self, converged=True)
-        if longest > limit:
-            direction = [one * (limit / longest) for one in direction]
-        return replace(self, direction=tuple(direction)).trying(1.0)
-
-    def trying(self, length: float) -> ThetaSearch:
-        """Return a step of this length, as a part of the full one, to be tried."""
-        assert self.best is not None
-        most = 1 << (THETA_BITS + MOST_THETA_BITS)
-        theta = [
-            min(max(a + round(length * d * 2.0**THETA_BITS), -most), most)
-            for a, d in zip(self.best.at.theta, self.direction, strict=True)
-        ]
-        for place, (i, j) in enumerate(_triangle(len(self.model.mixing.random))):
-            if i == j and abs(theta[place]) < NOTHING * 2.0**THETA_BITS:
-                theta[place] = 0
-        longest = length * max(map(abs, self.direction))
-        # frexp is exact, and a logarithm is not the same everywhere.
-        bits = self.best.first_bits + 2 * max(0, -frexp(longest)[1])
-        bits = max(min(bits, self.best.last_bits), self.best.at.bits)
-        tried = At(tuple(theta), bits)
-        if tried == self.best.at:
-            return replace(self, converged=True)
-        return replace(self, tried=tried, length=length)
-
-
-def _dot(left: Sequence[float], right: Sequence[float]) -> float:
-    found = 0.0
-    for a, b in zip(left, right, strict=True):
-        found += a * b
-    return found
-
-
-def _expected(at: Profile) -> tuple[tuple[float, ...], ...]:
-    """Return the inverse of the expected second derivatives, which are at least 1."""
-    size = range(len(at.gradient))
-    # At a theta of 0 nothing is expected to change.
-    one = fmpq_mat(
-        len(size), len(size), [fmpq(int(i == j)) for i in size for j in size]
-    )
-    found = (at.information + one).inv()
-    return tuple(tuple(_float(found[i, j]) for j in size) for i in size)
-
-
-def _curved(at: Profile) -> tuple[tuple[float, ...], ...] | None:
-    """Return an inverse for where a diagonal of theta is about to change its sign.
-
-    There the minimum is that of a parabola in theta: as a function of T = L L' the
-    criterion has a gradient G, which makes for second derivatives 2 G of each column of
-    L beside the expected ones. It follows from the gradient 2 G L, the last column
-    first. None where theta is not about to, or second derivatives are not positive.
-    """
-    numbers = [Fraction(one, 2**THETA_BITS) for one in at.at.theta]
-    size = len(numbers)
-    expected = _expected(at)
-    q = next(k for k in range(1, size + 1) if k * (k + 1) // 2 == size)
-    places = {place: k for k, place in enumerate(_triangle(q))}
-    diagonal = [places[j, j] for j in range(q)]
-    if not all(numbers[k] for k in diagonal) or not any(
-        2.0 * abs(_dot(expected[k], at.gradient)) > abs(float(numbers[k]))
-        for k in diagonal
-    ):
-        return None
-    slopes = [[Fraction(0)] * q for _ in range(q)]
-    for j in reversed(range(q)):
-        for i in reversed(range(j, q)):
-            known = sum(
-                (slopes[i][k] * numbers[places[k, j]] for k in range(j + 1, q)),
-                Fraction(0),
-            )
-            half = Fraction(at.gradient[places[i, j]]) / 2
-            slopes[i][j] = slopes[j][i] = (half - known) / numbers[places[j, j]]
-    second = fmpq_mat(at.information)
-    for (i, j), row in places.items():
-        for (k, column_of), column in places.items():
-            if j == column_of:
-                second[row, column] += _q(2 * slopes[i][k])
-    leading = (_part(second, range(k), range(k)) for k in range(1, size + 1))
-    if not all(one.det() > 0 for one in leading):
-        return None
-    found = second.inv()
-    return tuple(tuple(_float(found[i, j]) for j in range(size)) for i in range(size))
-
-
-def _updated(
-    inverse: tuple[tuple[float, ...], ...],
-    step: Sequence[float],
-    bent: Sequence[float],
-) -> tuple[tuple[float, ...], ...]:
-    """Return BFGS's next inverse; the one before where the criterion bends down."""
-    along = _dot(step, bent)
-    if not along > 0.0:
-        return inverse
-    size = range(len(step))
-    moved = [_dot(row, bent) for row in inverse]
-    weight = (1.0 + _dot(bent, moved) / along) / along
-    return tuple(
-        tuple(
-            inverse[i][j]
-            + weight * step[i] * step[j]
-            - (moved[i] * step[j] + step[i] * moved[j]) / along
-            for j in size
-        )
-        for i in size
-    )

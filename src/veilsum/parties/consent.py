@@ -909,10 +909,11 @@ _EXPLAINED: Mapping[str, str] = {
     "much as the theta of that round says; every member rounds its part once",
     "log det V": "the sum over all members of how much that likeness takes off what "
     "their rows say, as a logarithm; it depends on how many rows a member has",
-    "their derivatives by theta": "how fast these sums change with each number of "
-    "theta",
-    "expected information about theta": "for every two numbers of theta, how much all "
-    "rows are expected to say of them, to a few digits",
+    "their derivatives by T": "how fast these sums change with each number of T, the "
+    "covariances that theta stands for",
+    "second derivatives by T": "for every two numbers of T, how fast the slope of the "
+    "likelihood changes, to half as many digits; a member with extreme values gives a "
+    "limit that all agreed on",
     "sums over studies of w, w y, w y^2 and w^2": "four sums over members, with y the "
     "coefficient that a member finds in its own rows alone, and w one over its squared "
     "standard error",

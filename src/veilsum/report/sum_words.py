@@ -98,10 +98,11 @@ GERMAN: Mapping[str, str] = {
     "gewichtet nach ihrer Ähnlichkeit; jedes Mitglied rundet einmal",
     "log det V": "die Summe über alle Mitglieder davon, wie viel diese Ähnlichkeit "
     "abzieht, als Logarithmus; sie hängt davon ab, wie viele Zeilen ein Mitglied hat",
-    "their derivatives by theta": "wie schnell sich diese Summen mit jeder Zahl von "
-    "theta ändern",
-    "expected information about theta": "für je zwei Zahlen von theta, wie viel alle "
-    "Zeilen voraussichtlich über sie sagen, auf wenige Stellen",
+    "their derivatives by T": "wie schnell sich diese Summen mit jeder Zahl von T "
+    "ändern, den Kovarianzen, für die theta steht",
+    "second derivatives by T": "für je zwei Zahlen von T, wie schnell sich die "
+    "Steigung der Likelihood ändert, auf halb so viele Stellen; ein Mitglied mit sehr "
+    "großen Werten gibt eine vereinbarte Grenze an",
     "sums over studies of w, w y, w y^2 and w^2": "vier Summen über Mitglieder; y ist "
     "der Koeffizient aus den eigenen Zeilen eines Mitglieds, w eins durch das Quadrat "
     "seines Standardfehlers",

@@ -1,0 +1,639 @@
+"""The next theta of a mixed model: few sums, whatever the intraclass correlation.
+
+Each sum gives the criterion, its exact gradient by T and nearly exact second
+derivatives; see `mixed`. Two models of the criterion are made of them, in the metric of
+Q = T + H, the covariance of one party's own estimates when all parties are alike:
+
+- Far from the end all parties are taken to be alike. Then products, the logarithm and
+  their derivatives at one theta give the criterion at all others, and its minimum over
+  T >= 0 follows by a few alternations in closed form (eigenvalues of Q beside H, none
+  below 1). A ratio of 100 between standard deviations is as near as one of 1.
+- Near the end, Newton's step over T >= 0: a quadratic programme over a cone, by
+  projected gradients. A variance of 0 or a correlation of 1 is a point of that cone,
+  and no place where steps become short.
+
+A step that leads uphill is taken back, to the minimum of the cubic through both ends.
+
+All of it is plain float64 in a fixed order, and theta is rounded to its unit: the same
+on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import frexp, sqrt
+from typing import Literal
+
+from flint import fmpq, fmpq_mat
+
+from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.models.mixed import (
+    FIRST_BITS,
+    MIXED_BITS,
+    MOST_THETA_BITS,
+    ROOT_BITS,
+    THETA_BITS,
+    WEIGHT_BITS,
+    At,
+    MixedModel,
+    Profile,
+    Theta,
+    as_float,
+    triangle_places,
+    within,
+)
+from veilsum.models.systems import UNDETERMINED
+from veilsum.numbers.units import Integers
+
+Matrix = list[list[float]]
+Step = Literal["alike", "newton"]
+
+# Additional bits where numbers were too coarse for a fit.
+MORE_BITS = 8
+# The search ends where T is known to this part of Q.
+END = 2.0**-27
+# Rounding of numbers for a long step, as a part of Q.
+COARSE = 2.0**-10
+# With more of it there is no telling where to go.
+TOO_COARSE = 2.0**-4
+# Newton's step is taken where it is shorter: from there second derivatives are still
+# about the same.
+NEAR = 0.3
+# Longer steps are shortened: Newton's, and those of parties taken to be alike.
+NEWTON, ALIKE = 0.5, 2.0**10
+# The least part of the residual sum that rows within parties have, for a long step:
+# parties are not quite alike, and a difference of two sums says how much it is.
+LEAST_WITHIN = 2.0**-8
+# A variance is 0 below this part of Q.
+NOTHING = 2.0**-34
+# T beside Q where H can no longer be told from 0.
+FULL = 1.0 - 2.0**-20
+# Iterations within one sum: nothing is released for them.
+ALTERNATIONS, PROJECTIONS = 60, 500
+
+
+@dataclass(frozen=True)
+class ThetaState:
+    """An accepted theta, and the one that is tried next.
+
+    Attributes:
+        tried: what parties are asked for next.
+        best: the best so far; None before the first sum.
+        step: the model that the step from the best came from; None for a shorter one.
+        size: of the step, as a part of Q.
+        doubted: whether parties taken to be alike have led uphill.
+        rounds: sums so far.
+        answer: at the end, the best after its last step.
+    """
+
+    tried: At
+    best: Profile | None = None
+    step: Step | None = None
+    size: float = 1.0
+    doubted: bool = False
+    rounds: int = 0
+    answer: Profile | None = None
+
+    @property
+    def converged(self) -> bool:
+        """Whether there is an answer."""
+        return self.answer is not None
+
+
+@dataclass(frozen=True)
+class ThetaSearch:
+    """The search for the theta of a model.
+
+    Attributes:
+        model: what is fitted.
+    """
+
+    model: MixedModel
+
+    def start(self) -> ThetaState:
+        """Return the beginning: random effects as large as residuals, apart."""
+        q = len(self.model.mixing.random)
+        theta = tuple(int(i == j) << THETA_BITS for i, j in triangle_places(q))
+        root = tuple(int(i == j) << ROOT_BITS for i, j in triangle_places(q))
+        return ThetaState(At(theta, FIRST_BITS, root))
+
+    def propose(self, state: ThetaState) -> At:
+        """Return what parties are asked for."""
+        return state.tried
+
+    def advance(self, state: ThetaState, total: Integers) -> ThetaState:
+        """Return where the sum at `tried` leads."""
+        here, best = self.model.profile(state.tried, total), state.best
+        after = replace(state, rounds=state.rounds + 1)
+        if here is None or (here.at.bits < MIXED_BITS and rounding(here) > TOO_COARSE):
+            more = MORE_BITS if here is None else frexp(rounding(here) / COARSE)[1]
+            bits = min(state.tried.bits + more, MIXED_BITS)
+            return replace(after, tried=replace(state.tried, bits=bits))
+        if best is None:
+            return self._onwards(after, here)
+        uphill = here.criterion - best.criterion > 4.0 * (noise(best) + noise(here))
+        return (
+            self._shorter(after, best, here) if uphill else self._onwards(after, here)
+        )
+
+    def _shorter(self, state: ThetaState, best: Profile, here: Profile) -> ThetaState:
+        """Return a shorter step: to the least of a cubic through both ends."""
+        gap = self.model.mixing.covariance(here.at.theta)
+        gap -= self.model.mixing.covariance(best.at.theta)
+        before, ahead = (
+            _sum_of_products(_slope(one), _floats(within(one.root, gap)))
+            for one in (best, here)
+        )
+        step = _floats(within(best.root, gap))
+        rise = here.criterion - best.criterion
+        third = before + ahead - 2.0 * rise
+        half = 3.0 * rise - 2.0 * before - ahead
+        # The root of 3 third t^2 + 2 half t + before at which the cubic bends up.
+        root = sqrt(max(half * half - 3.0 * third * before, 0.0))
+        below = half + root
+        part = -before / below if below > 0.0 else 0.5
+        part = min(max(part, 0.02), 0.7)
+        shorter = [[part * one for one in row] for row in step]
+        doubted = state.doubted or state.step == "alike"
+        after = replace(state, step=None, doubted=doubted, size=part * state.size)
+        return self._trying(after, best, _Metric.of(best), shorter, 1.0)
+
+    def _onwards(self, state: ThetaState, here: Profile) -> ThetaState:
+        """Return the next step from an accepted theta, or the end."""
+        metric = _Metric.of(here)
+        model = _Alike(here, metric, self.model)
+        scored, _ = model.least(1)
+        kind: Step = "newton"
+        found, shrinks = None, 1.0
+        if here.at.weights:
+            found = _newton(here, metric, scored)
+        if found is not None and _size(found) > NEAR:
+            found = _shortened(found, NEWTON) if state.doubted else None
+        if found is None:
+            kind = "alike"
+            found, shrinks = model.least(ALTERNATIONS)
+            found = _shortened(found, ALIKE)
+            if not _sum_of_products(metric.slope, found) < 0.0:
+                kind, found, shrinks = "newton", scored, 1.0
+        size = _size(found)
+        error = size
+        if kind == "newton" and here.at.weights:
+            error *= min(1.0, max(state.size, 2.0 ** (3 - here.at.second_bits)))
+        step = metric.real(found)
+        after = replace(state, best=here, step=kind, size=size)
+        finest = here.at.bits == MIXED_BITS
+        off = rounding(here)
+        if (error <= END and off <= END) or (finest and size <= 8.0 * off):
+            theta = self._theta(here, metric, step)
+            return replace(after, answer=self.model.moved(here, theta))
+        return self._trying(after, here, metric, step, shrinks)
+
+    def _trying(
+        self,
+        state: ThetaState,
+        best: Profile,
+        metric: _Metric,
+        step: Matrix,
+        shrinks: float,
+    ) -> ThetaState:
+        """Return a step from the best, to be tried."""
+        theta = self._theta(best, metric, step)
+        size = state.size
+        # frexp is exact, and a logarithm is not the same everywhere.
+        wanted = min(COARSE, max(size * size / 4.0, END / 2.0))
+        now = rounding(best) / shrinks
+        bits = best.at.bits + frexp(now / wanted)[1]
+        bits = min(max(bits, best.at.bits), MIXED_BITS)
+        root = _root(best, _added(metric.whole, step))
+        weights = [
+            round(as_float(best.weights[a, b] * fmpq(2) ** WEIGHT_BITS))
+            for a in range(best.weights.nrows())
+            for b in range(a + 1)
+        ]
+        tried = At(theta, bits, root, tuple(weights))
+        if (theta, bits) == (best.at.theta, best.at.bits):
+            return replace(state, answer=best)
+        return replace(state, tried=tried)
+
+    def _theta(self, best: Profile, metric: _Metric, step: Matrix) -> Theta:
+        """Return theta of T after a step, rounded to its unit; no entry too large."""
+        outer = _floats(best.root)
+        before = _floats(self.model.mixing.covariance(best.at.theta))
+        after = _added(before, _between(outer, step))
+        whole = _between(outer, metric.whole)
+        some = range(len(after))
+        limit = 4.0**MOST_THETA_BITS
+        largest = max(after[k][k] for k in some)
+        if largest > limit:
+            if max(before[k][k] for k in some) > 0.9 * limit:
+                raise InvalidInputError(
+                    "random effects vary more than "
+                    f"{2**MOST_THETA_BITS} times as much as rows within parties do: "
+                    "the fit within parties is nearly perfect. Use absorb = true, or "
+                    "a smaller unit of the response"
+                )
+            after = [[one * (limit / largest) for one in row] for row in after]
+        theta = []
+        lower = [[0.0] * len(after) for _ in some]
+        for j in some:
+            pivot = after[j][j] - _dot(lower[j][:j], lower[j][:j])
+            if pivot > NOTHING * whole[j][j]:
+                lower[j][j] = sqrt(pivot)
+                for i in some[j + 1 :]:
+                    rest = after[i][j] - _dot(lower[i][:j], lower[j][:j])
+                    lower[i][j] = rest / lower[j][j]
+            theta += [round(lower[i][j] * 2.0**THETA_BITS) for i in some[j:]]
+        return tuple(theta)
+
+
+def _root(best: Profile, whole: Matrix) -> tuple[int, ...]:
+    """Return the root of Q after a step, in whole numbers of its unit."""
+    outer = _floats(best.root)
+    lower = _cholesky(_between(outer, whole))
+    most = 1 << MOST_THETA_BITS + ROOT_BITS
+    found = []
+    for i, j in triangle_places(len(outer)):
+        one = outer[i][j] if lower is None else lower[i][j]
+        found.append(min(max(round(one * 2.0**ROOT_BITS), int(i == j) - most), most))
+    return tuple(found)
+
+
+def rounding(at: Profile) -> float:
+    """Return how far off rounding leaves a step, as a part of Q, about."""
+    return noise(at) / at.n_parties
+
+
+def noise(at: Profile) -> float:
+    """Return how far off rounding leaves the criterion, about."""
+    return sqrt(at.n_parties) * at.reach * 2.0 ** -(at.at.bits + 1)
+
+
+# Models of the criterion
+
+
+@dataclass(frozen=True)
+class _Metric:
+    """Numbers of a profile where Q = m (Z'V^-1 Z)^-1 is the identity.
+
+    Attributes:
+        whole: Q.
+        root: R with R R' = Q, a lower triangle.
+        covariance: T.
+        slope: the criterion's gradient by T.
+    """
+
+    whole: Matrix
+    root: Matrix
+    covariance: Matrix
+    slope: Matrix
+
+    @classmethod
+    def of(cls, here: Profile) -> _Metric:
+        """Return the metric at a theta."""
+        whole = _floats(here.spread.inv() * fmpq(here.n_parties))
+        root = _cholesky(whole)
+        if root is None:
+            raise NumericalError(UNDETERMINED)
+        back = _lower_inverse(root)
+        covariance = _product(_product(back, _floats(here.covariance)), _turned(back))
+        scaled = _product(_product(_turned(root), _slope(here)), root)
+        return cls(whole, root, _even(covariance), _even(scaled))
+
+    def real(self, step: Matrix) -> Matrix:
+        """Return a step in the metric as one of T."""
+        return _between(self.root, step)
+
+
+def _slope(here: Profile) -> Matrix:
+    """Return the gradient as a matrix."""
+    q = here.root.nrows()
+    found = [[0.0] * q for _ in range(q)]
+    for one, (i, j) in zip(here.gradient, triangle_places(q), strict=True):
+        found[i][j] = found[j][i] = one if i == j else one / 2.0
+    return found
+
+
+class _Alike:
+    """The criterion if all parties had the same Z'Z: a function of Q alone.
+
+    Products are `within` + sum of `between` times Q^-1, and log det V is that of Q for
+    each party. Responses are replaced by residuals, so that the first coefficients
+    are 0.
+    """
+
+    def __init__(self, here: Profile, metric: _Metric, model: MixedModel) -> None:
+        p, root = len(here.coefficients), metric.root
+        q = len(root)
+        self.here, self.metric, self.places = here, metric, triangle_places(q)
+        self.restricted = model.method == "reml"
+        self.degrees = model.degrees(here.n_rows)
+        about = fmpq_mat(p + 1, p + 1)
+        for k in range(p + 1):
+            about[k, k] = fmpq(1)
+        for k, one in enumerate(here.coefficients):
+            about[k, p] = -one
+        changes = [_floats(about.transpose() * one * about) for one in here.changes]
+        self.between = []
+        for u, v in self.places:
+            shares = [
+                root[i][u] * root[j][v] + root[j][u] * root[i][v]
+                for i, j in self.places
+            ]
+            self.between.append(_weighed([0.5 * one for one in shares], changes))
+        products = _floats(about.transpose() * here.products * about)
+        inner = [-1.0 if u == v else 0.0 for u, v in self.places]
+        self.within = _added(products, _weighed(inner, self.between))
+        self.residual = as_float(here.residual)
+        self.least_within = max(LEAST_WITHIN, 4.0 * noise(here) / self.degrees)
+
+    def least(self, most: int) -> tuple[Matrix, float]:
+        """Return the step to the minimum, and what part of the residual sum is left.
+
+        Each alternation takes coefficients and s^2 at their best, and then Q: the
+        minimum of m log det Q + tr(Q^-1 C) over Q >= H.
+        """
+        q, p = len(self.metric.root), len(self.within) - 1
+        whole, left = _identity(q), 1.0
+        values, vectors = _eigen(self.metric.covariance)
+        rest = [1.0 - min(max(one, 0.0), FULL) for one in values]
+        least = _composed(rest, vectors)
+        half = _composed([sqrt(one) for one in rest], vectors)
+        back = _composed([1.0 / sqrt(one) for one in rest], vectors)
+        for turn in range(most):
+            inverse = _inverse(whole)
+            if inverse is None:
+                break
+            twice = [inverse[u][v] * (1.0 if u == v else 2.0) for u, v in self.places]
+            products = _added(self.within, _weighed(twice, self.between))
+            lower = _cholesky([row[:p] for row in products[:p]])
+            if lower is None:
+                break
+            turned = _lower_inverse(lower)
+            design = _product(_turned(turned), turned)
+            about = [-_dot(row, products[p][:p]) for row in design] + [1.0]
+            outer = [[a * b for b in about] for a in about]
+            residual = _sum_of_products(outer, self.within)
+            if turn:
+                residual = max(residual, self.least_within * self.residual)
+            for share, one in zip(twice, self.between, strict=True):
+                residual += share * _sum_of_products(outer, one)
+            left = residual / self.residual
+            if not left > 0.0:
+                break
+            weights = [[self.degrees / residual * one for one in row] for row in outer]
+            if self.restricted:
+                for a in range(p):
+                    for b in range(p):
+                        weights[a][b] += design[a][b]
+            after = [[0.0] * q for _ in range(q)]
+            for (u, v), one in zip(self.places, self.between, strict=True):
+                share = _sum_of_products(weights, one) / self.here.n_parties
+                after[u][v] = after[v][u] = share
+            inside = [
+                [a - b for a, b in zip(*rows, strict=True)]
+                for rows in zip(after, least, strict=True)
+            ]
+            if _cholesky(inside) is None:
+                values, vectors = _eigen(_even(_product(_product(back, after), back)))
+                kept = _composed([max(one, 1.0) for one in values], vectors)
+                after = _even(_product(_product(half, kept), half))
+            gap = _size(_less(after, whole))
+            whole = after
+            if gap <= 1e-10 * _size(whole):
+                break
+        return _less(whole, _identity(q)), left
+
+
+def _newton(here: Profile, metric: _Metric, start: Matrix) -> Matrix | None:
+    """Return Newton's step over T >= 0; None if it is long or leads uphill."""
+    places = triangle_places(len(start))
+    # An orthonormal basis of symmetric matrices, and what T changes by along it.
+    along = []
+    for i, j in places:
+        share = 1.0 if i == j else sqrt(0.5)
+        one = [[0.0] * len(start) for _ in start]
+        one[i][j] = one[j][i] = share
+        real = metric.real(one)
+        along.append([real[a][b] for a, b in places])
+    bent = [[_dot(row, one) for row in here.second] for one in along]
+    second = [[_dot(row, one) for one in along] for row in bent]
+    slope = _flat(metric.slope)
+    longest = sqrt(_sum_of_products(second, second))
+    if not longest > 0.0:
+        return None
+    lower = _cholesky(
+        [
+            [one - 0.01 * longest * (j == k) for k, one in enumerate(row)]
+            for j, row in enumerate(second)
+        ]
+    )
+    inverse = _inverse(second) if lower is not None else None
+    if inverse is not None:
+        step = _unflat([-_dot(row, slope) for row in inverse], places)
+        moved = _added(metric.covariance, step)
+        if min(_eigen(moved)[0]) >= 0.0:
+            return step
+    last = ahead = _flat(start)
+    pace = 1.0
+    before = metric.covariance
+    for _ in range(PROJECTIONS):
+        bend = [slope[k] + _dot(row, ahead) for k, row in enumerate(second)]
+        tried = _unflat(
+            [a - b / longest for a, b in zip(ahead, bend, strict=True)], places
+        )
+        values, vectors = _eigen(_added(before, tried))
+        inside = _composed([max(one, 0.0) for one in values], vectors)
+        now = _flat(_less(inside, before))
+        change = [a - b for a, b in zip(now, last, strict=True)]
+        size = max(map(abs, now))
+        if size > 2.0:
+            return None
+        # Momentum, from the beginning again where it leads back.
+        if _dot([a - b for a, b in zip(ahead, now, strict=True)], change) > 0.0:
+            pace = 1.0
+        faster = (1.0 + sqrt(1.0 + 4.0 * pace * pace)) / 2.0
+        share = (pace - 1.0) / faster
+        ahead = [a + share * b for a, b in zip(now, change, strict=True)]
+        last, pace = now, faster
+        if max(map(abs, change)) <= 1e-9 * size + 1e-15:
+            break
+    value = _dot(slope, last)
+    for row, number in zip(second, last, strict=True):
+        value += 0.5 * number * _dot(row, last)
+    return _unflat(last, places) if value <= 0.0 else None
+
+
+# Small matrices of float64, in a fixed order of operations
+
+
+def _dot(left: Sequence[float], right: Sequence[float]) -> float:
+    found = 0.0
+    for a, b in zip(left, right, strict=True):
+        found += a * b
+    return found
+
+
+def _sum_of_products(left: Matrix, right: Matrix) -> float:
+    found = 0.0
+    for row, other in zip(left, right, strict=True):
+        found += _dot(row, other)
+    return found
+
+
+def _floats(matrix: fmpq_mat) -> Matrix:
+    some = range(matrix.ncols())
+    return [[as_float(matrix[j, k]) for k in some] for j in range(matrix.nrows())]
+
+
+def _identity(n: int) -> Matrix:
+    return [[float(i == j) for j in range(n)] for i in range(n)]
+
+
+def _turned(matrix: Matrix) -> Matrix:
+    return [list(column) for column in zip(*matrix, strict=True)]
+
+
+def _product(left: Matrix, right: Matrix) -> Matrix:
+    columns = _turned(right)
+    return [[_dot(row, column) for column in columns] for row in left]
+
+
+def _between(outer: Matrix, matrix: Matrix) -> Matrix:
+    """Return a symmetric matrix, multiplied from both sides."""
+    return _even(_product(_product(outer, matrix), _turned(outer)))
+
+
+def _added(left: Matrix, right: Matrix) -> Matrix:
+    return [
+        [a + b for a, b in zip(*rows, strict=True)]
+        for rows in zip(left, right, strict=True)
+    ]
+
+
+def _less(left: Matrix, right: Matrix) -> Matrix:
+    return [
+        [a - b for a, b in zip(*rows, strict=True)]
+        for rows in zip(left, right, strict=True)
+    ]
+
+
+def _weighed(shares: Sequence[float], matrices: Sequence[Matrix]) -> Matrix:
+    """Return the sum of matrices with weights."""
+    found = [[0.0] * len(row) for row in matrices[0]]
+    for share, matrix in zip(shares, matrices, strict=True):
+        for j, row in enumerate(matrix):
+            line = found[j]
+            for k, one in enumerate(row):
+                line[k] += share * one
+    return found
+
+
+def _even(matrix: Matrix) -> Matrix:
+    """Return the mean of a matrix and its transpose."""
+    some = range(len(matrix))
+    return [[(matrix[j][k] + matrix[k][j]) / 2.0 for k in some] for j in some]
+
+
+def _size(matrix: Matrix) -> float:
+    return max(abs(one) for row in matrix for one in row)
+
+
+def _shortened(matrix: Matrix, limit: float) -> Matrix:
+    part = min(1.0, limit / max(_size(matrix), limit))
+    return [[part * one for one in row] for row in matrix]
+
+
+def _flat(matrix: Matrix) -> list[float]:
+    """Return coordinates of a symmetric matrix in an orthonormal basis."""
+    places = triangle_places(len(matrix))
+    return [matrix[i][j] * (1.0 if i == j else sqrt(2.0)) for i, j in places]
+
+
+def _unflat(numbers: Sequence[float], places: Sequence[tuple[int, int]]) -> Matrix:
+    q = places[-1][0] + 1
+    found = [[0.0] * q for _ in range(q)]
+    for one, (i, j) in zip(numbers, places, strict=True):
+        found[i][j] = found[j][i] = one if i == j else one * sqrt(0.5)
+    return found
+
+
+def _cholesky(matrix: Matrix) -> Matrix | None:
+    """Return L with L L' = matrix; None where it is not positive definite."""
+    lower = [[0.0] * len(matrix) for _ in matrix]
+    for i, row in enumerate(matrix):
+        for j in range(i):
+            lower[i][j] = (row[j] - _dot(lower[i][:j], lower[j][:j])) / lower[j][j]
+        pivot = row[i] - _dot(lower[i][:i], lower[i][:i])
+        if not pivot > 0.0:
+            return None
+        lower[i][i] = sqrt(pivot)
+    return lower
+
+
+def _lower_inverse(lower: Matrix) -> Matrix:
+    """Return the inverse of a lower triangle."""
+    n = len(lower)
+    found = [[0.0] * n for _ in range(n)]
+    for j in range(n):
+        found[j][j] = 1.0 / lower[j][j]
+        for i in range(j + 1, n):
+            rest = 0.0
+            for k in range(j, i):
+                rest += lower[i][k] * found[k][j]
+            found[i][j] = -rest / lower[i][i]
+    return found
+
+
+def _inverse(matrix: Matrix) -> Matrix | None:
+    """Return the inverse; None where a matrix is not positive definite."""
+    lower = _cholesky(matrix)
+    if lower is None:
+        return None
+    back = _lower_inverse(lower)
+    return _product(_turned(back), back)
+
+
+def _eigen(matrix: Matrix) -> tuple[list[float], Matrix]:
+    """Return eigenvalues and, in columns, eigenvectors: Jacobi's rotations."""
+    n = len(matrix)
+    table, vectors = [list(row) for row in matrix], _identity(n)
+    for _ in range(30):
+        if not any(table[i][j] for i in range(n) for j in range(i)):
+            break
+        for i in range(1, n):
+            for j in range(i):
+                off = table[i][j]
+                if abs(off) <= 1e-18 * sqrt(abs(table[i][i] * table[j][j])):
+                    table[i][j] = table[j][i] = 0.0
+                    continue
+                gap = (table[i][i] - table[j][j]) / (2.0 * off)
+                side = 1.0 if gap >= 0.0 else -1.0
+                tangent = side / (abs(gap) + sqrt(gap * gap + 1.0))
+                cosine = 1.0 / sqrt(tangent * tangent + 1.0)
+                sine = tangent * cosine
+                for k in range(n):
+                    a, b = table[k][j], table[k][i]
+                    table[k][j], table[k][i] = (
+                        cosine * a - sine * b,
+                        sine * a + cosine * b,
+                    )
+                for k in range(n):
+                    a, b = table[j][k], table[i][k]
+                    table[j][k], table[i][k] = (
+                        cosine * a - sine * b,
+                        sine * a + cosine * b,
+                    )
+                for row in vectors:
+                    a, b = row[j], row[i]
+                    row[j], row[i] = cosine * a - sine * b, sine * a + cosine * b
+                table[i][j] = table[j][i] = 0.0
+    return [table[k][k] for k in range(n)], vectors
+
+
+def _composed(values: Sequence[float], vectors: Matrix) -> Matrix:
+    """Return the symmetric matrix of eigenvalues and eigenvectors."""
+    scaled = [
+        [one * value for one, value in zip(row, values, strict=True)] for row in vectors
+    ]
+    return _even(_product(scaled, _turned(vectors)))
