@@ -320,8 +320,8 @@ def read_identity(key_file: str | Path, passphrase: str | None = None) -> Identi
             certificate = renewed
     if public_key(certificate) != own:
         raise InvalidInputError(
-            f"{key_file} does not fit {certificate_file}: put the certificate back "
-            "that was made with this key"
+            f"{key_file} does not fit {certificate_file}, or one of them is damaged: "
+            "put the certificate back that was made with this key"
         )
     name = certificate_name(certificate)
     return Identity(name, certificate, key_file, certificate_file, password)
@@ -346,8 +346,8 @@ def _opened(path: Path, content: bytes, password: bytes | None) -> Ed25519Privat
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise InvalidInputError(
-            f"{path} holds no Ed25519 key: give the .key file that veilsum identity "
-            "new made"
+            f"{path} is not an Ed25519 key, or is damaged: give the .key file that "
+            "veilsum identity new made, or put the file back from a copy"
         )
     return key
 
