@@ -350,13 +350,14 @@ def main(words: Sequence[str] | None = None) -> None:
     options.add_argument("--million", action="store_true", help=argparse.SUPPRESS)
     words = sys.argv[1:] if words is None else words
     given = options.parse_args([word for word in words if word != SMOKE])
-    given.quick |= sized(usual=False, smoke=True)
+    smoke = sized(usual=False, smoke=True)
+    given.quick |= smoke
     if given.million:
         million()
         return
     cases = [
         case for case in (QUICK if given.quick else FULL) if given.case in case.words
-    ]
+    ][: 1 if smoke else None]
     document = {
         "machine": machine(),
         "command": shlex.join(["python", "benchmarks/engines.py", *words]),
@@ -365,7 +366,7 @@ def main(words: Sequence[str] | None = None) -> None:
         [case for case in cases if given.case in case.words],
         engine=given.engine,
         repeats=QUICK_REPEATS if given.quick else REPEATS,
-        seconds=QUICK_SECONDS if given.quick else SECONDS,
+        seconds=0.0 if smoke else QUICK_SECONDS if given.quick else SECONDS,
     )
     document["memory"] = None if given.quick or given.case else memory()
     if given.json:

@@ -154,6 +154,12 @@ METHODS: dict[str, tuple[Callable[[int], Any], int, int]] = {
     "dgd": (lambda dim: Dgd(Box(-100.0, 100.0, dim=dim)), 3, 1),
     "gradient-tracking": (lambda dim: GradientTracking(WholeSpace(dim), 0.01), 7, 2),
 }
+PRECISIONS = sized(("float64", "float32"), ("float64",))
+LAWS = (
+    Masks("uniform", grid=20),
+    Masks("lattice", sigma=1.0, grid=40),
+    Masks("gaussian", sigma=1.0),
+)[: sized(3, 1)]
 
 
 def show_engines(agents: int, dim: int, graphs: list[Callable[[int], Any]]) -> None:
@@ -163,7 +169,7 @@ def show_engines(agents: int, dim: int, graphs: list[Callable[[int], Any]]) -> N
     for graph in graphs:
         matrix = weights(graph(agents))
         for name, (make, arrays, fetched) in METHODS.items():
-            for precision in ("float64", "float32"):
+            for precision in PRECISIONS:
                 one = agents * dim * np.dtype(precision).itemsize
                 engine = JaxEngine(task(make(dim), matrix, dim, precision))
                 spent = per_iteration(engine)
@@ -190,11 +196,7 @@ def show_masks(agents: int, dim: int, graph: Callable[[int], Any]) -> None:
     heard = jax.device_put(graph(agents).T.astype(np.int32))
     pairs = [(i, j) for i, row in enumerate(circle(FEW)) for j in row if i < j]
     small = Topology.from_edges(pairs)
-    for masks in (
-        Masks("uniform", grid=20),
-        Masks("lattice", sigma=1.0, grid=40),
-        Masks("gaussian", sigma=1.0),
-    ):
+    for masks in LAWS:
         law = masks.on(small)
         times = []
         for epoch in range(4):
@@ -218,8 +220,9 @@ def show_masks(agents: int, dim: int, graph: Callable[[int], Any]) -> None:
         print(json.dumps(line), flush=True)
 
 
-GRAPHS = {"random": random, "circle": circle}
-PARTS = ("engines", "masks", "dispatch")
+GRAPHS = {"random": random, **sized({"circle": circle}, {})}
+# The dispatch has a benchmark of its own, with a smoke size.
+PARTS = sized(("engines", "masks", "dispatch"), ("engines", "masks"))
 
 
 def main() -> None:

@@ -46,7 +46,7 @@ SEARCH = PriceSearch(low=0.0, high=200.0, tolerance=1.0, unit=Fraction(1))
 NUMBERS, WORDS = 3, 3  # of a home's answer, and of each of its residues
 HOMES, DEMANDS = 2, 3  # purposes of counters, beside that of shares
 # A tile of agents and hours that the device answers for at once.
-TILE_AGENTS, TILE_HOURS = 62_500, 1_095
+TILE_AGENTS, TILE_HOURS = sized((62_500, 1_095), (50, 2))
 LOW = 0xFFFFFFFF
 # As many rounds as hours take, about, to tell beforehand how long it will be.
 USUAL_ROUNDS = 10
@@ -372,7 +372,7 @@ def asked_by_sites(homes: Homes, hours: int) -> Any:
     return ask
 
 
-def check(agents: int = 60, hours: int = 7) -> None:
+def check(agents: int = sized(60, 26), hours: int = sized(7, 1)) -> None:
     """Compare a small fleet both ways, in tiles that do not divide it."""
     homes = Homes(agents, seed=5)
     there = year(Device(homes, tile=(25, 3)).ask, hours)
@@ -381,7 +381,7 @@ def check(agents: int = 60, hours: int = 7) -> None:
         raise SystemExit("the device's totals are not those of the package's sites")
 
 
-def by_numpy(homes: Homes, hours: int = 24, agents: int = 5_000) -> float:
+def by_numpy(homes: Homes, hours: int = sized(24, 1), agents: int = 5_000) -> float:
     """Return numpy's seconds for one agent, hour and round: answers, masks and sums.
 
     Every share is drawn once, by numpy's own counters, and handed to both ends.
@@ -484,7 +484,7 @@ def measured(agents: int, hours: int, most_seconds: float) -> dict[str, Any]:
 def main(words: Sequence[str] | None = None) -> None:
     given = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     given.add_argument("--agents", type=int, default=sized(1_000_000, 50))
-    given.add_argument("--hours", type=int, default=sized(8760, 3))
+    given.add_argument("--hours", type=int, default=sized(8760, 2))
     given.add_argument("--most-seconds", type=float, default=180.0)
     show(**vars(given.parse_args(words)))
 

@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=4)
     parser.add_argument("--method", choices=METHODS, default="dgd")
     parser.add_argument("--iterations", type=int, default=sized(30, 3))
-    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--ranks", type=int, nargs="+", default=sized([1, 2], [2]))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--as-rank", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()

@@ -34,7 +34,7 @@ import tomli_w
 
 from clocks import clock, machine, sized
 
-AGENTS, DIM, ROUNDS, REPEATS = sized((8, 1000, 400, 3), (4, 10, 5, 1))
+AGENTS, DIM, ROUNDS, REPEATS = sized((8, 1000, 400, 3), (3, 10, 5, 1))
 MANY, DEGREE = sized((50, 6), (4, 3))
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -53,7 +53,7 @@ def ring(agents: int, dim: int, rounds: int) -> dict[str, object]:
         "masks": {"law": "lattice", "sigma": 1.0, "grid": 20},
         "method": {"name": "dgd", "recentre": False, "step": 0.5},
         "stopping": {"iterations": rounds, "tolerance": 1.0},
-        "policy": {"tolerate": 1},
+        "policy": {"tolerate": 1, **sized({}, {"minimum_honest": 2})},
     }
 
 

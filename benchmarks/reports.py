@@ -36,7 +36,7 @@ QUESTIONS = [
     {"name": "who", "statistics": {"by": "ill"}},
     {"name": "score", "model": {"formula": "score ~ age + dose"}},
     {"name": "ill", "model": {"formula": "ill ~ age + dose", "family": "logistic"}},
-]
+][: sized(3, 2)]
 
 
 def study(folder: Path, parties: int) -> dict[str, object]:
@@ -55,8 +55,8 @@ def study(folder: Path, parties: int) -> dict[str, object]:
         "data": {"files": files},
         "schema": {"minimum_rows": 20, "maximum_rows": 100, "columns": COLUMNS},
         "question": QUESTIONS,
-        "graph": {"family": f"regular:{parties}:8"},
-        "policy": {"tolerate": 3},
+        "graph": {"family": f"regular:{parties}:{sized(8, 4)}"},
+        "policy": {"tolerate": sized(3, 1)},
     }
 
 
@@ -88,4 +88,4 @@ def main(parties: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else sized(50, 9))
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else sized(50, 5))

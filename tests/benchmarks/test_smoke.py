@@ -9,27 +9,13 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 # Parts of others, or started by others; peers.py has tests of its own.
 PARTS = {"clocks", "workloads", "mpyc_sum", "peers"}
-# These start many processes or compile much.
-LONG = {
-    "engines",
-    "gpu",
-    "gpu_dispatch",
-    "mpi_ranks",
-    "network",
-    "relay",
-    "reports",
-    "run",
-}
 WORDS = {"planner_page": ["--no-browser"]}
 ALL = sorted(one.stem for one in FOLDER.glob("*.py") if one.stem not in PARTS)
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(one, marks=pytest.mark.slow if one in LONG else ()) for one in ALL],
-)
+@pytest.mark.parametrize("name", ALL)
 def test_a_benchmark_runs_in_its_smallest_size(name, monkeypatch, capsys):
     path = FOLDER / f"{name}.py"
     monkeypatch.setenv("VEILSUM_BENCHMARKS_SMOKE", "1")

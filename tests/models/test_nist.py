@@ -2,16 +2,21 @@
 
 import warnings
 from fractions import Fraction
+from functools import cache
 from math import log10
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 import statsmodels.api as sm
 
 from nist import CERTIFIED, lines, root
 from veilsum.jobs.regression import fit
+from veilsum.jobs.statistics import statistics
 from veilsum.jobs.summary import summary_text
+from veilsum.numbers.units import inferred_measure
+from veilsum.tables.columns import Column
 from veilsum.tables.rules import Rules
 
 LINES = {line.name: line for line in lines()}
@@ -102,6 +107,46 @@ def test_all_digits_are_right(name):
     assert mine >= digits(r_coefficients, coefficients) > 5
     assert mine_errors >= digits(r_errors, errors) > 5
     assert (gaps(found, coefficients) <= found.rounding_bound).all()
+
+
+ANOVA = Path(scipy.stats.__file__).parent / "tests" / "data" / "nist_anova"
+FAR_FROM_0 = ("SmLs07", "SmLs08", "SmLs09")  # 13 constant leading digits
+
+
+@cache
+def simon_and_lesage(name):
+    """Parties that take rows in turn, and the certified F of a one-way ANOVA."""
+    text = (ANOVA / f"{name}.dat").read_text("ascii").splitlines()
+    (line,) = [one for one in text if one.startswith("Between Treatment")]
+    rows = [one.split() for one in text[60:] if one.strip()]
+    treatments, responses = zip(*rows, strict=True)
+    table = {"treatment": treatments, "y": tuple(map(float, responses))}
+    return {p: {n: v[p::3] for n, v in table.items()} for p in range(3)}, float(
+        line.split()[-1]
+    )
+
+
+@pytest.mark.parametrize("name", FAR_FROM_0[:1])
+def test_numbers_far_from_0_keep_their_decimals(name):
+    tables, certified = simon_and_lesage(name)
+    options = {"rules": Rules.none(), "driver": "vectorised", "tolerate": 0}
+    asked = {"by": "treatment", "columns": ["y"], "tables": [], "minimum_rows": 1}
+    found = statistics(tables, **asked, **options).groups.comparisons["y"]
+    (anova,) = [one for one in found.tests if one.name == "one-way ANOVA"]
+    assert anova.statistic == pytest.approx(certified, rel=1e-14)
+    fitted = fit("y ~ C(treatment)", tables, minimum_rows=1, **options).fit
+    explained = fitted.r_squared / (fitted.model_degrees - 1)
+    rest = (1 - fitted.r_squared) / fitted.residual_degrees
+    assert explained / rest == pytest.approx(certified, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", FAR_FROM_0)
+def test_a_range_far_from_0_without_a_unit_keeps_the_bits_of_float64(name):
+    """Real parties have the range only; its unit is float64's, and is shown."""
+    tables, _ = simon_and_lesage(name)
+    agreed = Column("y", "number", 1e12, 1e12 + 2)
+    assert agreed.measure.unit == Fraction(1, 2**13)
+    assert inferred_measure(np.array(tables[0]["y"])).unit == Fraction(1, 10)
 
 
 def test_filip_without_wide_terms_says_how_far_it_is():

@@ -308,14 +308,18 @@ def few_decimals(values: FloatArray) -> Fraction | None:
 def inferred_measure(values: FloatArray, unit: Fraction | None = None) -> Measure:
     """Return a measure for all parties' values, as only a simulation can.
 
-    Decimals where all values have a few, else a power of two that leaves 40 bits.
+    Decimals where all values have a few and their range fits 40 bits, however far it is
+    from 0; else a power of two that leaves 40 bits.
     """
     if not values.size:
         return Measure(unit or Fraction(1), 0, 0)
     low, high = float(values.min()), float(values.max())
     if not (isfinite(low) and isfinite(high)):
         raise InvalidInputError("only finite numbers can be counted, found nan or inf")
-    return Measure.of(Fraction(low), Fraction(high), unit or few_decimals(values))
+    found = unit or decimal_unit(values)
+    if unit is None and found is not None and high - low >= float(found * 2**BITS):
+        found = None
+    return Measure.of(Fraction(low), Fraction(high), found)
 
 
 def _exact_counts(values: Array[Any], unit: Fraction) -> Array[Any]:
