@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, product
 from typing import Any
@@ -27,7 +28,7 @@ from veilsum.numbers.arrays import Array, listed
 from veilsum.numbers.secrets import Secret
 from veilsum.reading import Section, read
 from veilsum.tables.axes import Axis
-from veilsum.tables.columns import SchemaError
+from veilsum.tables.columns import SchemaError, clean_numbers, unit_words
 from veilsum.tables.formula import ModelFormula, constants_in
 from veilsum.tables.frames import Frame
 from veilsum.tables.propensity import Propensity, PropensityWeights
@@ -358,6 +359,7 @@ class Asking(Secret):
             ) from None
 
     def _look(self, known: Sequence[Question]) -> None:
+        self._check_units(known)
         stack, party = _Stack(), self.home.party
         for one in known:
             try:
@@ -366,6 +368,30 @@ class Asking(Secret):
                 continue
         if stack.columns and stack.add(self.question, party, self.frame):
             self.home.together(np.column_stack(stack.columns), stack.variables)
+
+    def _check_units(self, known: Sequence[Question]) -> None:
+        """Refuse a column in another unit than before, if few rows are between them.
+
+        Values are rounded to the unit, so that two units are two steps. Responses are
+        compared too, which are no columns of the stack.
+        """
+        *earlier, now = (
+            Schema.from_table(one.schema) for one in (*known, self.question)
+        )
+        for new in now.columns:
+            before = (one.column(new.name) for one in earlier if new.name in one)
+            units = {one.measure.unit: one for one in before if one.is_measured}
+            seen = not new.is_measured or new.measure.unit in units
+            if not units or seen or new.name not in self.frame:
+                continue
+            units[new.measure.unit] = new
+            rounded = {}
+            for unit, column in units.items():
+                with suppress(SchemaError):
+                    values = self.frame[new.name]
+                    numbers, _ = clean_numbers(self.home.party, column, values)
+                    rounded[unit_words(unit)] = numbers
+            self.home.units(new.name, rounded)
 
     def _refuses(self, one: Question) -> bool:
         try:

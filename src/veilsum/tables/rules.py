@@ -278,6 +278,8 @@ _ROWS_FOR_SEVERAL = 10
 # least half, and their sum of squares at most double.
 _SURELY = 8.0
 _BLOCK = 4096
+# Columns that differ by less than this part of themselves are the same.
+_DIGITS = 1e-12
 
 
 @dataclass(frozen=True)
@@ -536,6 +538,45 @@ class AtHome:
                     "ask for the same groups again, or for others",
                     int(small.min()),
                 )
+
+    def units(self, name: str, rounded: Mapping[str, PerRow]) -> None:
+        """Refuse a column in several units that round few rows differently.
+
+        What the units add to the first one is the part of the rounded columns that is
+        no linear function of the column in the first unit. One row has at most the
+        part of it that it would have among `minimum_count` rows.
+
+        Args:
+            name: the column.
+            rounded: its values, nan for none, by the unit in words.
+        """
+        if self.rules.minimum_count < 2 or len(rounded) < 2:
+            return
+        versions = np.column_stack([*rounded.values()])
+        versions = versions[np.isfinite(versions).all(axis=1)]
+        base, _ = np.linalg.qr(
+            np.column_stack([np.ones(len(versions)), versions[:, 0]])
+        )
+        more = versions[:, 1:] - base @ (base.T @ versions[:, 1:])
+        sizes = np.linalg.norm(more, axis=0)
+        more = more[:, sizes > _DIGITS * np.linalg.norm(versions[:, 1:], axis=0)]
+        if not more.size:
+            return
+        left, values, _ = np.linalg.svd(
+            more / np.linalg.norm(more, axis=0), full_matrices=False
+        )
+        left = left[:, values > _DIGITS * values[0]]
+        largest = float((left**2).sum(axis=1).max())
+        if largest * self.rules.minimum_count > 1.0:
+            first, *others = rounded
+            self._refuse(
+                "minimum_count",
+                f"the question counts {name!r} in units of {others[-1]}, and an "
+                f"earlier one did in units of {first}: their difference points at "
+                f"{_rows(max(1, floor(1.0 / largest)))} of {self.party}'s",
+                f"ask with the unit of before (unit = {first!r})",
+                max(1, floor(1.0 / largest)),
+            )
 
     def _alone(self, what: str, values: PerRow, rows: Rows) -> None:
         """Refuse a column that, less its mean, is mostly one row's."""
