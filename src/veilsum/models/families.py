@@ -176,6 +176,8 @@ class Family:
             the responses (20 sums instead of 14 without it).
         constants: sums over responses, beside those of w y, that results need once:
             `saturated`, `peak`.
+        exponential: whether weights of rows are in proportion to exp(eta), so that long
+            steps of a search are halved.
         endless: what the data look like when a coefficient grows without end, in the
             words of an error; empty where that cannot happen.
     """
@@ -188,6 +190,7 @@ class Family:
     limbs: ClassVar[int] = 3
     slope: ClassVar[float] = 0.0
     constants: ClassVar[tuple[str, ...]] = ()
+    exponential: ClassVar[bool] = False
     endless: ClassVar[str] = ""
 
     def link(self, mu: FloatArray) -> FloatArray:
@@ -508,6 +511,7 @@ class Cloglog(OtherLink):
     """
 
     name = "complementary log-log"
+    exponential = True
 
     def link(self, mu: FloatArray) -> FloatArray:
         """Return log(-log(1 - mu))."""
@@ -633,6 +637,7 @@ class Poisson(LogLink):
     name = "poisson"
     slope = 1.0
     constants: ClassVar[tuple[str, ...]] = ("saturated", "peak")
+    exponential = True
     endless = "for some of its values every count is 0"
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
@@ -732,6 +737,7 @@ class NegativeBinomial(Poisson):
     name = "negative binomial"
     closes = True
     slope = 0.0
+    exponential = False  # a search sets out at a fit of log(y + 0.1)
 
     def __post_init__(self) -> None:
         if not 0.0 < self.alpha < np.inf:
