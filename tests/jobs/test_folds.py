@@ -167,7 +167,7 @@ def test_every_family_is_what_one_owner_of_all_rows_finds(family):
         made(FAMILIES[family]),
         family=family,
         folds=2,
-        # On its way an inverse Gaussian fit rests on few rows: parties would object.
+        # One row has 21 % of the weight at the inverse Gaussian answer: parties object.
         rules=replace(DISTANT, minimum_count=0) if "inverse-g" in family else DISTANT,
         driver="vectorised",
         seed=1,

@@ -1,6 +1,8 @@
 """Families beyond the usual ones, on real data, against statsmodels."""
 
+import json
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,6 +12,7 @@ import statsmodels.api as sm
 import veilsum as vs
 from veilsum.errors import InvalidInputError
 
+FOLDER = Path(__file__).parents[1] / "references"
 F = sm.families
 LINKS = F.links
 
@@ -107,6 +110,24 @@ def test_the_fit_is_that_of_the_pooled_rows(family, theirs, case):
         assert "nan" not in found.summary()
     else:
         assert fit.log_likelihood == pytest.approx(wanted.llf, rel=1e-9)
+
+
+def test_a_hazard_of_2000_is_fitted_as_by_r_under_default_rules():
+    """Values of references/models.R; its largest fitted predictor is 7.6.
+
+    R bounds chances away from 0 and 1 by 2e-16, so its optimum is another by 2e-7.
+    """
+    expected = json.loads((FOLDER / "models.json").read_text())
+    data = pd.read_csv(FOLDER / "models_hmda.csv")
+    parts = {f"site {k}": data[k::5] for k in range(5)}
+    found = vs.fit(
+        "deny ~ pirat + lvrat + C(afam)", parts, family="cloglog", driver="vectorised"
+    )
+    np.testing.assert_allclose(found.params, expected["hmda coefficients"], rtol=1e-6)
+    np.testing.assert_allclose(found.bse, expected["hmda errors"], rtol=1e-6)
+    ends = [found.llf, found.fit.deviance, found.fit.null_deviance]
+    np.testing.assert_allclose(ends, expected["hmda fit"][:3], rtol=1e-9)
+    assert len(found.released.sums) <= 10
 
 
 def test_ratios_are_named_as_the_link_has_them():

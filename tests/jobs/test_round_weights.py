@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -14,6 +15,7 @@ import veilsum as vs
 from veilsum import jobs
 from veilsum.jobs import table_job
 from veilsum.jobs.regression import fit_arrays
+from veilsum.models import newton
 from veilsum.models.weights import collected
 from veilsum.tables.rules import AtHome
 
@@ -55,6 +57,86 @@ def test_fits_of_real_tables_go_without_an_objection(table, formula, family):
     else:
         result = vs.fit(formula, tables, family=family, driver="vectorised")
     assert np.isfinite([*result.coefficients.values()]).all()
+
+
+def shares(ask, tables, **options):
+    """Return the largest share of one row in each round, and the number of sums."""
+    rounds = []
+
+    def weighed(home, answer, request):
+        with collected() as noted:
+            vector = answer(request)
+        if stage_of(request) == "round":
+            if home.party == min(tables):
+                rounds.append(0.0)
+            rounds[-1] = max([rounds[-1], *(one.share for one in noted)])
+        return vector
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(AtHome, "weighed", weighed)
+        found = ask(tables, driver="vectorised", seed=1, **options)
+    return rounds, len(found.released.sums)
+
+
+@pytest.mark.parametrize(
+    ("name", "ask"),
+    [
+        (
+            "evaluation_mgus",
+            partial(
+                vs.cox,
+                "Surv(time, death) ~ age + hgb + creat",
+                times=[50.0, 100.0, 150.0, 200.0],
+                rules=vs.Rules(minimum_count=1),  # bins have few rows
+            ),
+        ),
+        (
+            "folds_visits",
+            partial(vs.fit, "visits ~ age + illness + reduced", family="poisson"),
+        ),
+        (
+            "evaluation_pima",
+            partial(vs.fit, "ill ~ npreg + glu + bp + bmi + ped", family="cloglog"),
+        ),
+    ],
+)
+def test_weights_on_the_way_are_about_as_even_as_at_the_answer(name, ask, monkeypatch):
+    rows = pd.read_csv(REFERENCES / f"{name}.csv").dropna().drop(columns="site")
+    parts = np.array_split(np.random.default_rng(0).permutation(len(rows)), 4)
+    tables = {f"site {k}": rows.iloc[part] for k, part in enumerate(parts)}
+    rounds, sums = shares(ask, tables)
+    assert max(rounds) <= 1.1 * rounds[-1]
+    # The twin: full steps put more weight on one row, the longest 49 %.
+    monkeypatch.setattr(newton, "LONGEST_STEP", np.inf)
+    rounds, before = shares(ask, tables)
+    assert max(rounds) >= 1.25 * rounds[-1]
+    assert sums <= before + 2
+
+
+def test_ranges_far_wider_than_a_table_cost_two_sums():
+    """Without a limit on halvings it took 31 sums, and the rules allow 15."""
+    rows = pd.read_csv(REFERENCES / "evaluation_mgus.csv").dropna()
+    columns = ["age", "hgb", "creat", "time", "death"]
+    parts = np.array_split(np.random.default_rng(0).permutation(len(rows)), 4)
+    tables = {f"site {k}": rows.iloc[part][columns] for k, part in enumerate(parts)}
+    close = vs.Schema.inferred(tables).to_table()
+    sums = []
+    for factor in (1.0, 30.0):
+        made = {
+            name: {**one, "maximum": one["maximum"] * factor}
+            if name in ("age", "hgb", "creat")
+            else one
+            for name, one in close["columns"].items()
+        }
+        schema = vs.Schema.from_table({**close, "columns": made})
+        found = vs.cox(
+            "Surv(time, death) ~ age + hgb + creat",
+            tables,
+            schema=schema,
+            driver="vectorised",
+        )
+        sums.append(len(found.released.sums))
+    assert sums[1] <= sums[0] + 2
 
 
 def stage_of(request):

@@ -250,7 +250,7 @@ def test_a_probit_keeps_its_digits_in_the_tails(eta):
     assert found.deviance.item() == pytest.approx(float(-2 * below.log()), rel=1e-14)
 
 
-@pytest.mark.parametrize("eta", [-900.0, -30.0, -1.0, 0.0, 2.0, 6.0])
+@pytest.mark.parametrize("eta", [-900.0, -30.0, -1.0, 0.0, 2.0, 6.0, 6.4, 9.0, 13.8])
 def test_a_hazard_keeps_its_digits(eta):
     ctx.prec = 4000
     hazard = arb(eta).exp()
@@ -258,9 +258,21 @@ def test_a_hazard_keeps_its_digits(eta):
     losses = [float(2 * hazard), float(-2 * (-(-hazard).expm1()).log())]
     # One ulp of the hazard is as much of exp(-hazard) as the hazard is large.
     close = 1e-14 * max(1.0, float(hazard))
-    np.testing.assert_allclose(found.deviance, losses, rtol=close)
+    np.testing.assert_allclose(found.deviance, losses, rtol=close, atol=1e-200)
     pulls = [float(-hazard), float(hazard / hazard.expm1())]
-    np.testing.assert_allclose(found.pull, pulls, rtol=close)
+    np.testing.assert_allclose(found.pull, pulls, rtol=close, atol=1e-200)
+
+
+def test_beyond_the_largest_hazard_the_loss_goes_on_to_rise():
+    eta = np.array([13.0, 14.0, 20.0, 800.0, 2.0**20])
+    without = Cloglog().terms(np.zeros(5), eta)
+    assert (np.diff(without.deviance) > 0.0).all()
+    slopes = np.diff(without.deviance[1:]) / np.diff(eta[1:])
+    np.testing.assert_allclose(slopes, -2.0 * without.pull[1:-1], rtol=1e-12)
+    assert (without.curvature >= 0.0).all()
+    having = Cloglog().terms(np.ones(5), eta)
+    for name in ("pull", "curvature", "deviance", "pearson"):
+        assert np.abs(getattr(having, name)).max() < 1e-200
 
 
 def test_a_misclassified_row_keeps_its_loss():

@@ -1,10 +1,12 @@
-# Reference values of tests/jobs: test_dispersion.py, test_score.py and test_cox.py.
+# Reference values of tests/jobs: test_dispersion.py, test_score.py, test_cox.py and
+# test_further_families.py.
 #
 #   Rscript models.R    in this folder; writes models.json and the tables.
 #
 # quine: package MASS, days absent from school (Aitkin 1978, JRSS A 141).
 # warpbreaks: R's datasets, breaks of yarn per loom (Tukey 1977, EDA).
 # infert: R's datasets, infertility after abortion (Trichopoulos et al. 1976).
+# HMDA: package AER, refused mortgages in Boston (Munnell et al. 1996, AER 86).
 # birthwt: package MASS, in inference_birthwt.csv already; gbsg: in cox_gbsg.csv.
 suppressMessages({library(MASS); library(sandwich)})
 strict <- glm.control(epsilon = 1e-15, maxit = 200)
@@ -109,6 +111,17 @@ weighed <- function(name, propensity, outcome, family, data) {
 }
 weighed("birthwt", smoke ~ age + lwt + factor(race) + ptl, bwt ~ smoke, "gaussian", birthwt)
 weighed("gbsg", hormon ~ age + size + nodes + grade, event ~ hormon + nodes, "binomial", gbsg)
+
+# Complementary log-log with one predictor of 7.6, whose chance is 1 as float64 goes.
+data("HMDA", package = "AER")
+hmda <- with(HMDA, data.frame(deny = as.integer(deny == "yes"), pirat = round(pirat, 4),
+  lvrat = round(lvrat, 4), afam = as.character(afam)))
+write.csv(hmda, "models_hmda.csv", row.names = FALSE, quote = FALSE)
+model <- suppressWarnings(glm(deny ~ pirat + lvrat + afam, binomial("cloglog"), hmda,
+                              control = strict))
+keep("hmda coefficients", coef(model))
+keep("hmda errors", sqrt(diag(vcov(model))))
+keep("hmda fit", c(logLik(model), model$deviance, model$null.deviance, max(predict(model))))
 
 lines <- paste0('  "', names(found), '": ', unlist(found), collapse = ",\n")
 writeLines(c("{", lines, "}"), "models.json")

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import ceil, frexp, fsum
+from math import ceil, frexp
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -74,10 +74,6 @@ BELOW, SQUARED = 44, 56
 BEYOND = 12
 # Two rows' predictors are no further apart than this: exp of it is within float64.
 FAR = 600.0
-# A step that moves the predictors of two rows further apart, by agreed ranges, is
-# halved, a few times at most. Otherwise a first step puts up to 51 % of the weight on
-# one row of real tables; with it 17 %. A fit takes at most one round more (7 tables).
-LONGEST_STEP, STEP_HALVINGS = 4.0, 3
 # Rows' roots of information and means at risk have so many bits, in two limbs.
 ROOT_BITS = 39
 # A row's part of a total is rounded by less than 2^-ROUNDED of an event's largest.
@@ -140,10 +136,9 @@ class CoxScales:
             max(BELOW + BEYOND, SQUARED) + self.measures.row_bits + 2,
         )
 
-    def far(self, point: Vector, most: float = FAR) -> bool:
+    def far(self, point: Vector) -> bool:
         """Say whether agreed ranges leave two rows' predictors too far apart."""
-        pairs = zip(self.spans, point.tolist(), strict=True)
-        return not fsum(span * abs(one) for span, one in pairs) <= most
+        return not self.measures.apart(point) <= FAR
 
 
 @dataclass(frozen=True)
@@ -557,14 +552,8 @@ class CoxSearch:
         first = state.first or sums
         if accepted and state.first is not None:
             self._check_endless(state.climb, climb, found.system, first)
-        # A step from 0 that is too long would put most weight on the outermost rows.
-        while not climb.settled and (
-            self.scales.far(climb.trial)
-            or (
-                climb.halvings < STEP_HALVINGS
-                and self.scales.far(climb.trial - climb.here, LONGEST_STEP)
-            )
-        ):
+        climb = climb.shorten(self.measures, state.rounds + 1)
+        while not climb.settled and self.scales.far(climb.trial):
             climb = climb.halve(
                 "agreed ranges leave two rows' hazards further apart than e^600, so "
                 "that they cannot be summed: agree on closer ranges"

@@ -52,6 +52,9 @@ FAR = 2.0**20
 CEILING = 2.0**40
 # Chances below this are as good as none, where they are divided by.
 LEAST_CHANCE = 1e-200
+# The largest hazard, at which no row is observed without the event, and the largest
+# whose exponential is a number.
+LARGEST_HAZARD, LARGEST_EXPONENT = 2.0**20, 2.0**9
 # And a gamma law's shape, whose logarithm is summed.
 LARGEST_SHAPE = 1e300
 # Standard deviations within which nearly all predictors are.
@@ -173,6 +176,8 @@ class Family:
             the responses (20 sums instead of 14 without it).
         constants: sums over responses, beside those of w y, that results need once:
             `saturated`, `peak`.
+        exponential: whether weights of rows are in proportion to exp(eta), so that long
+            steps of a search are halved.
         endless: what the data look like when a coefficient grows without end, in the
             words of an error; empty where that cannot happen.
     """
@@ -185,6 +190,7 @@ class Family:
     limbs: ClassVar[int] = 3
     slope: ClassVar[float] = 0.0
     constants: ClassVar[tuple[str, ...]] = ()
+    exponential: ClassVar[bool] = False
     endless: ClassVar[str] = ""
 
     def link(self, mu: FloatArray) -> FloatArray:
@@ -497,9 +503,15 @@ class Probit(OtherLink):
 
 
 class Cloglog(OtherLink):
-    """y is 0 or 1, eta = log(-log(1 - mu)): a hazard exp(eta) until it happens."""
+    """y is 0 or 1, eta = log(-log(1 - mu)): a hazard exp(eta) until it happens.
+
+    Rows with the event may have any hazard. Beyond `LARGEST_HAZARD` the loss of a row
+    without the event rises in proportion to eta. Such a row adds 2^21 to the deviance
+    or more, so no answer has one, and the search can come back from there.
+    """
 
     name = "complementary log-log"
+    exponential = True
 
     def link(self, mu: FloatArray) -> FloatArray:
         """Return log(-log(1 - mu))."""
@@ -507,7 +519,7 @@ class Cloglog(OtherLink):
 
     def inverse_link(self, eta: FloatArray) -> FloatArray:
         """Return 1 - exp(-exp(eta))."""
-        return -expm1(-exp(eta))
+        return -expm1(-self._hazard(eta))
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
         """Return both at a mean of 1/4 or 3/4."""
@@ -523,42 +535,46 @@ class Cloglog(OtherLink):
     def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
         """Return them by the hazard h = exp(eta): 1 - mu is exp(-h)."""
         happened = response > 0.5
-        hazard = exp(eta)
+        hazard = self._hazard(eta)
         # As float64 goes the hazard may be 0; its logarithm is eta.
         none, often = hazard < LEAST_CHANCE, hazard > 0.5
-        held = np.where(none, 1.0, hazard)
+        held = np.where(none, 1.0, np.minimum(hazard, LARGEST_EXPONENT))
         odds = np.where(none, LEAST_CHANCE, expm1(held))
         share = np.where(none, 1.0, held / odds)
         seldom = log(-expm1(-np.where(often, 1.0, held)))
         loss = -np.where(often, log1p(-exp(-held)), np.where(none, eta, seldom))
         rarely = 1.0 / odds
+        beyond = np.maximum(eta - float(log(LARGEST_HAZARD)), 0.0)
         return RowTerms(
             np.where(happened, share, -hazard),
             np.where(
                 happened, np.maximum(share * (hazard + (share - 1.0)), 0.0), hazard
             ),
-            2.0 * np.where(happened, loss, hazard),
+            2.0 * np.where(happened, loss, hazard * (1.0 + beyond)),
             np.minimum(np.where(happened, rarely, odds), CEILING),
         )
 
     def expected(self, eta: FloatArray) -> FloatArray:
         """Return h^2 / (exp(h) - 1)."""
-        hazard = np.maximum(exp(eta), LEAST_CHANCE)
+        hazard = np.clip(self._hazard(eta), LEAST_CHANCE, LARGEST_EXPONENT)
         return hazard * (hazard / expm1(hazard))
 
     def limits(self, agreed: RowRanges) -> RowBounds:
-        """Return the limits of hazards up to 2^9, of which exp(-h) is a number."""
-        most = 2.0**9
+        """Return the limits of hazards up to `LARGEST_HAZARD`."""
+        most = LARGEST_HAZARD
         return RowBounds(
             low=-FAR,
-            high=float(log(most)),
-            margin=1.0,
+            high=FAR,
+            margin=FAR / 2.0,
             root=sqrt(most),
             pull=most + 4.0 + agreed.offset,
-            deviance=2.0 * FAR + 2.0 * most,
+            deviance=2.0 * FAR * most,
             pearson=CEILING,
             saturated=1.0,
         )
+
+    def _hazard(self, eta: FloatArray) -> FloatArray:
+        return exp(np.minimum(eta, float(log(LARGEST_HAZARD))))
 
 
 class QuasiBinomial(Binomial):
@@ -621,6 +637,7 @@ class Poisson(LogLink):
     name = "poisson"
     slope = 1.0
     constants: ClassVar[tuple[str, ...]] = ("saturated", "peak")
+    exponential = True
     endless = "for some of its values every count is 0"
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
@@ -720,6 +737,7 @@ class NegativeBinomial(Poisson):
     name = "negative binomial"
     closes = True
     slope = 0.0
+    exponential = False  # a search sets out at a fit of log(y + 0.1)
 
     def __post_init__(self) -> None:
         if not 0.0 < self.alpha < np.inf:

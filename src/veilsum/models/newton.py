@@ -75,6 +75,7 @@ from veilsum.models.systems import (
     pinned,
 )
 from veilsum.numbers.arrays import FloatArray, Vector, listed
+from veilsum.numbers.elementary import exp
 from veilsum.numbers.units import Counts, Integers
 
 # The next step, in standard errors, at which standard errors have nine digits.
@@ -88,6 +89,12 @@ LOST = 1e-13
 NO_RISE = 1e-10
 
 MAX_HALVINGS = 25
+# Where weights are in proportion to exp(predictor), a long step puts most of the weight
+# on the outermost rows: 49 % on one row of a real table, and 5 % at its answer. A step
+# that moves the predictors of two rows further apart, by agreed ranges, is halved: the
+# first at most so many times, the next once less, and so on, since agreed ranges may be
+# far wider than tables. Weights on the way are then about as even as at the answer.
+LONGEST_STEP, STEP_HALVINGS = 4.0, 3
 
 # Residuals below 1e-8 of the response's scatter are those of a perfect fit.
 PERFECT = 1e-16
@@ -96,6 +103,8 @@ TINY = 1e-290
 # Separation: rows that are open, and the information for each of the rarer responses.
 LEAST_OPEN = 18.0
 OPEN_SHARE = 0.2
+# A step that makes coefficients larger by at least this much of them is lengthened.
+GROWING = 0.2
 # Information in some direction, over what the first round found there.
 FADING = 1e-3
 GONE = 1e-9
@@ -179,6 +188,7 @@ class Climb:
         size_before: of the step that led to `here`.
         relative: the step's length over that of `here`, columns scaled.
         halvings: how often the trial was moved back since `here`.
+        lengthened: the first trial after `here` over that of Newton's step.
     """
 
     here: Vector
@@ -189,6 +199,7 @@ class Climb:
     size_before: float = inf
     relative: float = inf
     halvings: int = 0
+    lengthened: float = 1.0
 
     @property
     def settled(self) -> bool:
@@ -237,6 +248,17 @@ class Climb:
             )
         middle = (self.here + self.trial) / 2.0
         return replace(self, trial=middle, halvings=self.halvings + 1)
+
+    def shorten(self, measures: RowMeasures, rounds: int) -> Climb:
+        """Return the climb without a step that is too long for weights like exp."""
+        climb = self
+        while (
+            not climb.settled
+            and climb.halvings <= STEP_HALVINGS - rounds
+            and measures.apart(climb.trial - climb.here) > LONGEST_STEP
+        ):
+            climb = climb.halve("steps are too long")
+        return climb
 
 
 @dataclass(frozen=True)
@@ -406,13 +428,13 @@ class Newton:
         """Return the state after one more total; raise if there is no fit."""
         match state:
             case Opening():
-                return self._open(self.scales.first(total))
+                return self._shorten(self._open(self.scales.first(total)))
             case Running():
                 request = self.propose(state)
                 if request.stage == "outside":
                     return asked(state, request.point, self.scales.outside(total))
                 sums = self.scales.round(total, state.first, request.point)
-                return self._settle(self._move(state, sums))
+                return self._settle(self._shorten(self._move(state, sums)))
             case Closing(stage="pearson"):
                 sums = replace(state.outcome.sums, pearson=self.scales.pearson(total))
                 outcome = replace(state.outcome, sums=sums, rounds=state.rounds + 1)
@@ -562,7 +584,7 @@ class Newton:
         model = state.model.advance(found)
         if accepted and self.family.endless:
             self._check_separation(state, found.system, model)
-            self._check_open(state, sums)
+            model = self._stay_open(state, sums, found, model)
         state = replace(
             state,
             rounds=state.rounds + 1,
@@ -582,6 +604,12 @@ class Newton:
             dispersion=max(float(sums.null_deviance) / n_rows, TINY),
         )
         return replace(state, null=state.null.advance(null))
+
+    def _shorten(self, state: Running) -> Running:
+        if not self.family.exponential:
+            return state
+        model = state.model.shorten(self.measures, state.rounds)
+        return replace(state, model=model)
 
     def _settle(self, state: Running) -> State:
         """Return the state itself, or what follows where both searches are over."""
@@ -674,14 +702,20 @@ class Newton:
         if found is not None:
             raise self._endless(self._columns(found, reference))
 
-    def _check_open(self, state: Running, sums: RoundStatistics) -> None:
-        """End a search that goes where few rows are open, and name the column."""
-        place, largest = self.intercept, self.scales.limits.root
+    def _stay_open(
+        self, state: Running, sums: RoundStatistics, at: Evaluation, model: Climb
+    ) -> Climb:
+        """Return the climb, its step lengthened where many rows will still be open.
+
+        A search that goes where few rows are open ends here, and the error names the
+        column.
+        """
+        place, root = self.intercept, self.scales.limits.root
         if place is None or state.sums is None:
-            return
-        if largest > 1.0 or any(self.penalty):
-            return
-        first = state.first
+            return model
+        if root > 1.0 or any(self.penalty):
+            return model
+        first, largest = state.first, root * root
         scale = Fraction(4) ** self.scales.columns[place]
         weight = first.weight_sum / first.n_rows
         now, before = (
@@ -690,13 +724,17 @@ class Newton:
         )
         events = first.response_sum / weight
         rarer = float(min(events, first.n_rows - events))
-        if few_open(now, before, rarer, largest * largest):
+        if few_open(now, before / state.model.lengthened, rarer, largest):
             reference = self._reference(first, state.null.here)
             _, direction = weakest(self._system(sums.information), reference)
             columns = self._columns(direction, reference)
             raise too_few_open(
                 columns, self.family.endless, ", merge categories, or use ridge"
             )
+        # Newton's step from b makes b larger by b's / b'Ab, s being the score.
+        growth = at.gain(model.here) / at.system.form(self._scaled(model.here))
+        factor = longer(float(growth), now / largest)
+        return replace(model, trial=model.trial * factor, lengthened=factor)
 
     def _endless(self, culprits: Sequence[str]) -> InvalidInputError:
         return InvalidInputError(
@@ -782,6 +820,25 @@ def few_open(now: float, before: float, rarer: float, largest: float) -> bool:
     if growth < 1.5:
         growth = max(1.0, 1.5 - growth * growth * (1.5 - growth))
     return now / growth < LEAST_OPEN * largest and now < OPEN_SHARE * rarer
+
+
+def longer(growth: float, n_open: float) -> float:
+    """Return the factor for a trial whose coefficients are to grow much.
+
+    With the loss c / s + a s of `few_open`, a Newton step makes s at most 1.5 times as
+    large, and a Newton step of log s at most e times: far fewer rounds, to the same
+    answer. In proportion to 1 / s^2, enough rows must stay open.
+
+    Args:
+        growth: of s by Newton's step, as a part of s.
+        n_open: how many rows are open.
+    """
+    if growth < GROWING:
+        return 1.0
+    size = exp(np.array(growth / (1.0 - growth) if growth < 0.5 else 1.0)).item()
+    return (
+        max(1.0, size / (1.0 + growth)) if n_open >= LEAST_OPEN * size * size else 1.0
+    )
 
 
 def too_few_open(columns: Sequence[str], why: str, way_out: str) -> InvalidInputError:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from math import fsum
 from typing import Any, cast
 
 import numpy as np
@@ -296,6 +297,11 @@ class RowMeasures:
             except RangeError as error:
                 plain = f"{name}: {error.plain}"
                 raise RangeError(f"{name}: {error}", plain=plain) from None
+
+    def apart(self, coefficients: Vector) -> float:
+        """Return the largest difference of two rows' predictors by agreed ranges."""
+        pairs = zip(self.design, coefficients.tolist(), strict=True)
+        return fsum((of.most - of.least) * abs(one) for of, one in pairs)
 
     def blocks(self, rows: Rows) -> Iterator[WholeBlock]:
         """Yield a party's checked rows in whole numbers, `BLOCK_ROWS` at a time."""
