@@ -29,7 +29,7 @@ from veilsum.agreement.survey import SurveyTerms
 from veilsum.errors import InvalidInputError
 from veilsum.guests.submission import ALPHABET, guest_key, read_submission
 from veilsum.guests.survey_set import is_resent
-from veilsum.web.collecting import newest_question
+from veilsum.web.collecting import GUEST_SCHEME, newest_question
 from veilsum.web.guest_page import PACKAGE, SERVED, page_survey, served_page
 from veilsum.web.pages import (
     KINDS,
@@ -100,7 +100,7 @@ class Host:
         last = max(found, key=lambda one: one.number)
         return {"number": last.number, "digest": last.digest(self.terms.names)}
 
-    def get(self, path: str) -> tuple[int, bytes, str]:
+    def get(self, path: str, shown: str = "") -> tuple[int, bytes, str]:
         if path == "/":
             text = served_page(page_survey(self.terms) if self.embedded else "null")
             if not self.embedded:
@@ -112,7 +112,8 @@ class Host:
             content = PACKAGE.joinpath(path[1:]).read_bytes()
             return 200, content, KINDS[path.rsplit(".", 1)[1]]
         keys = {guest.key.hex(): guest.name for guest in self.terms.guests}
-        key, _, proof = path.removeprefix("/submissions/").partition("/")
+        key = path.removeprefix("/submissions/")
+        proof = shown.removeprefix(f"{GUEST_SCHEME} ")
         found = None
         if key in keys:
             public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
@@ -145,7 +146,7 @@ def hosting(terms: SurveyTerms, **more: Any) -> Iterator[Host]:
     host = Host(terms, **more)
 
     async def answer(request: Request) -> Response:
-        found = host.get(request.url.path)
+        found = host.get(request.url.path, request.headers.get("authorization", ""))
         if request.method == "POST":
             found = host.post(await request.body())
         status, content, kind = found

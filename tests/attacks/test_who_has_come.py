@@ -19,7 +19,7 @@ from veilsum.files.consortiums import read_consortium
 from veilsum.guests.collection import GuestCollection
 from veilsum.guests.survey_set import list_digest
 from veilsum.net.identity import is_signature, new_identity
-from veilsum.web.collecting import SurveyHost
+from veilsum.web.collecting import GUEST_SCHEME, SurveyHost
 from veilsum.web.fetching import CLOSED, SENT, fetch_closed, read_closed
 from veilsum.web.membership import CONTEXT, LIFE, MemberDoor, proof
 from web.test_collecting import HOST, SHOWN, asking, close, served, submission
@@ -49,16 +49,17 @@ def named(caller):
     """Who has come, by digest, as far as a stranger can find out."""
     terms = survey_terms(signing_survey())
     shown = json.loads(caller.ask(path="/survey.json")[1])
-    own = asking(terms, "Firm 1").rsplit("/", 1)[1]  # a guest tries with its own proof
+    own = asking(terms, "Firm 1")["Authorization"]  # a guest tries with its own proof
     answers, found = set(), {}
     for guest in shown["guests"]:
         at = f"/submissions/{guest['key']}"
-        tries = [at, f"{at}/", f"{at}/{'0' * 128}"]
+        wrong = {"Authorization": f"{GUEST_SCHEME} {'0' * 128}"}
+        tries = [(at, {}), (f"{at}/", {}), (at, wrong)]
         if guest["name"] != "Firm 1":
-            tries.append(f"{at}/{own}")
-        for path in tries:
+            tries.append((at, {"Authorization": own}))
+        for path, shown in tries:
             for headers in ({}, {"Origin": "null"}):
-                answer, text = caller.ask(path=path, **headers)
+                answer, text = caller.ask(path=path, **shown, **headers)
                 answers.add((answer.status, len(text)))
                 if answer.status == 200:
                     found[json.loads(text)["digest"]] = guest["name"]

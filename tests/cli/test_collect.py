@@ -146,12 +146,16 @@ def test_a_part_is_made_once_and_must_be_its_members_own(scene, tmp_path):
         assert why in said, said
 
 
+# Full-width, small and superscript forms are read as the plain sign.
+SIGNS = "=+-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u207a\u207c\u207b\u2212"
+
+
 def test_names_that_are_odd_are_refused(scene, tmp_path):
     key = scene.folder / "ann" / "ann.key"
     names = tmp_path / "names.txt"
     for text, why in (
         ("Firm\nFirm\n", "twice"),
-        ("=1+1\n", "formula"),
+        *((f"{sign}1+1\n", "formula") for sign in SIGNS),
         ("a\x1b[31m\n", "can be seen"),
         (b"\xff\xfe", "UTF-8"),
     ):

@@ -46,7 +46,13 @@ from veilsum.guests.submission import (
 )
 from veilsum.guests.survey_set import write_submissions
 from veilsum.guests.visiting import visit
-from veilsum.web.collecting import FETCHED, OWN, SurveyHost, bounds_of
+from veilsum.web.collecting import (
+    FETCHED,
+    GUEST_SCHEME,
+    OWN,
+    SurveyHost,
+    bounds_of,
+)
 from veilsum.web.fetching import fetch_closed, page_address, read_closed
 from veilsum.web.guest_page import page_survey, single_file
 from veilsum.web.pages import PageServer, listening
@@ -63,11 +69,12 @@ def submission(terms, guest="Firm 1", number=1, table=TABLE, signs=None):
 
 
 def asking(terms, guest):
-    """Where a guest asks for what the host has from it."""
+    """How a guest asks for what the host has from it."""
     key = Ed25519PrivateKey.from_private_bytes(seed_of(guest))
     (found,) = (one for one in terms.guests if one.name == guest)
     proof = key.sign(f"veilsum newest 1\n{terms.digest}\n".encode())
-    return f"/submissions/{found.key.hex()}/{proof.hex()}"
+    shown = f"{GUEST_SCHEME} {proof.hex()}"
+    return {"path": f"/submissions/{found.key.hex()}", "Authorization": shown}
 
 
 @pytest.fixture(scope="module")
@@ -206,18 +213,20 @@ def test_a_submission_is_taken_once_and_answered_alike(terms, caller, store):
     }
     assert caller.post(line) == (200, receipt)
     own, other = (asking(terms, name) for name in ("Firm 1", "Firm 2"))
-    assert json.loads(caller.ask(path=own)[1]) == receipt
+    assert json.loads(caller.ask(**own)[1]) == receipt
     assert store.came() == ("Firm 1",)
-    assert caller.ask(path=other)[0].status == 204
+    assert caller.ask(**other)[0].status == 204
     # Of another nobody hears anything, not even that it has not come.
-    key, proof = (path.rsplit("/", 1) for path in (own, other))
-    for path in (
-        f"{key[0]}/{proof[1]}",
-        key[0],
-        f"{key[0]}/x",
-        f"{key[0]}/{'0' * 128}",
+    path, proof = own["path"], own["Authorization"].split()[1]
+    for asked in (
+        {**own, "Authorization": other["Authorization"]},
+        {**own, "Authorization": f"{GUEST_SCHEME} {'0' * 128}"},
+        {**own, "Authorization": f"{GUEST_SCHEME} x"},
+        {**own, "Authorization": proof},
+        {"path": path},
+        {"path": f"{path}/{proof}"},  # proxies would log it
     ):
-        assert caller.ask(path=path)[0].status == 404
+        assert caller.ask(**asked)[0].status == 404
 
 
 def submission_digest(terms, line):
@@ -431,7 +440,7 @@ def test_other_sites_cannot_send_and_the_saved_page_can(terms, caller, store):
         assert caller.post(line, **headers)[0] in (403, 415, 421)
     assert store.came() == ()
     key = terms.guests[0].key.hex()
-    for path in ("/submissions", f"/submissions/{key}/00"):
+    for path in ("/submissions", f"/submissions/{key}"):
         answer, _ = caller.ask("OPTIONS", path, Origin="null")
         assert answer.headers["Access-Control-Allow-Origin"] == "null"
     assert caller.post(line, Origin="null")[0] == 201

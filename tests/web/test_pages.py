@@ -9,8 +9,18 @@ import ssl
 import threading
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+from cryptography.x509.oid import NameOID
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
@@ -30,6 +40,7 @@ from veilsum.web.pages import (
 )
 
 HOST = "127.0.0.1"
+DAY = timedelta(days=1)
 SMALL = PageBounds(body=1_000, seconds=0.4, connections=8, burst=1e6, per_second=1e6)
 GIVEN_UP = b"HTTP/1.1 408 Request Timeout\r\n"
 TOKEN = "a token of a test"
@@ -163,6 +174,41 @@ def test_silent_callers_count_before_tls_and_keep_nobody_out(tmp_path):
         callers[-1].setblocking(False)
         with pytest.raises(BlockingIOError):
             callers[-1].recv(1)
+
+
+@pytest.mark.parametrize(
+    ("suite", "admitted"),
+    [("ECDHE+AESGCM", True), ("ECDHE+AES:!AESGCM:!AESCCM", False), ("kRSA", False)],
+)
+def test_of_tls_1_2_only_authenticated_encryption_is_spoken(suite, admitted, tmp_path):
+    files = rsa_files(tmp_path)
+    old = ssl.create_default_context(cafile=files[0])
+    old.check_hostname, old.maximum_version = False, ssl.TLSVersion.TLSv1_2
+    old.set_ciphers(suite)
+    with served(SMALL, tls=files) as port:
+        asked = http.client.HTTPSConnection(HOST, port, timeout=20, context=old)
+        with closing(asked):
+            if admitted:
+                asked.request("GET", "/")
+                assert asked.getresponse().status == 200
+            else:
+                with pytest.raises((ssl.SSLError, ConnectionResetError)):
+                    asked.connect()
+
+
+def rsa_files(folder):
+    """A certificate as web servers have it, with which all suites of TLS 1.2 work."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "page")])
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + DAY)
+    certificate, secret = folder / "page.crt", folder / "page.key"
+    signed = made.sign(key, hashes.SHA256())
+    certificate.write_bytes(signed.public_bytes(Encoding.PEM))
+    secret.write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    )
+    return str(certificate), str(secret)
 
 
 def test_who_has_asked_and_asks_no_more_keeps_nobody_out():

@@ -49,6 +49,8 @@ from veilsum.numbers.units import unit_of
 from veilsum.reading import Section, Text, about, read
 
 KEY_BYTES = 32
+# Signs with which a formula of a spreadsheet begins, the minus of typography included.
+FORMULA_SIGNS = ("=", "+", "-", "@", "\u2212")
 NAME_LETTERS = 100
 TITLE_LETTERS = 200
 # More than anybody fills in, or invites; counted before work is done.
@@ -586,8 +588,18 @@ def _closed(terms: SurveyTerms, said: SurveySection) -> SurveyTerms:
 
 
 def check_guest_name(name: str) -> str:
-    """Return a guest's name, which is shown, signed and sealed; refuse an odd one."""
-    return _checked_label(name, "the name of a guest")
+    """Return a guest's name, which is shown, signed and sealed; refuse an odd one.
+
+    Names reach spreadsheets: in codes, letters, and whatever people paste. These take a
+    full-width sign for the plain one.
+    """
+    checked = _checked_label(name, "the name of a guest")
+    if unicodedata.normalize("NFKC", checked).lstrip()[:1] in FORMULA_SIGNS:
+        raise InvalidScenarioError(
+            f"{_shown(name)}: a spreadsheet would take this name for a formula; begin "
+            "it with a letter or a digit"
+        )
+    return checked
 
 
 def _person(certificate: str) -> str:

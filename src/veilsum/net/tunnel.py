@@ -27,6 +27,7 @@ from websockets.uri import parse_uri
 
 from veilsum.agreement.addresses import Relay, Relays
 from veilsum.agreement.consortium import Consortium
+from veilsum.net.entrance import AEAD
 from veilsum.net.hello import PATH, Limits
 from veilsum.net.passes import JOINED, MOST_FRAME, RELAY_PATH, Pass
 from veilsum.net.sockets import (
@@ -500,6 +501,7 @@ def relay_context(relays: Relays) -> ssl.SSLContext:
     """Return how to speak TLS with a relay: its own certificate, or the system's."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(AEAD)
     if relays.certificate is None:
         context.load_default_certs()
     else:

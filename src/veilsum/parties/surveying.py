@@ -62,8 +62,6 @@ FIELDS = {
     ),
     "signature": (lambda value: isinstance(value, str), "a text"),
 }
-# A spreadsheet takes what begins so for a formula, and runs it.
-FORMULAS = ("=", "+", "-", "@")
 
 LETTERS = {
     "en": """\
@@ -228,12 +226,6 @@ def read_names(path: Path) -> tuple[str, ...]:
         raise InvalidInputError(f"{path} names more than {MOST_GUESTS:,} guests")
     if len(set(names)) < len(names):
         raise InvalidInputError(f"{path} names somebody twice: invite everybody once")
-    for name in names:
-        if name.startswith(FORMULAS):
-            raise InvalidInputError(
-                f"{name!r}: a spreadsheet would take this name for a formula; begin it "
-                "with a letter"
-            )
     return names
 
 
@@ -464,7 +456,8 @@ def _public(code: str) -> str:
 
 def _csv(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
     made = io.StringIO(newline="")
-    writer = csv.writer(made)
+    # Some spreadsheets split at semicolons or tabs: quoted, a cell stays one.
+    writer = csv.writer(made, quoting=csv.QUOTE_ALL)
     writer.writerow(columns)
     writer.writerows(rows)
     return made.getvalue().encode()

@@ -68,6 +68,8 @@ def newest_question(survey: str) -> bytes:
     return f"veilsum newest 1\n{survey}\n".encode()
 
 
+# How the header Authorization begins in which a guest shows its signature.
+GUEST_SCHEME = "Veilsum-Guest"
 # What members may fetch from the host's folder, once it is there.
 FETCHED = {CLOSED: "application/toml", SENT: "application/jsonl"}
 WORDS = {
@@ -199,7 +201,7 @@ class SurveyHost:
         return Starlette(
             routes=[
                 Route("/submissions", self._take, methods=["POST"]),
-                Route("/submissions/{key}/{proof}", self._tell_newest),
+                Route("/submissions/{key}", self._tell_newest),
                 Route("/page.html", self._give_single),
                 Route(f"/{CHALLENGE}", self._challenge),
                 Route("/result.json", self._give_result),
@@ -229,7 +231,9 @@ class SurveyHost:
         """Tell a guest, and nobody else, number and digest of what is here from it."""
         key = request.path_params["key"]
         name = self._keys.get(key)
-        if name is None or not self._is_of(key, request.path_params["proof"]):
+        # In a header: proxies log addresses, and the proof serves for good.
+        scheme, _, proof = request.headers.get("authorization", "").partition(" ")
+        if name is None or scheme != GUEST_SCHEME or not self._is_of(key, proof):
             return JSONResponse({"error": "nobody has this key"}, status_code=404)
         found = await run_in_threadpool(self._collection.newest, name)
         if found.number == 0:

@@ -241,7 +241,7 @@ class Guard:
             own = dict(HEADERS)
             if from_file:
                 own["Access-Control-Allow-Origin"] = "null"
-                own["Access-Control-Allow-Headers"] = "content-type"
+                own["Access-Control-Allow-Headers"] = "authorization, content-type"
                 own["Access-Control-Allow-Methods"] = "POST, GET"
                 own["Cross-Origin-Resource-Policy"] = "cross-origin"
             said = {name.lower() for name, _ in message.get("headers", [])}
