@@ -40,6 +40,7 @@ from veilsum.audit.attack import REAL_PARTIES, Outcome
 from veilsum.audit.made_up import never_twice
 from veilsum.audit.question import Holdings, Played, Rehearsal, Skipped
 from veilsum.errors import InvalidInputError, WaitingError
+from veilsum.files.sqlite import BESIDE
 from veilsum.net.drop import DropFolder
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.transcript_file import read_transcript
@@ -61,7 +62,8 @@ CLOCKS = ("moved", "seen", "file", "out")
 # What every log record has; the rest was added by whoever logged it.
 RECORD = frozenset(vars(logging.makeLogRecord({})))
 # What a party keeps for itself: for its owner's eyes, until the run is over or always.
-OWN, OTHERS_MAY_READ = (".run", ".run-journal", ".ledger", ""), 0o077
+OWN = {"", *(f"{one}{end}" for one in (".run", ".ledger") for end in ("", *BESIDE))}
+OTHERS_MAY_READ = 0o077
 # A share of so many bits is in no file by chance.
 NEEDLE_BITS = 40
 
