@@ -173,10 +173,10 @@ def resume_surveys(
         uncounted: runs that nobody has these of any more.
     """
     given = [_answered(folder) for folder in closed]
-    for file, _ in given:
-        check_roster_in_copy(store, survey_terms(file))
     here = {one.digest.hex(): one for one in _closed_files(store.parent)}
-    here |= {file.digest.hex(): file for file, _ in given}
+    for shown, _ in given:
+        check_roster_in_copy(store, survey_terms(shown))
+        here[shown.digest.hex()] = shown
     known = known_in_copy(store) | {(one.survey, one.set) for _, one in given}
     missing = []
     for receipt in _receipts_near(store):
