@@ -50,11 +50,18 @@ def at_the_limit(limits):
 
     Nobody else is within seven years of that person's age.
     """
-    most, bit, slope = limits.high - limits.margin, 4.0, 2.0
-    start = most - bit / 2 - slope * OLDEST
-    # Invented rows are where the predictor is 0.
+    most, bit, slope, variances = (
+        limits.high - limits.margin,
+        4.0,
+        2.0,
+        (0.0, 1.0, 0.25),
+    )
+    # The first step takes half of the variance off that the predictor has in invented
+    # rows. These are where it is 0 before that.
+    most += (slope**2 * variances[1] + bit**2 * variances[2]) / 2
     middle = OLDEST - most / slope
-    return Aim((1.0, middle, 0.5), (0.0, 1.0, 0.25), (start, slope, bit))
+    coefficients = (most - bit / 2 - slope * OLDEST, slope, bit)
+    return Aim((1.0, middle, 0.5), variances, coefficients)
 
 
 def counted_outside(seed, limits):
