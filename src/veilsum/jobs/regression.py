@@ -1016,6 +1016,8 @@ class FormulaJob(SchemaJob[Brought]):
             cells = [coded[node] for node in factors if node in coded]
             if len(cells) > 1:
                 home.cells(*(list(one) for one in zip(*cells, strict=True)))
+        for name, flags in formula.summed_with(table):
+            home.summed(name, flags)
         if (added := formula.addends(table)) is not None:
             ones = np.ones((len(added), 1))
             names = ["1", *(f"addend {k}" for k in range(1, added.shape[1] + 1))]

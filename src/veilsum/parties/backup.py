@@ -197,10 +197,10 @@ def resume_surveys(
         uncounted: runs that nobody has these of any more.
     """
     given = [_answered(folder) for folder in closed]
-    for one, _ in given:
-        check_roster_in_copy(store, survey_terms(one))
     here = {one.digest.hex(): one for one in _closed_files(store.parent)}
-    here |= {one.digest.hex(): one for one, _ in given}
+    for shown, _ in given:
+        check_roster_in_copy(store, survey_terms(shown))
+        here[shown.digest.hex()] = shown
     known = known_in_copy(store) | {(one.survey, one.set) for _, one in given}
     missing = []
     for receipt in _receipts_near(store):

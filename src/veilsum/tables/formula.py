@@ -408,15 +408,18 @@ class ModelFormula:
         return self._evaluated(CheckedTable(NEW, self.schema, filled, 0))
 
     def _evaluated(self, table: CheckedTable) -> Array[Any]:
-        right = self._right
         with np.errstate(all="ignore"):
-            values = [
-                None if levels else np.asarray(evaluate(node, table.frame), np.float64)
-                for node, levels in zip(right.factors, right.levels, strict=True)
-            ]
-            design = right.matrix(table.frame, values)
+            design = self._right.matrix(table.frame, self._numbers(table))
         _check_finite(table, design, self.columns)
         return design
+
+    def _numbers(self, table: CheckedTable) -> list[Array[Any] | None]:
+        """Return the values of the factors on the right; None for a category."""
+        right = self._right
+        return [
+            None if levels else np.asarray(evaluate(node, table.frame), np.float64)
+            for node, levels in zip(right.factors, right.levels, strict=True)
+        ]
 
     def _refined(self, table: CheckedTable, design: Array[Any], bits: int) -> Any:
         """Return the design with those columns exact that float64 would get wrong."""
@@ -442,6 +445,43 @@ class ModelFormula:
         for place, column in right.parts(found, table.frame, values):
             made[:, place] = column
         return made
+
+    def summed_with(self, table: CheckedTable) -> Iterator[tuple[str, Array[Any]]]:
+        """Yield each number on the right with the flags that multiply it in sums.
+
+        Sums hold the products of any two columns of the design, and of each with the
+        response. With `b ~ a * cost` they hold cost, a cost, b cost and a b cost: the
+        flags of cost are 1, a, b and a b, a column each. Numbers that stand alone in
+        their terms have the same flags, which are yielded once.
+        """
+        if not table.n_rows:
+            return
+        right, numbers = self._right, self._numbers(table)
+        design = dict(right.parts(range(len(right.pieces)), table.frame, numbers))
+        flags = {(k, 0): _flag(one, table.n_rows) for k, one in design.items()}
+        response = self._responses(table, BITS)
+        if (levels := np.unique(response)).size == 2 or self.response_is_category:
+            flags |= {(-1, k): response == one for k, one in enumerate(levels[1:])}
+        left, done = {*named_in(self._left)}, set[tuple[tuple[int, int], ...]]()
+        for place, node in enumerate(right.factors):
+            uses = [[one.factor for one in few].count(place) for few in right.pieces]
+            uses.append(not left.isdisjoint(named_in(node)))  # of the response, at -1
+            others = tuple(
+                k for k, one in flags.items() if one is not None and not uses[k[0]]
+            )
+            terms = [k for k, count in enumerate(uses[:-1]) if count == 1]
+            alone = all(len(right.pieces[k]) == 1 for k in terms)
+            if right.levels[place] or not terms or (alone and others in done):
+                continue
+            if alone:
+                done.add(others)
+            ones = [*numbers[:place], np.ones(table.n_rows), *numbers[place + 1 :]]
+            rest = (one for _, one in right.parts(terms, table.frame, ones))
+            found = _both(
+                [_flag(one, table.n_rows) for one in rest], [flags[k] for k in others]
+            )
+            if len(found) > 1:
+                yield shown(node), np.column_stack(found)
 
     def parts(self, table: CheckedTable) -> Iterator[tuple[Node, Any]]:
         """Yield every part of the response and of the design's terms, with its values.
@@ -2183,6 +2223,36 @@ class _Piece:
         if not exactly:
             return np.asarray(self.codes[levels])
         return np.array([Fraction(one) for one in self.codes.tolist()])[levels]
+
+
+def _flag(column: Array[Any], n_rows: int) -> Array[Any] | None:
+    """Return where a column of two values has the larger one; None for any other."""
+    values = np.broadcast_to(column, n_rows)
+    low, high = values.min(), values.max()
+    if not ((values == low) | (values == high)).all():
+        return None
+    return np.asarray(values == high)
+
+
+def _both(
+    some: Iterable[Array[Any] | None], others: Iterable[Array[Any] | None]
+) -> list[Array[Any]]:
+    """Return where one of some flags and one of the others are, each place once.
+
+    At most as many as a design has columns.
+    """
+    left, right = ([one for one in few if one is not None] for few in (some, others))
+    if not left or not right:
+        return []
+    # Levels of one category share no row: most pairs need not be looked at.
+    shared = np.array(left, np.float32) @ np.array(right, np.float32).T
+    found: dict[bytes, Array[Any]] = {}
+    for k, j in np.argwhere(shared > 0.0).tolist():
+        both = left[k] & right[j]
+        found[both.tobytes()] = both
+        if len(found) == MOST_DESIGN_COLUMNS:
+            break
+    return [*found.values()]
 
 
 @dataclass(frozen=True)

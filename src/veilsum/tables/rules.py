@@ -578,6 +578,29 @@ class AtHome:
                 max(1, floor(1.0 / largest)),
             )
 
+    def summed(self, name: str, flags: Array[Any]) -> None:
+        """Refuse sums of a column over groups that leave few rows when combined.
+
+        Args:
+            name: the column.
+            flags: the groups over which it is summed, a column each.
+        """
+        largest = self.rules.maximum_leverage
+        if largest >= 1.0:
+            return
+        rows = Rows(flags.astype(np.float64), np.zeros(len(flags)))
+        ones = np.flatnonzero(flags.all(axis=0))
+        columns = OwnColumns(rows, int(ones[0]) if ones.size else None)
+        most = min(self.rules.minimum_count - 1, rows.n_rows // _ROWS_FOR_SEVERAL)
+        one, several = columns.concentration(max(most, 1))
+        what = f"sums of {name!r} over groups"
+        way_out = (
+            "leave out an interaction or a 0/1 column, merge levels, or ask a party "
+            "with more rows"
+        )
+        self._pointing(what, one, largest, way_out)
+        self._pointing(what, several, 1.0 - _FEW_ROWS * (1.0 - largest), way_out)
+
     def _alone(self, what: str, values: PerRow, rows: Rows) -> None:
         """Refuse a column that, less its mean, is mostly one row's."""
         if self.rules.maximum_leverage >= 1.0:
@@ -645,15 +668,21 @@ class AtHome:
             what = f"the columns made of {', '.join(variables) or 'nothing'}"
             self._pointing(what, found, largest)
 
-    def _pointing(self, what: str, found: Concentration, largest: float) -> None:
+    def _pointing(
+        self,
+        what: str,
+        found: Concentration,
+        largest: float,
+        way_out: str = "use fewer or other terms, such as logarithms of columns with "
+        "long tails, or a party with more rows",
+    ) -> None:
         if found.largest > largest:
             number = len(found.rows) or 1
             self._refuse(
                 "maximum_leverage",
                 f"{what} can be combined so that {min(found.largest, 1.0):.1%} of the "
                 f"result lies on {_rows(number)} of {self.party}'s",
-                "use fewer or other terms, such as logarithms of columns with long "
-                "tails, or a party with more rows",
+                way_out,
                 1.0
                 if found.largest >= 0.995
                 else float(f"{found.largest + 0.005:.2f}"),
