@@ -24,6 +24,7 @@ from veilsum.audit.low_bits import low_bits
 from veilsum.audit.question import minus
 from veilsum.jobs.meta import MetaJob
 from veilsum.jobs.mixed import MixedJob
+from veilsum.jobs.presence import Screened
 from veilsum.jobs.regression import formula_job
 from veilsum.models.mixed import MIXED_BITS, ROOT_BITS, THETA_BITS
 from veilsum.tables.frames import as_frame
@@ -574,5 +575,46 @@ def test_a_column_that_points_at_one_row_or_party_is_refused(kind):
     if kind == "meta":  # there is no slope to be found there
         assert refused_by(at_a_party) == "InvalidInputError"
         return
+    if kind == "absorbed":  # nothing of it is left: no total says what it was
+        other = aimed(QUESTIONS[kind], p4=lambda one: one.assign(x=-1.0))
+        found = [ask().released.sums for ask in (at_a_party, other)]
+        np.testing.assert_array_equal(*found)
+        return
     assert refused_by(at_a_party) == "site_terms"
     assert at_a_party(site_terms=True).released.sums
+
+
+# Numbers that are constant at all parties but one
+
+
+def left_to_one(pair):
+    """Tables in which the products of x, or of x and z, are those of party p5 alone."""
+    chance, tables = np.random.default_rng(2), {}
+    for k in range(12):
+        table = pd.DataFrame(chance.normal(size=(60, 3)).round(2), columns=[*"xzy"])
+        if pair and k > 5:
+            table["z"] = 0.25
+        if (k < 5) if pair else (k != 5):
+            table["x"] = 0.5
+        tables[f"p{k}"] = table
+    return tables
+
+
+def products_within(tables, pair):
+    """The total of the products, and that of the party that is left alone."""
+    seen = vs.fit("y ~ x + z", tables, absorb=True, driver="vectorised", seed=1)
+    place = 1 if pair else 0  # x x, z x, z z and so on
+    unit = seen.recipe.counts.units[place]
+    own = tables["p5"] - tables["p5"].mean()
+    other = own["z"] if pair else own["x"]
+    return float(seen.released.sums[-1][place] * unit), float(own["x"] @ other)
+
+
+@pytest.mark.parametrize("pair", [False, True], ids=["a column", "two columns"])
+def test_a_number_that_varies_at_one_party_is_not_summed(pair, monkeypatch):
+    with pytest.raises(vs.VeilsumError, match=r"many values vary within \d parties"):
+        products_within(left_to_one(pair), pair)
+    # The twin: without the count the total is that party's own.
+    monkeypatch.setattr(Screened, "_check_varying", lambda *_: None)
+    total, own = products_within(left_to_one(pair), pair)
+    assert total == pytest.approx(own, rel=1e-6)

@@ -172,6 +172,20 @@ def test_what_cannot_be_absorbed_is_said(formula, options, said):
         vs.fit(formula, some(), absorb=True, **options)
 
 
+def test_a_number_that_is_constant_at_a_site_is_fitted_from_the_others():
+    """The same as with a dummy variable for every party, by numpy."""
+    tables = some(14)
+    tables["p3"] = tables["p3"].assign(x=0.5)
+    found = vs.fit("y ~ x", tables, absorb=True, driver="vectorised")
+    pooled = [one[["x", "y"]] - one[["x", "y"]].mean() for one in tables.values()]
+    x, y = np.concatenate([one.to_numpy() for one in pooled]).T
+    assert found.coefficients["x"] == pytest.approx(x @ y / (x @ x), rel=1e-9)
+    # A response that is constant there is refused as before.
+    tables["p3"] = some(14)["p3"].assign(y=0.5)
+    with pytest.raises(vs.VeilsumError, match="p3: 'y' is the same in all rows here"):
+        vs.fit("y ~ x", tables, absorb=True, driver="vectorised")
+
+
 def test_a_party_with_one_row_has_nothing_left():
     tables = some()
     tables["p2"] = tables["p2"].head(1)

@@ -33,7 +33,7 @@ def job_options(command: Callable[..., None]) -> Callable[..., None]:
             type=click.Choice(DRIVERS),
             default="vectorised",
             show_default=True,
-            help="All parties as arrays, or each as the machine it would run by itself.",
+            help="All parties as arrays, or each as the machine that it would run.",
         ),
         click.option(
             "--out", type=click.Path(path_type=Path), help="Folder for result.json."

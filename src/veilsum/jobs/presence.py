@@ -165,6 +165,48 @@ class Lacking:
         return np.asarray(look(self))
 
 
+@dataclass(frozen=True)
+class Varying:
+    """Columns that vary within a party, where each party takes off its own means.
+
+    A party in which a column is constant adds 0 to all sums with it. So these sums are
+    about the others, and two columns that are constant at different parties may leave
+    the sum of their products to one. A column counts as varying at a party where all
+    columns with many values vary, too: each sum of products with one of these then has
+    all parties that are counted for the other column.
+
+    Attributes:
+        columns: the names of all columns, with their places in the design.
+        measures: how each of them is counted.
+        least: the least number of parties for columns with many values; at first of
+            honest ones alone.
+    """
+
+    columns: tuple[tuple[str, int], ...]
+    measures: tuple[Measure, ...]
+    least: int
+
+    @property
+    def name(self) -> str:
+        """What they are."""
+        return "columns in which rows of a party differ"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The columns' names."""
+        return tuple(name for name, _ in self.columns)
+
+    def count(self, look: Look) -> Array[Any]:
+        """Count rows that differ from the first one in each column."""
+        found = []
+        for (_, at), measure in zip(self.columns, self.measures, strict=True):
+            values = measure.counts(look(at))
+            found.append(np.count_nonzero(values != values[:1]))
+        pairs = zip(found, self.measures, strict=True)
+        varied = all(rows or are_few(measure) for rows, measure in pairs)
+        return np.array(found) * varied
+
+
 def are_few(measure: Measure) -> bool:
     """Say whether agreed numbers leave a column few values: its powers are levels."""
     return 1 <= measure.most - measure.least < FEW_VALUES
@@ -272,11 +314,30 @@ class Screened(SumsOnly):
         for group, several in zip(self.groups, found[-len(self.groups) :], strict=True):
             holders = found[start : start + len(group.places)]
             start += len(group.places)
+            if isinstance(group, Varying):
+                self._check_varying(group, holders)
+                continue
             for place, number in zip(group.places, holders, strict=True):
                 if 0 < number < self.least:
                     self._refuse(f"of the {group.name}, {place} is held by {number}")
             if several < self.least and sum(one > 0 for one in holders) > 1:
                 self._refuse(f"{several} parties hold several of the {group.name}")
+
+    def _check_varying(self, group: Varying, holders: Sequence[int]) -> None:
+        """Refuse sums with a column that are about few parties."""
+        for place, measure, number in zip(
+            group.places, group.measures, holders, strict=True
+        ):
+            least = self.least if are_few(measure) else max(self.least, group.least)
+            if number < least:
+                raise DisclosureError(
+                    "site_terms",
+                    f"{place} and all columns with many values vary within {number} "
+                    f"parties, and at least {least} must, so that no sum is about a "
+                    "few of them: leave out columns that are constant in some "
+                    f"parties, or allow it openly with {openly(site_terms=True)}. "
+                    "Nothing but such counts of parties was shown",
+                )
 
     def _refuse(self, found: str) -> None:
         raise DisclosureError(
@@ -327,8 +388,12 @@ def screened(inner: Any, groups: Sequence[Group], tolerate: int = 0) -> Any:
         return inner
     if isinstance(inner, Guarded):
         inner = replace(inner, before=1)
+    asked = tuple(
+        replace(one, least=one.least + tolerate) if isinstance(one, Varying) else one
+        for one in groups
+    )
     # Where nobody is said to collude, each party is still curious by itself.
-    return Screened(inner, tuple(groups), max(tolerate, 1) + FURTHER_HOLDERS)
+    return Screened(inner, asked, max(tolerate, 1) + FURTHER_HOLDERS)
 
 
 def answering(recipe: Any, own: Contribution, look: Look) -> Contribution:

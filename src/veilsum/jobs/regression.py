@@ -45,7 +45,7 @@ from veilsum.jobs.fitting import (
     reserved,
 )
 from veilsum.jobs.nested import in_order, sums_about
-from veilsum.jobs.presence import Cells, Group, Values, are_few
+from veilsum.jobs.presence import Cells, Group, Values, Varying, are_few
 from veilsum.jobs.recipes import Sums
 from veilsum.jobs.releases import ReleaseLimit
 from veilsum.jobs.score import ScoreRecipe, room_beside
@@ -919,6 +919,13 @@ class FormulaJob(SchemaJob[Brought]):
             further = _made_groups(of, known, lambda place: (PROPENSITY, place))
             had = {one.name for one in found}
             found += [one for one in further if one.name not in had]
+        if self.absorb:
+            absorbing, design = self.model.absorbing, self.model.measures.design
+            places = absorbing.slopes
+            if any(not are_few(design[k]) for k in places):
+                columns = tuple((self.model.names[k], k) for k in places)
+                least = absorbing.least_honest(schema.minimum_rows)
+                found.append(Varying(columns, tuple(design[k] for k in places), least))
         return tuple(found)
 
     def look(self, own: Brought, at: str | int | tuple[str, int]) -> Array[Any]:
@@ -967,6 +974,8 @@ class FormulaJob(SchemaJob[Brought]):
     def check_at_home(self, home: AtHome, own: Brought) -> None:
         """Refuse a table of which columns, or what they make, would show too much."""
         self._check_parts(home, own.table, self.formula)
+        if self.absorb:
+            home.column(self.formula.response, own.rows.response)
         if self.weighing is not None:
             self._check_parts(home, own.table, self.weighing.formula)
             self._check_weights(home, own)
@@ -1002,6 +1011,9 @@ class FormulaJob(SchemaJob[Brought]):
                 home.category(name, values, labels)
                 home.cells([name], [values], [labels])
                 coded[node] = name, values, labels
+                continue
+            # Less its own mean a constant is 0, and who is left is counted: `Varying`.
+            if self.absorb and (values == values[:1]).all():
                 continue
             home.column(
                 name,

@@ -52,7 +52,7 @@ from veilsum.jobs.fitting import SHOWN_BY_ROUNDS
 from veilsum.jobs.meta import MetaJob
 from veilsum.jobs.minimise import Minimise
 from veilsum.jobs.mixed import MixedJob
-from veilsum.jobs.presence import FEW_VALUES, Screened
+from veilsum.jobs.presence import FEW_VALUES, Screened, Varying
 from veilsum.jobs.recipes import Guarded, open_limits
 from veilsum.jobs.regression import FormulaJob
 from veilsum.jobs.releases import BY_PARTY, OBJECTIONS, Foreseen
@@ -1356,12 +1356,20 @@ def _holders(found: Asked) -> str:
             f"{FEW_VALUES} values or fewer"
         )
     least = found.recipe.least
+    varying = [one for one in found.recipe.groups if isinstance(one, Varying)]
+    also = "".join(
+        ". A number may be constant at a member, whose own means are taken off. The "
+        "first round counts for each column the members within which it varies, and "
+        "with it every column that can have more values; fewer than "
+        f"{max(least, one.least)} end the run as well"
+        for one in varying
+    )
     return (
         ": that is asked about in the first round instead, which counts how many "
         "members have each level, cell and bin, and each of a column's values where it "
         f"can have {FEW_VALUES} or fewer. Where some have it and fewer than {least}, "
         f"or fewer than {least} have several of a group of which several are there, "
-        "the run ends, and nothing else is shown"
+        f"the run ends, and nothing else is shown{also}"
     )
 
 
