@@ -4,7 +4,8 @@
     python benchmarks/round_weights.py --data FOLDER    # and CSV files of R's tables
     python benchmarks/round_weights.py --splits 5 --only poisson
 
-Each table is dealt at random to five parties, and fitted with the usual rules. The
+Each table is dealt at random to five parties, those of mixed models to their own, and
+fitted with the usual rules. The
 check of a round only records here, so that a fit goes on to its end. A line has one
 model and table: rounds of all splits, the least effective rows of a party, the largest
 share of one row, the least weight in whole rows, and how often the check would have
@@ -44,6 +45,7 @@ class Pair:
         family: of the response, "cox" or "mixed".
         made: prepares the table.
         options: of the fit.
+        by: the column that names parties; None to deal rows at random.
     """
 
     table: str
@@ -51,6 +53,7 @@ class Pair:
     family: str
     made: Callable[[Any], Any] = lambda table: table
     options: dict[str, Any] = field(default_factory=dict)
+    by: str | None = None
 
     def run(self, data: dict[str, Any], **options: Any) -> Any:
         """Fit the model."""
@@ -133,7 +136,23 @@ PAIRS = (
     Pair("cox_retinopathy", "Surv(time, event) ~ age + trt + risk", "cox"),
     Pair("evaluation_mgus", "Surv(time, death) ~ age + hgb", "cox"),
     Pair("evaluation_rotterdam", "Surv(time, death) ~ age + nodes", "cox"),
-    Pair("sites_schools", "lang ~ iq + ses", "mixed"),
+    Pair("sites_schools", "lang ~ iq + ses", "mixed", by="party"),
+    Pair(
+        "sites_schools",
+        "lang ~ iq + ses",
+        "mixed",
+        options={"random": ["1", "iq"]},
+        by="party",
+    ),
+    Pair("sites_sleep", "y ~ x", "mixed", by="party"),
+    Pair("sites_oxboys", "height ~ age", "mixed", by="party"),
+    Pair(
+        "sites_oxboys",
+        "height ~ age",
+        "mixed",
+        options={"random": ["1", "age"]},
+        by="party",
+    ),
     Pair("Affairs", "affairs ~ age + yearsmarried + religiousness + rating", "poisson"),
     Pair("Affairs", "affairs ~ age + rating", "negative-binomial"),
     Pair("DoctorVisits", "visits ~ age + income + illness + reduced", "poisson"),
@@ -232,7 +251,13 @@ def measured(
     with recorded() as found:
         for seed in seeds:
             found.clear()
-            data = dealt(table, n_parties, seed)
+            data = (
+                dealt(table, n_parties, seed)
+                if pair.by is None
+                else {
+                    str(k): v.drop(columns=pair.by) for k, v in table.groupby(pair.by)
+                }
+            )
             try:
                 result = pair.run(data, driver="vectorised", seed=seed)
             except vs.VeilsumError as refused:

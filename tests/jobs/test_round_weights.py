@@ -139,6 +139,22 @@ def test_ranges_far_wider_than_a_table_cost_two_sums():
     assert sums[1] <= sums[0] + 2
 
 
+@pytest.mark.parametrize(
+    ("table", "formula", "random"),
+    [
+        ("sites_schools", "lang ~ iq + ses", ["1", "iq"]),
+        ("sites_sleep", "y ~ x", ["1"]),
+        ("sites_oxboys", "height ~ age", ["1", "age"]),
+    ],
+)
+def test_mixed_models_of_real_parties_go_without_an_objection(table, formula, random):
+    """Classes, people and boys as parties: dealt to five, all would be refused."""
+    rows = pd.read_csv(REFERENCES / f"{table}.csv")
+    tables = {party: one.drop(columns="party") for party, one in rows.groupby("party")}
+    result = vs.mixed(formula, tables, random=random, driver="vectorised")
+    assert result.fit.rounds <= 6
+
+
 def stage_of(request):
     request = getattr(request, "inner", request)  # pieces of time
     return getattr(request, "stage", type(request).__name__)

@@ -78,6 +78,8 @@ class MixedRecipe(ManyRounds[ThetaState]):
     wording = BY_PARTY
     left_open = (POLES,)
     most = MOST_ROUNDS
+    # Parties with about as many rows each take 3 to 6 sums.
+    least = 6
 
     model: MixedModel
     what: str

@@ -279,6 +279,8 @@ class ManyRounds(SumsOnly, Generic[S]):
     """
 
     left_open = (REBUILT,)
+    # With room for fewer sums no search is begun.
+    least: ClassVar[int] = LEAST_ROUNDS
 
     if TYPE_CHECKING:
 
@@ -328,7 +330,7 @@ class ManyRounds(SumsOnly, Generic[S]):
     def request(self, sums: Sums) -> Any | None:
         """Ask at the next place."""
         if not sums and self.limit is not None:
-            self.limit.check(self.size, min(LEAST_ROUNDS, self.limit.most_rounds))
+            self.limit.check(self.size, min(self.least, self.limit.most_rounds))
         state = self.state(sums)
         if cast("Any", state).converged:
             return None
