@@ -48,7 +48,7 @@ from veilsum.models.rows import Gram, PerRow, RowMeasures, Rows
 from veilsum.models.systems import System, check_rows, dependent, symmetric
 from veilsum.models.weights import note
 from veilsum.numbers.arrays import Array, FloatArray, Vector
-from veilsum.numbers.compiled import compiled
+from veilsum.numbers.compiled import compiled_for
 from veilsum.numbers.units import (
     BLOCK_ROWS,
     Counts,
@@ -818,7 +818,8 @@ class RowBlock:
     def predictor(self, point: Vector) -> PerRow:
         """Return eta, column by column in one order: no sum of BLAS's own making."""
         eta = np.empty(len(self.response))
-        predict = compiled(_predict_rows) or _predict_columns
+        size = len(eta) * len(point)
+        predict = compiled_for(_predict_rows, size) or _predict_columns
         for design, piece in self.pieces:
             predict(design, point, eta[piece])
         return eta if self.offset is None else eta + self.offset

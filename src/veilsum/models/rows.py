@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers.arrays import Array, FloatArray, Vector
-from veilsum.numbers.compiled import compiled
+from veilsum.numbers.compiled import compiled_for
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.numbers.units import (
     BLOCK_ROWS,
@@ -320,7 +320,7 @@ class RowMeasures:
         if self._wide or values.dtype == object:
             return self._columns(values)
         factors, divisors, centres = self._rule
-        quick = compiled(_count) if divisors is None else None
+        quick = compiled_for(_count, values.size) if divisors is None else None
         if quick is not None:
             found = np.empty(values.shape)
             quick(values, factors, centres, found)

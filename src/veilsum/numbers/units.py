@@ -26,7 +26,7 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers.arrays import Array, FloatArray, is_number
-from veilsum.numbers.compiled import compiled
+from veilsum.numbers.compiled import compiled_for
 from veilsum.numbers.shapes import Shaped
 
 # Python integers, one for each statistic.
@@ -383,7 +383,7 @@ def _split_into(room: FloatArray, rows: WholeRows) -> list[FloatArray]:
         return split(rows, limbs)
     found = [one[: len(rows)] for one in room[:-1]]
     rest, spare = rows, room[-1, : len(rows)]
-    quick = compiled(_two_limbs) if limbs == 2 else None
+    quick = compiled_for(_two_limbs, rows.size) if limbs == 2 else None
     if quick is not None:
         quick(rows, np.empty((0, len(rows))), *found, spare)
         return found
@@ -463,7 +463,7 @@ class GramSum:
             by: what each row is taken times.
             factors: what each column is then; powers of two.
         """
-        quick = compiled(_limbs_of_scaled) if self.limbs == 2 else None
+        quick = compiled_for(_limbs_of_scaled, rows.size) if self.limbs == 2 else None
         if quick is None:
             scaled = np.multiply(rows, by[:, None], out=self._beside[: len(rows)])
             scaled *= factors
@@ -476,7 +476,9 @@ class GramSum:
     def _add(self, rows: WholeRows, right: WholeColumn | None) -> None:
         spare = self._room[-1, : len(rows)]
         quick = (
-            None if self.limbs != 2 or rows.dtype == object else compiled(_two_limbs)
+            None
+            if self.limbs != 2 or rows.dtype == object
+            else compiled_for(_two_limbs, rows.size)
         )
         pieces: list[Array[Any]] = []
         if right is not None:
