@@ -160,7 +160,7 @@ def adopt_orphans() -> None:
 
 def memory() -> object:
     """The most memory of the parties of a regression, each with its table."""
-    return {"peak_mb": table_peak(), "at_most_mb": 150}
+    return {"peak_mb": table_peak(), "at_most_mb": 180}
 
 
 # `veilsum join` and nothing else, so that nothing else is measured.
@@ -303,6 +303,8 @@ def party(kind: str) -> None:
 
 
 BENCHMARKS = {"rounds": rounds, "up": up, "many": many, "memory": memory}
+# `veilsum up` itself has tests; what is measured beside it has none.
+USUAL = sized([*BENCHMARKS], ["rounds", "memory"])
 
 
 def main(names: list[str]) -> None:
@@ -310,7 +312,7 @@ def main(names: list[str]) -> None:
         party(names[1])
         return
     print(json.dumps({"machine": machine()}))
-    for name in names or BENCHMARKS:
+    for name in names or USUAL:
         print(json.dumps({name: BENCHMARKS[name]()}), flush=True)
 
 

@@ -202,6 +202,9 @@ async def load(
         await asyncio.sleep(0.05)
     # Until the last one came, and not until somebody looked.
     taken = max(end.at for end in takers) - began
+    for end in (*senders, *takers):
+        end.transport.abort()
+    await asyncio.sleep(0)
     return {"sent": sent, "carried": carried, "cpu": relay.cpu - cpu, "s": taken}
 
 

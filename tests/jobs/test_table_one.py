@@ -229,6 +229,15 @@ def test_a_quantile_is_always_in_its_bin(values, edges, share, unit):
     assert found.low <= truth <= found.high
 
 
+def test_a_table_says_that_its_rows_are_the_complete_ones(trial):
+    text = " ".join(trial.groups.text().split())
+    names = [*trial.columns, "sex", "edema", "stage", "trt"]
+    complete = len(PBC[names].dropna())
+    assert f"of the {complete} rows that are complete in all columns" in text
+    assert "Without chol, missing in 28, more rows may be complete." in text
+    assert "No value is missing" not in text
+
+
 def test_missing_values_are_counted_before_rows_are_left_out(trial):
     assert trial.missing == {n: R["pbc"]["missing"][n] for n in trial.missing}
     assert trial.missing["chol"] == 28

@@ -359,7 +359,18 @@ class Grouped(Shown):
             f"numbers {'ANOVA' if several else 't-test'}, with equal variances; of "
             "levels chi-square, of two by two with Yates' correction."
         ]
-        if self.missing and not any(self.missing.values()):
+        if any(self.missing.values()):
+            notes.append(
+                f"Every statistic is of the {self.overall.count} rows that are "
+                "complete in all columns of this table; missing counts are of all rows."
+            )
+            gaps = {k: n for k, n in self.missing.items() if k != self.by.column}
+            worst, most = max(gaps.items(), key=lambda one: one[1], default=("", 0))
+            if most:
+                notes.append(
+                    f"Without {worst}, missing in {most}, more rows may be complete."
+                )
+        elif self.missing:
             notes.append("No value is missing.")
         for name, count in zip(self.names, self.counts, strict=True):
             if not count:
