@@ -10,6 +10,7 @@ happens to the process, the same command goes on with all of them.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import threading
@@ -291,9 +292,7 @@ class Serving(Secret):
 
     def look(self) -> None:
         """Look at every file once, and begin what may begin."""
-        self._running = {
-            run: one for run, one in self._running.items() if one.thread.is_alive()
-        }
+        self._clear_ended()
         try:
             rules, files = self.home.rules, sorted(self.folder.iterdir())
         except VeilsumError as error:
@@ -310,6 +309,20 @@ class Serving(Secret):
         for found in named.values():
             self._try([*found.values()], rules)
         self._looked = self._clock()
+
+    def _clear_ended(self) -> None:
+        """Forget runs that have ended, and free what they leave.
+
+        Connections, tasks and their TLS contexts refer to each other in circles. Python
+        counts objects, not the memory of OpenSSL behind them: by itself it would look
+        for such circles hundreds of runs later.
+        """
+        going = {
+            run: one for run, one in self._running.items() if one.thread.is_alive()
+        }
+        ended, self._running = len(going) < len(self._running), going
+        if ended:
+            gc.collect()
 
     def _try(self, files: Files, rules: OwnRules) -> None:
         """Consider a run; what is wrong with one is in the way of no other."""
