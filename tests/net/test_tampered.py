@@ -83,7 +83,7 @@ def test_one_bit_of_the_state_stops_a_party_that_comes_back(key, tmp_path):
     agrees(company.run("a", "c", "d", meanwhile=come_and_go))
     (error,) = told
     assert isinstance(error, StoreError), error
-    assert f"{state} is damaged (its entry {key} was changed)" in str(error)
+    assert f"{state} is damaged (its seal is broken" in str(error)
     assert "put a sound copy of it back" in str(error)
 
 
