@@ -499,7 +499,7 @@ def _near(
     who = {cell: int.from_bytes(bits, "big") for cell, bits in by_cell.items()}
     inviters = [survey.roster[name].invited_by for name in filled]
     invited = [
-        int.from_bytes(np.packbits([one == name for one in inviters]).tobytes(), "big")
+        int.from_bytes(np.packbits(np.array(inviters) == name).tobytes(), "big")
         for name in survey.names
     ]
     places = np.arange(survey.n_cells).reshape(len(survey.rows), -1)
