@@ -451,8 +451,9 @@ class ModelFormula:
 
         Sums hold the products of any two columns of the design, and of each with the
         response. With `b ~ a * cost` they hold cost, a cost, b cost and a b cost: the
-        flags of cost are 1, a, b and a b, a column each. Numbers that stand alone in
-        their terms have the same flags, which are yielded once.
+        flags of cost are 1, a, b and a b, a column each. Numbers of two values are
+        flags themselves, and are left out. Numbers that stand alone in their terms
+        have the same flags, which are yielded once.
         """
         if not table.n_rows:
             return
@@ -471,7 +472,12 @@ class ModelFormula:
             )
             terms = [k for k, count in enumerate(uses[:-1]) if count == 1]
             alone = all(len(right.pieces[k]) == 1 for k in terms)
-            if right.levels[place] or not terms or (alone and others in done):
+            # Without the response these are columns of the design, which is checked.
+            known = alone and (others in done or all(k >= 0 for k, _ in others))
+            number = numbers[place]
+            if number is None or not terms or known:
+                continue
+            if _flag(number, table.n_rows) is not None:
                 continue
             if alone:
                 done.add(others)

@@ -588,6 +588,9 @@ class AtHome:
         largest = self.rules.maximum_leverage
         if largest >= 1.0:
             return
+        _, alike = np.unique(np.packbits(flags, axis=1), axis=0, return_counts=True)
+        if alike.min() >= self.rules.minimum_count:
+            return  # no combination tells rows apart that are in the same groups
         rows = Rows(flags.astype(np.float64), np.zeros(len(flags)))
         ones = np.flatnonzero(flags.all(axis=0))
         columns = OwnColumns(rows, int(ones[0]) if ones.size else None)
