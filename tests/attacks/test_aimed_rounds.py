@@ -25,8 +25,8 @@ from veilsum.numbers.units import Measure
 
 FEW, MANY = 3, 100
 # Right guesses with invented rows, at most. The share of one row may be a fifth, which
-# leaves more than chance: 62 of the first 100 were right, and 137 of 200 others.
-GUESSED = {8: 7, 100: 80}
+# leaves more than chance: 56 of the first 100 were right, and 129 of 200 others.
+GUESSED = {8: 7, 100: 76}
 
 
 @pytest.mark.parametrize("family", ["logistic", "poisson"])
@@ -202,7 +202,13 @@ def guessed(seed):
     "times", [8, pytest.param(100, marks=pytest.mark.slow, id="many")]
 )
 def test_invented_rows_tell_the_outermost_person_less_than_surely(times):
-    """False alarms, at two thirds: 4 % of 8 guesses, 0.1 % of 100."""
+    """Above chance: 62 % are right, and 90 % or more without the check.
+
+    With a tenth in place of a fifth 174 of 300 are right, with 0.06 the half of 100.
+    But of 84 honest fits with unbounded weights (28 pairs of model and data) one row of
+    a party has more than a tenth in 15 at their own answer, more than 0.06 in 23.
+    False alarms, at 62 %: 2 % of 8 guesses, 0.1 % of 100.
+    """
     assert sum(map(guessed, range(times))) <= GUESSED[times]
 
 
