@@ -51,8 +51,8 @@ Step = Literal["alike", "newton"]
 
 # Additional bits where numbers were too coarse for a fit.
 MORE_BITS = 8
-# The search ends where T is known to this part of Q.
-END = 2.0**-27
+# The search ends where T is known to the first part of Q, and rounding to the second.
+END, FINE = 2.0**-28, 2.0**-30
 # Rounding of numbers for a long step, as a part of Q.
 COARSE = 2.0**-10
 # With more of it there is no telling where to go.
@@ -184,7 +184,7 @@ class ThetaSearch:
         after = replace(state, best=here, step=kind, size=size)
         finest = here.at.bits == MIXED_BITS
         off = rounding(here)
-        if (error <= END and off <= END) or (finest and size <= 8.0 * off):
+        if (error <= END and off <= FINE) or (finest and size <= 8.0 * off):
             theta = self._theta(here, metric, step)
             return replace(after, answer=self.model.moved(here, theta))
         return self._trying(after, here, metric, step, shrinks)
@@ -201,7 +201,7 @@ class ThetaSearch:
         theta = self._theta(best, metric, step)
         size = state.size
         # frexp is exact, and a logarithm is not the same everywhere.
-        wanted = min(COARSE, max(size * size / 4.0, END / 2.0))
+        wanted = min(COARSE, max(size * size / 64.0, FINE / 4.0))
         now = rounding(best) / shrinks
         bits = best.at.bits + frexp(now / wanted)[1]
         bits = min(max(bits, best.at.bits), MIXED_BITS)
