@@ -52,7 +52,8 @@ def ring(agents: int, dim: int, rounds: int) -> dict[str, object]:
         "domain": {"kind": "box", "lower": -10.0, "upper": 10.0},
         "masks": {"law": "lattice", "sigma": 1.0, "grid": 20},
         "method": {"name": "dgd", "recentre": False, "step": 0.5},
-        "stopping": {"iterations": rounds, "tolerance": 1.0},
+        # After a few rounds parties are still far apart.
+        "stopping": {"iterations": rounds, "tolerance": sized(1.0, 1000.0)},
         "policy": {"tolerate": 1, **sized({}, {"minimum_honest": 2})},
     }
 
