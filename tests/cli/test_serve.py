@@ -78,7 +78,7 @@ def test_a_file_waits_for_a_person_who_reads_its_page(company):
     asked = serve(company, "--agree", file, answer="y\n")
     assert asked.exit_code == 0, asked.output
     (kept,) = company.folder("a").rglob("agreed")
-    assert kept.read_text().strip() == one["page"]
+    assert kept.read_text() == f"{one['page']}\n" * 2
     assert kept.stat().st_mode & 0o077 == 0
 
 

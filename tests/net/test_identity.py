@@ -334,7 +334,7 @@ def test_a_file_without_a_usable_key_is_refused(tmp_path):
         Ed25519PrivateKey.generate().private_bytes(pem, pkcs8, locked),
     ):
         made.key_file.write_bytes(content)
-        with pytest.raises(InvalidInputError, match=r"not an Ed25519|not by veilsum"):
+        with pytest.raises(InvalidInputError, match=r"not an Ed25519 |not by veilsum"):
             read_identity(made.key_file)
 
 
