@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from veilsum.errors import InvalidGraphError
-from veilsum.graphs import layout
-from veilsum.graphs.links import circle, geometric, line, plane
+from veilsum.errors import InvalidGraphError, NumericalError
+from veilsum.graphs import augmentation, layout
+from veilsum.graphs.links import circle, fill_rows, geometric, line, plane
+from veilsum.graphs.symmetry import is_vertex_transitive
 from veilsum.graphs.topology import Topology
 
 
@@ -41,3 +42,34 @@ def test_a_drawing_leaves_no_stress_to_take_away(spec):
     weights = (hops + np.eye(len(names))) ** -2.0 - np.eye(len(names))
     slope = (weights * (1 - hops / apart))[:, :, None] * gaps
     assert np.abs(slope.sum(axis=1)).max() < 1e-2
+
+
+def test_a_heavier_link_breaks_the_symmetry_of_a_ring():
+    ring = [(0, 1), (1, 2), (2, 3), (3, 0)]
+    assert is_vertex_transitive(Topology.from_edges(ring, weights=[2.0] * 4))
+    assert not is_vertex_transitive(Topology.from_edges(ring, weights=[2, 1, 1, 1]))
+
+
+def test_rows_are_filled_as_scipy_fills_them():
+    topology = Topology.family("grid:3x4")
+    ends = np.sort(topology.edges, axis=1)
+    ends = ends[np.lexsort(ends.T[::-1])]
+    start = np.zeros(topology.n_parties + 1, dtype=np.int64)
+    near = np.empty(2 * len(ends), dtype=np.int64)
+    fill_rows(ends, start, near)
+    exact = topology.adjacency.tocsr()
+    exact.sort_indices()
+    assert start.tolist() == exact.indptr.tolist()
+    assert near.tolist() == exact.indices.tolist()
+
+
+def test_a_repair_that_falls_short_is_never_returned(monkeypatch):
+    monkeypatch.setattr(augmentation, "vertex_connectivity", lambda *_, **__: 1)
+    with pytest.raises(NumericalError):
+        augmentation.augment(Topology.family("star:5"), connectivity=2)
+
+
+@pytest.mark.parametrize("weight", [0.0, -0.5, np.inf, np.nan])
+def test_a_link_without_noise_is_refused(weight):
+    with pytest.raises(InvalidGraphError, match="positive and finite"):
+        Topology.from_edges([(0, 1), (1, 2)], weights=[1.0, weight])

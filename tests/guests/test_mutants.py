@@ -14,7 +14,7 @@ from veilsum.guests.submission import (
     WORD_BYTES,
     longest_line,
 )
-from veilsum.guests.survey_set import set_of
+from veilsum.guests.survey_set import set_of, write_submissions
 
 
 @pytest.fixture
@@ -30,15 +30,15 @@ def values(world):
 
 def test_a_submission_is_new_once_and_counted_for_its_member(world, tmp_path):
     collection = GuestCollection.open(tmp_path / "collection", world.terms)
-    one = world.visit("Firm 1", 1.0)
+    line = write_submissions([world.visit("Firm 1", 1.0)]).strip()
     try:
         assert collection.progress()["by_member"] == {
             "ann": [0, 4],
             "bob": [0, 4],
             "cem": [0, 4],
         }
-        assert collection.take(one.line)[1] is True
-        assert collection.take(one.line)[1] is False
+        assert collection.take(line)[1] is True
+        assert collection.take(line)[1] is False
         assert collection.progress()["by_member"]["ann"] == [1, 4]
     finally:
         collection.close()

@@ -4,12 +4,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from machines import join_frame, stopped_at
-from veilsum.errors import InvalidInputError
-from veilsum.protocol.codec import Codec, MalformedMessageError
+from machines import join_frame, sealed, stopped_at
+from veilsum.errors import InvalidInputError, LocalProtocolError, UntimelyError
+from veilsum.protocol.codec import Codec
 from veilsum.protocol.effects import Persist
-from veilsum.protocol.machine import COMPARISONS, UntimelyError
-from veilsum.protocol.messages import Confirm, Masked, Share, Status
+from veilsum.protocol.iteration import Iteration
+from veilsum.protocol.machine import COMPARISONS
+from veilsum.protocol.messages import Agreed, Confirm, Masked, Status
+from veilsum.protocol.peers import MOST_ANSWERS
 from veilsum.protocol.phases import AGREEING, SUMMING
 from veilsum.protocol.plan import Policy
 from worlds import Setting
@@ -73,8 +75,8 @@ def test_a_nonce_has_64_bytes_and_a_signature_no_more(nonce, signature):
         return Codec(10).encode(record)
 
     assert Codec(10).decode(framed(64, 64)).signature == bytes(64)
-    with pytest.raises(MalformedMessageError):
-        Codec(10).decode(framed(nonce, signature))
+    with pytest.raises(LocalProtocolError, match="nobody would accept"):
+        framed(nonce, signature)
 
 
 def test_messages_that_change_nothing_are_counted():
@@ -85,7 +87,7 @@ def test_messages_that_change_nothing_are_counted():
     for count in (1, 2, 3):
         machine.receive("0", seen)
         assert machine.n_in_vain("0") == before + count
-    ahead = world.plan.codec.encode(Share(5, (), bytes(32), np.zeros(3, np.int64)))
+    ahead = world.plan.codec.encode(Confirm(5, bytes(32)))
     for count in (4, 5):
         with pytest.raises(UntimelyError):
             machine.receive("0", ahead)
@@ -101,3 +103,35 @@ def test_what_does_not_fit_is_compared_so_often_and_no_less():
     assert machine.phase == AGREEING
     machine._compared()
     assert machine.phase != AGREEING
+
+
+def test_a_neighbour_that_asks_too_often_is_not_answered_and_counted():
+    machine = stopped_at(Setting("complete:4"), "1", AGREEING).nodes["1"].machine
+    peers, before = machine._peers, machine.n_in_vain("0")
+    peers._answers["0"] = 0
+    answered = [peers.may_be_answered("0") for _ in range(MOST_ANSWERS + 3)]
+    assert answered == [True] * MOST_ANSWERS + [False] * 3
+    assert machine.n_in_vain("0") == before + 3
+
+
+def test_without_rounds_nobody_is_ahead_by_the_sum_of_a_tree():
+    status = Status(bytes(16), bytes(16), 0, (), -1, -1, 0, False)
+    machine = stopped_at(Setting("path:3", spread="tree"), "2", SUMMING)
+    iteration = machine.nodes["2"].machine._iteration
+    assert isinstance(iteration, Iteration)
+    assert not iteration.planned
+    assert not iteration.is_ahead(status)
+    assert iteration.is_ahead(msgspec.structs.replace(status, round=1))
+
+
+def test_who_has_signed_and_sees_another_signature_suspects():
+    proposed = Setting("complete:4").world().run().nodes["0"].machine._book
+    world = stopped_at(Setting("complete:4"), "1", AGREEING)
+    machine = world.nodes["1"].machine
+    first = proposed.proposed(machine.members)
+    machine.receive("0", world.plan.codec.encode(first))
+    assert ("Agreed", 0, "1") in machine._book
+    assert not machine._misfit
+    other = sealed(world, Agreed(party="2", epoch=0, digest=bytes(32)))
+    machine.receive("2", world.plan.codec.encode(other))
+    assert "2 signed another answer" in machine._misfit
