@@ -6,7 +6,7 @@ import pytest
 
 from surveys import World, opened
 from veilsum.guests.collection import GuestCollection
-from veilsum.guests.delegate import DelegateStore, to_answer
+from veilsum.guests.delegate import DelegateStore
 from veilsum.guests.store_copy import copy_store, put_in_use
 from veilsum.guests.submission import (
     SEAL_BYTES,
@@ -14,7 +14,7 @@ from veilsum.guests.submission import (
     WORD_BYTES,
     longest_line,
 )
-from veilsum.guests.survey_set import set_of, write_submissions
+from veilsum.guests.survey_set import write_submissions
 
 
 @pytest.fixture
@@ -42,18 +42,6 @@ def test_a_submission_is_new_once_and_counted_for_its_member(world, tmp_path):
         assert collection.progress()["by_member"]["ann"] == [1, 4]
     finally:
         collection.close()
-
-
-def test_cells_are_named_by_their_row_and_column(world):
-    found = set_of(world.terms, world.all_visit(values(world)))
-    cells = to_answer(world.terms, found).cells
-    title = world.terms.title
-    if cells is not None:
-        assert {*cells} <= {
-            (title, row, column)
-            for row in world.terms.rows
-            for column in world.terms.columns
-        }
 
 
 def test_the_longest_line_is_that_of_base64_and_of_names():

@@ -9,14 +9,21 @@ import pytest
 
 from veilsum.models.comparisons import difference_of_means
 from veilsum.models.evaluation import Discrimination
-from veilsum.models.price import Settled
+from veilsum.models.moments import Marginals
+from veilsum.models.price import Price, Settled
+from veilsum.numbers.units import Measure
 
 
 @pytest.mark.parametrize("counts", [(1, 2), (2, 1)])
 def test_one_row_has_no_variance_to_compare_means_by(counts):
     groups = [
-        SimpleNamespace(count=n, means=[Fraction(k)], scatters=[Fraction(1)])
-        for k, n in enumerate(counts)
+        Marginals(
+            (Measure(Fraction(1), 0, 9),),
+            n,
+            np.array([n], dtype=object),
+            np.array([n], dtype=object),
+        )
+        for n in counts
     ]
     assert isnan(difference_of_means(*groups, 0))
 
@@ -37,4 +44,4 @@ def test_an_empty_bin_is_no_degree_of_freedom():
     [(1.0, 0.0, True), (1.0, 0.5, False), (2.0, 0.0, False)],
 )
 def test_a_price_is_unique_where_both_ends_are_known_and_one(highest, within, unique):
-    assert Settled(3, 1.0, 0.0, 1.0, 1.0, highest, within).is_unique is unique
+    assert Settled(3, Price(1.0), 0.0, 1.0, 1.0, highest, within).is_unique is unique
