@@ -29,6 +29,7 @@ from attacks.test_the_ledger import moments_of
 from veilsum.jobs import table_job
 from veilsum.jobs.presence import PRESENCE
 from veilsum.jobs.running import run_job
+from veilsum.models import newton
 
 # Rows outside
 
@@ -57,8 +58,9 @@ def at_the_limit(limits):
         (0.0, 1.0, 0.25),
     )
     # The first step takes half of the variance off that the predictor has in invented
-    # rows. These are where it is 0 before that.
-    most += (slope**2 * variances[1] + bit**2 * variances[2]) / 2
+    # rows, and is so much longer as it is halved. They are where it is 0 before that.
+    variance = slope**2 * variances[1] + bit**2 * variances[2]
+    most += 2.0**newton.STEP_HALVINGS * variance / 2
     middle = OLDEST - most / slope
     coefficients = (most - bit / 2 - slope * OLDEST, slope, bit)
     return Aim((1.0, middle, 0.5), variances, coefficients)

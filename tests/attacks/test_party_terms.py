@@ -26,7 +26,7 @@ from veilsum.jobs.meta import MetaJob
 from veilsum.jobs.mixed import MixedJob
 from veilsum.jobs.presence import Screened
 from veilsum.jobs.regression import formula_job
-from veilsum.models.mixed import MIXED_BITS, THETA_BITS
+from veilsum.models.mixed import MIXED_BITS, ROOT_BITS, THETA_BITS
 from veilsum.tables.frames import as_frame
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -345,8 +345,9 @@ def solved(tables):
     recipe, sums = job.together(own)
     asked = [recipe.request(sums[:k]) for k in range(len(sums))]
     theta = np.array([one.theta[0] for one in asked]) / 2.0**THETA_BITS
+    root = np.array([one.root[0] for one in asked]) / 2.0**ROOT_BITS
     unit = 2.0 ** np.array([one.bits for one in asked])
-    rows, h = int(sums[0][-3]), len(tables)
+    n_rows, h = int(sums[0][-3]), len(tables)
     # In a sum: products of 1, x, y row by row, log det V; then their derivatives.
     logs = np.array([float(one[6]) for one in sums]) / 2.0**MIXED_BITS
     steps = np.array([float(one[13]) for one in sums]) / 2.0**MIXED_BITS
@@ -355,12 +356,12 @@ def solved(tables):
         n = scaled(free)
         at = theta[:, None] ** 2 * n
         first = (np.log1p(at).sum(axis=1) - logs) * unit
-        second = ((2.0 * at / theta[:, None] / (1.0 + at)).sum(axis=1) - steps) * unit
+        second = (root**2 * (n / (1.0 + at)).sum(axis=1) - steps) * unit
         return np.concatenate([first, second])
 
     def scaled(free):
         n = np.append(np.exp(free), 1.0)
-        return n * rows / n.sum()
+        return n * n_rows / n.sum()
 
     ends = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
     starts = [np.linspace(wide, 0.1 * wide, h - 1) for wide in (0.3, 1.0, 2.0)]
@@ -373,10 +374,12 @@ def solved(tables):
     weights = fmpq_mat(2 * len(sums), 2 * len(sums))
     for k, (one, asked_for) in enumerate(zip(sums, asked, strict=True)):
         t = fmpq(asked_for.theta[0], fmpz(2) ** THETA_BITS)
+        scale = fmpq(asked_for.root[0], fmpz(2) ** ROOT_BITS)
         for j, size in enumerate(n):
-            share = 1 + t * t * fmpq(*Fraction(size).as_integer_ratio())
+            rows = fmpq(*Fraction(size).as_integer_ratio())
+            share = 1 + t * t * rows
             rest[2 * k, j] = 1 / share
-            rest[2 * k + 1, j] = -2 * t * (share - 1) / (t * t) / (share * share)
+            rest[2 * k + 1, j] = -scale * scale * rows / (share * share)
         for j, place in enumerate((3, 10)):
             right[2 * k + j, 0] = fmpq(int(one[place]), fmpz(2) ** MIXED_BITS)
             weights[2 * k + j, 2 * k + j] = fmpq(4) ** asked_for.bits
@@ -420,9 +423,10 @@ def told_at_best(tables, spread=1.0):
         for k in range(len(sums)):
             asked = recipe.request(sums[:k])
             t = arb(fmpq(asked.theta[0], fmpz(2) ** THETA_BITS))
-            # Weights of sums in products, and how they change with theta.
+            metric = arb(fmpq(asked.root[0], fmpz(2) ** ROOT_BITS)) ** 2
+            # Weights of sums in products, and how they change with T.
             weights = [t * t / (1 + t * t * n) for n in sizes]
-            steps = [2 * t / (1 + t * t * n) ** 2 for n in sizes]
+            steps = [metric / (1 + t * t * n) ** 2 for n in sizes]
             lines = []
             for some, pooled in ((weights, 1), (steps, 0)):
                 alone = [pooled - one * n for one, n in zip(some, sizes, strict=True)]
@@ -449,7 +453,7 @@ def told_at_best(tables, spread=1.0):
 def test_more_parties_hide_each_other():
     sizes = (20, 27, 33, 41, 52, 60, 71, 88)
     assert told_at_best(sites(sizes[:3], seed=3)).max() < 1e-3
-    assert told_at_best(sites(sizes[:5], seed=3)).max() < 0.1
+    assert told_at_best(sites(sizes[:4], seed=3)).max() < 0.1
     eight = told_at_best(sites(sizes, seed=3))
     assert np.median(eight) > 0.3
     # The smallest and the largest stand out: that is said, and no number is promised.
