@@ -11,6 +11,7 @@ import shutil
 import signal
 import sqlite3
 import time
+import warnings
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
@@ -155,7 +156,11 @@ def killed(kind, folder, chance, most):
     folder.mkdir()
     path, wanted = folder / "store", chance.randint(1, most)
     reader, writer = os.pipe()
-    if not (child := os.fork()):
+    # Where JAX is loaded it warns of forks; the child uses SQLite alone, and is killed.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        child = os.fork()
+    if not child:
         try:
             store = STORES[kind].open(path)
             for number in range(most + 100):
