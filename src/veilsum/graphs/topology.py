@@ -161,6 +161,8 @@ class Topology(Shown):
 
         graph = families.build(spec, most_links=most_links)
         if isinstance(graph, LinkArray):
+            if not len(graph.ends):
+                return cls.from_edges((), parties=range(graph.n_parties))
             many = graph.n_parties > families.MANY_PARTIES
             found = cls.numbered(graph.n_parties, graph.ends, sorted_already=True)
             return found if many else found.with_names()
