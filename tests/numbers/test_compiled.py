@@ -22,7 +22,7 @@ def total(n):
 
 few = total(89)
 before = "numba" in sys.modules
-many = total(140_000)
+many = total(700_000)
 print(json.dumps([before, "numba" in sys.modules, few == total(89)]))
 """
 

@@ -289,12 +289,19 @@ def _check_owner(
             f"{wanted.party!r}, or is damaged: every party has its own; give another "
             "path, or put a sound copy back"
         )
-    check_seal(path, STORE, connection, key)
-    if found.begun and not found.has_file_of(wanted):
+    of_other_file = found.begun and not found.has_file_of(wanted)
+    damaged = ""
+    try:
+        check_seal(path, STORE, connection, key)
+    except StoreError:
+        if not of_other_file:
+            raise
+        damaged = ", or is damaged, since this party's key did not seal it"
+    if of_other_file:
         sections = listed(differing(found.sections, wanted.sections))
         raise StoreError(
             f"{path} belongs to a run that began with another consortium file, which "
-            f"differs from this one in {sections}: {WHAT_TO_DO}"
+            f"differs from this one in {sections}{damaged}: {WHAT_TO_DO}"
         )
     if found.begun and found.plan != wanted.plan:
         raise StoreError(
