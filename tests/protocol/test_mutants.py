@@ -134,4 +134,4 @@ def test_who_has_signed_and_sees_another_signature_suspects():
     assert not machine._misfit
     other = sealed(world, Agreed(party="2", epoch=0, digest=bytes(32)))
     machine.receive("2", world.plan.codec.encode(other))
-    assert "2 signed another answer" in machine._misfit
+    assert "2 signed another answer" in machine._misfit.detail
