@@ -2,7 +2,8 @@
 
 A lying member chooses a point at which one person's row has a mean or not, depending on
 a sensitive bit: the count of rows outside tells which. And it claims to hold a level
-that one party alone holds: a sum over that level is then that party's own.
+that one party alone holds, or that a column varies within many parties: a sum over that
+level, or of that column's products, is then that party's own.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from attacks.steering import (
     steered,
     unwrapped,
 )
+from attacks.test_party_terms import left_to_one, products_within
 from attacks.test_the_ledger import moments_of
 from veilsum.jobs import table_job
-from veilsum.jobs.presence import PRESENCE
+from veilsum.jobs.presence import PRESENCE, Varying
 from veilsum.jobs.running import run_job
 from veilsum.models import newton
 
@@ -137,3 +139,34 @@ def test_without_the_lie_the_level_is_refused():
     """The twin: the count of holders is good for something."""
     with pytest.raises(vs.VeilsumError, match="isolation is held by 1"):
         one_party_s_level(1, extra=0)
+
+
+# Parties within which a column does not vary
+
+
+def claims_that_columns_vary(extra):
+    """One party adds to the counts of parties within which columns vary."""
+
+    def lying(recipe, contributions, terms, **more):
+        own = contributions["p0"]
+
+        def answer(request):
+            found = own.answer(request)
+            if request == PRESENCE:
+                (group,) = recipe.groups
+                assert isinstance(group, Varying)
+                found[: len(group.places)] += extra
+            return found
+
+        contributions = {**contributions, "p0": replace(own, answer=answer)}
+        return run_job(recipe, contributions, terms, **more)
+
+    return patch.object(table_job, "run_job", lying)
+
+
+def test_open_a_false_count_of_varying_parties_is_believed():
+    """Without the lie: test_a_number_that_varies_at_one_party_is_not_summed."""
+    for pair in (False, True):
+        with claims_that_columns_vary(11):
+            total, own = products_within(left_to_one(pair), pair)
+        assert total == pytest.approx(own, rel=1e-6)
