@@ -9,6 +9,7 @@ import jaxtyping
 import pandas as pd  # noqa: F401 - whole, before a command loads it without pyarrow
 import pytest
 import scipy.linalg  # noqa: F401 - whose threads are limited below
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
@@ -37,8 +38,24 @@ _CHECKER_CHOOSES = (
 )
 
 
+class _Examples:
+    """Doctests of files with an example: others are neither imported nor searched.
+
+    A plugin of its own, because hooks of this file do not reach the folder `src`.
+    """
+
+    @staticmethod
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(file_path):
+        collectors = yield
+        if b">>> " in file_path.read_bytes() and "src" in file_path.parts:
+            return collectors
+        return [each for each in collectors if not isinstance(each, DoctestModule)]
+
+
 def pytest_configure(config):
     config.addinivalue_line("filterwarnings", _CHECKER_CHOOSES)
+    config.pluginmanager.register(_Examples())
 
 
 @pytest.hookimpl(wrapper=True)
