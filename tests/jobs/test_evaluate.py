@@ -18,7 +18,16 @@ from sklearn.metrics import brier_score_loss, r2_score, roc_auc_score
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 
 import veilsum as vs
-from veilsum.models.evaluation import Concordance, Discrimination, edges_of
+from veilsum.models.evaluation import (
+    Concordance,
+    Discrimination,
+    ErrorSums,
+    Predictor,
+    edges_of,
+)
+from veilsum.models.families import Gaussian
+from veilsum.models.rows import ONES, RowMeasures
+from veilsum.numbers.units import Measure
 
 FOLDER = Path(__file__).parent.parent / "references"
 KNOWN = json.loads((FOLDER / "evaluation.json").read_text())
@@ -375,3 +384,20 @@ def test_the_figure_has_the_curve_and_what_happened(pima):
     np.testing.assert_array_equal(left.lines[0].get_ydata(), true)
     shares = right.lines[0].get_ydata()
     np.testing.assert_array_equal(shares, pima.calibration()["observed"])
+
+
+def test_errors_of_a_narrow_response_keep_their_digits():
+    narrow = Measure.of(-0.001, 0.001, Fraction(1, 10**6))
+    known = Predictor.of(
+        Gaussian(),
+        RowMeasures.of([ONES], narrow, intercept=0),
+        names=("one",),
+        intercept=0,
+        coefficients={"one": 0.0004},
+    )
+    y = np.random.default_rng(2).integers(-1000, 1001, 50) / 1e6
+    sums, m = ErrorSums(known), np.full(50, 0.0004)
+    found = sums.errors(50, sums.sums(y, m))
+    squares = [float(found.response_square), float(found.squared)]
+    expected = [(y**2).sum(), ((y - m) ** 2).sum()]
+    np.testing.assert_allclose(squares, expected, rtol=1e-11)

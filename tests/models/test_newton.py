@@ -352,6 +352,27 @@ def test_a_category_with_one_outcome_only_is_named():
     assert "coefficient of smoker grows" in refused(Binomial(), design, response)
 
 
+@pytest.mark.parametrize("outcome", [0.0, 1.0])
+def test_a_category_with_one_outcome_only_is_named_after_the_first_sum(outcome):
+    """The twin: with one row of the other outcome the search goes on."""
+    rng = np.random.default_rng(0)
+    ill, age = rng.integers(0, 2, 200), rng.integers(20, 90, 200)
+    response = rng.integers(0, 2, 200) * 1.0
+    response[ill == 1] = outcome
+    zero_or_one = Measure.of(0, 1, Fraction(1))
+    design = (ONES, zero_or_one, Measure.of(0, 100, Fraction(1)))
+    measures = RowMeasures.of(design, zero_or_one, intercept=0)
+    newton = Newton(Binomial(), measures, names=("one", "ill", "age"), intercept=0)
+    first = newton.propose(newton.start())
+    columns = np.column_stack([np.ones(200), ill, age])
+    total = statistics(newton.scales, Rows.of(columns, response), first)
+    with pytest.raises(InvalidInputError, match="the coefficient of ill grows without"):
+        newton.advance(newton.start(), total)
+    response[np.argmax(ill)] = 1.0 - outcome
+    total = statistics(newton.scales, Rows.of(columns, response), first)
+    assert not newton.advance(newton.start(), total).converged
+
+
 @pytest.mark.parametrize("family", [Poisson(), NegativeBinomial(1.0)])
 def test_a_category_without_any_count_is_named(family):
     design, response, _ = data("poisson")

@@ -1,6 +1,7 @@
 """Mutants: small planted defects, and whether the tests of their part notice them.
 
     python tests/mutation/mutants.py sample              draw the sample anew
+    python tests/mutation/mutants.py renew numbers       draw for code that is gone
     python tests/mutation/mutants.py lines               note which test runs which line
     python tests/mutation/mutants.py run                 run mutants without an outcome
     python tests/mutation/mutants.py run numbers         those of one part
@@ -87,7 +88,9 @@ PARTS = {
     "tables": Part("tables/*.py", 35, ("tests/tables",)),
     "store": Part("net/store.py", 10, ("tests/net/test_store.py",)),
     "ledger": Part("files/ledger.py", 12, ("tests/files/test_ledger.py",)),
-    "guests": Part("guests/*.py", 18, ("tests/guests",)),
+    "guests": Part(
+        "guests/*.py", 18, ("tests/guests", "tests/attacks/test_guests.py")
+    ),
 }
 
 
@@ -319,6 +322,17 @@ def draw() -> list[Mutant]:
         every = [one for path in paths for one, *_ in mutants_of(name, path)]
         found += random.Random(f"{SEED} {name}").sample(every, part.mutants)
     return found
+
+
+def renewed(mutant: Mutant, taken: list[Mutant]) -> Mutant:
+    """Return a mutant; where its code is gone, another one of its part."""
+    paths = sorted((ROOT / "src" / "veilsum").glob(PARTS[mutant.part].files))
+    every = [one for path in paths for one, *_ in mutants_of(mutant.part, path)]
+    keys = {one.key for one in taken}
+    if mutant.key in {one.key for one in every}:
+        return mutant
+    left = [one for one in every if one.key not in keys]
+    return random.Random(f"{SEED} {mutant.key}").choice(left)
 
 
 def read_sample() -> list[Mutant]:
@@ -701,6 +715,12 @@ def main(action: str, *names: str) -> int:
             subprocess.run([sys.executable, __file__, action, name], check=True)
         return 0
     name, *tests = names
+    if action == "renew":
+        taken = read_sample()
+        write_sample(
+            [renewed(one, taken) if one.part == name else one for one in taken]
+        )
+        return 0
     part = PARTS[name]
     sources = [str(one) for one in Path("src/veilsum").glob(part.files)]
     options = [*OPTIONS, *(tests or (*part.tests, *sources))]

@@ -183,3 +183,11 @@ def test_an_empty_table_and_an_empty_column_have_fingerprints():
     nothing = pd.DataFrame({"x": [], "y": []})
     assert prints(nothing).data != prints({"x": [None], "y": [None]}).data
     assert not kept(nothing).shares_rows(prints(cohort(10, 1)))
+
+
+@pytest.mark.parametrize(("n_rows", "least"), [(2**16, 100), (2**17, 30)])
+def test_up_to_65536_rows_a_sketch_has_every_value_of_a_column(n_rows, least):
+    """Of 100; of more rows it has those whose hashes are below a bound, about half."""
+    found = prints({"x": np.arange(n_rows) % 100}).sketches["x"]
+    assert least <= len(found.values) <= 100
+    assert (len(found.values) == 100) == (n_rows == 2**16)

@@ -978,6 +978,18 @@ def test_a_term_is_counted_as_exact_rationals_have_it(written, bits):
     formula.response_measure(bits).counts(response)
 
 
+def test_a_power_reaches_as_far_as_its_exponent_is_rounded():
+    """Beside 1e12, float64 has steps of 2^-13: 0.99995 becomes 1, -0.99995 becomes -1."""
+    column = Column("a", "number", -0.99995, 0.99995, unit=0.00001)
+    schema = Schema((column, Column("y", "number", 0, 1, unit=1)), minimum_rows=1)
+    formula = ModelFormula.of("y ~ {3 ** (a + 1e12 - 1e12)}", schema)
+    extent = extent_of(formula._right.factors[0], schema)
+    ends = {"a": [-0.99995, 0.99995], "y": [0, 1]}
+    design, _ = formula.design(schema.check("p", ends))
+    assert design[:, 1] == pytest.approx([1 / 3, 3.0], rel=1e-15)
+    assert extent.low <= 1 / 3 < 3.0 <= extent.high
+
+
 @given(st.lists(st.integers(0, 39), min_size=1, max_size=40))
 @settings(max_examples=25)
 def test_a_row_has_the_same_numbers_wherever_it_is(pooled, places):

@@ -387,12 +387,55 @@ def test_one_column_alone_keeps_further_from_one_row():
         assert expected < 0.98
         assert (expected < 0.9 * 0.98) == fine
         rows = Rows.of(np.column_stack([np.ones(40), column]), values)
-        home = AtHome("a", Rules(effective_count=0.0))
-        if fine:
-            home.design(rows, ["1", "x"], intercept=0)
-            continue
-        with pytest.raises(DisclosureError, match="'x' alone can be combined"):
-            home.design(rows, ["1", "x"], intercept=0)
+        # Also where no other rule looks at a column by itself.
+        bare = Rules(effective_count=0.0, minimum_count=0, site_terms=True)
+        for home in (AtHome("a", Rules(effective_count=0.0)), AtHome("a", bare)):
+            if fine:
+                home.design(rows, ["1", "x"], intercept=0)
+                continue
+            with pytest.raises(DisclosureError, match="'x' alone can be combined"):
+                home.design(rows, ["1", "x"], intercept=0)
+
+
+@pytest.mark.parametrize(("minimum_count", "fine"), [(30, True), (31, False)])
+def test_a_wide_spread_of_two_values_is_not_enough_of_both(minimum_count, fine):
+    column = np.r_[np.ones(30), np.zeros(170)]
+    rows = Rows.of(np.column_stack([np.ones(200), column]), column)
+    rules = Rules(
+        minimum_count=minimum_count, effective_count=1.5, maximum_leverage=1.0
+    )
+    home = AtHome("a", rules)
+    if fine:
+        home.design(rows, ["1", "x"], intercept=0)
+        return
+    with pytest.raises(DisclosureError, match=r"'x' is 1 in 30 rows here"):
+        home.design(rows, ["1", "x"], intercept=0)
+
+
+@pytest.mark.parametrize("middle", [0.0, 1000.0])
+def test_far_from_0_a_column_stands_out_in_the_same_rows(middle):
+    """Squares of a column count about its mean, every row of it included."""
+    column = middle + np.r_[np.linspace(-0.01, 0.01, 59), 1.0]
+    rows = Rows.of(np.column_stack([np.ones(60), column]), column)
+    home = AtHome("a", Rules(maximum_leverage=1.0))
+    with pytest.raises(DisclosureError, match="'x' stands out in as few as 1.7 rows"):
+        home.design(rows, ["1", "x"], intercept=0)
+
+
+def test_columns_of_one_variable_keep_the_leverage_of_all_of_them():
+    """Of several variables, combinations of few columns count: a choice is theirs."""
+    x = np.column_stack([np.ones(20), np.random.default_rng(1).normal(size=(20, 18))])
+    columns = OwnColumns(Rows.of(x, x[:, 1]), 0)
+    assert columns.concentration()[0].largest < 0.98 < columns.leverage().largest
+    names = [f"x{k}" for k in range(19)]
+
+    def look(*variables):
+        groups = {variables: range(19)}
+        AtHome("a", Rules()).design(columns.rows, names, intercept=0, groups=groups)
+
+    look("a", "b")
+    with pytest.raises(DisclosureError, match="the columns made of a can be combined"):
+        look("a")
 
 
 def test_a_step_between_parties_is_flat_in_each(tables):

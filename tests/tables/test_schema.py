@@ -983,3 +983,7 @@ def test_a_simulation_knows_dates_where_it_sees_them():
         Schema.inferred({**frames, "c": {"x": ["31.12.2001", None]}})
     versions = Schema.inferred({"a": {"x": ["1.2.3", "1.10.3"]}}).column("x")
     assert versions.kind == "category"
+    # Categories are what their owner calls them.
+    levels = pd.Categorical(["31.12.2001", "1.1.2002"])
+    column = Schema.inferred({"a": {"x": levels}}).column("x")
+    assert column.categories == ("1.1.2002", "31.12.2001")
