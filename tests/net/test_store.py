@@ -545,6 +545,23 @@ def test_what_is_not_a_sound_store_is_refused_and_left_as_it_is(path, spoil, wor
     assert path.read_bytes() == before
 
 
+@posix
+def test_another_partys_log_is_left_as_it_is(path):
+    """SQLite would move it into the file, where nobody could tell the two apart."""
+    process = child(HOLDER, path, "write")
+    assert process.stdout.readline() == "inside\n"
+    kill(process)
+    before = {file: file.read_bytes() for file in path.parent.iterdir()}
+    log = path.with_name(f"{path.name}-wal")
+    assert len(before[log]) > 0
+    for party, key in (("b", KEY), ("a", b"other")):
+        with pytest.raises(StoreError):
+            opening(path, plan=PLAN, party=party, key=key)
+        assert (path.read_bytes(), log.read_bytes()) == (before[path], before[log])
+    with opened(path) as store:
+        assert store.read()
+
+
 # One bit: SQLite has no checksum of what it keeps
 
 CHANGES = {
@@ -685,6 +702,31 @@ def test_no_byte_of_what_was_wiped_is_left(path, seed):
     assert pieces(path) == 0
     with opened(path) as store:
         assert store.read() == kept
+
+
+@pytest.mark.parametrize("overwrites", [True, False])
+def test_an_erased_entry_is_overwritten_by_every_build_of_sqlite(
+    path, monkeypatch, overwrites
+):
+    """Some builds overwrite unless told otherwise, others do not.
+
+    The twin: without the store's setting the bytes stay.
+    """
+
+    def connect(*words, **options):
+        connection = sqlite_connect(*words, **options)
+        connection.execute("PRAGMA secure_delete = OFF")
+        return connection
+
+    sqlite_connect = store_module.connect
+    monkeypatch.setattr(store_module, "connect", connect)
+    with opened(path) as store:
+        if not overwrites:
+            store._live().execute("PRAGMA secure_delete = OFF")
+        write(store, secret=MARK)
+        store.write([Persist("secret", None)])
+        store._empty_log()
+        assert pieces(path) == (0 if overwrites else 1)
 
 
 def test_erasing_alone_would_leave_secrets_behind(tmp_path):
