@@ -374,6 +374,14 @@ def test_a_table_that_differs_in_few_rows_from_a_used_one_is_refused(ledger, cha
     assert ledger.history() == before
 
 
+def test_rows_are_compared_in_the_columns_of_the_earlier_question(ledger):
+    table = frame(sex="F")
+    begin(ledger, table)
+    begin(ledger, table.assign(sex="M"), "another value in another column")
+    with pytest.raises(BudgetError, match="differs in about 1 row from the one of"):
+        begin(ledger, table[1:], "a row less")
+
+
 def test_a_table_with_enough_new_rows_or_never_used_is_taken(ledger):
     table = frame()
     begin(ledger, table, show=False)

@@ -21,7 +21,7 @@ from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.pem import pem_of
 from veilsum.errors import SecretError, StoreError
 from veilsum.files.ledger import open_ledger
-from veilsum.files.sqlite import inspected
+from veilsum.files.sqlite import connect, inspected
 from veilsum.net.store import STORE, RunStore
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.effects import Persist
@@ -444,6 +444,27 @@ def test_a_second_opening_in_one_process_is_refused_too(path):
         write(store, still=b"here")
     with opened(path) as store:
         assert store.read() == {"still": b"here"}
+
+
+@posix
+def test_a_lock_that_another_process_holds_for_a_moment_is_waited_for(
+    path, monkeypatch
+):
+    filled(path)
+    other = connect(path, STORE, alone=True)
+    other.execute("BEGIN IMMEDIATE")
+    pauses = []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            other.close()
+
+    monkeypatch.setattr(store_module, "sleep", pause)
+    with closing(store_module._held(path)) as connection:
+        assert connection.execute("SELECT party FROM owner").fetchone() == (b"a",)
+    assert len(pauses) == 3
+    assert all(0 <= seconds <= 0.1 for seconds in pauses)
 
 
 @posix
