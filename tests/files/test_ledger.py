@@ -25,6 +25,7 @@ from veilsum.errors import BudgetError, InvalidInputError, LedgerError, SecretEr
 from veilsum.files.ledger import (
     APPLICATION_ID,
     VERSION,
+    copy_ledger,
     create_journal,
     open_journal,
     open_ledger,
@@ -158,6 +159,24 @@ def test_a_charge_and_its_releases_are_recorded_together_or_not_at_all(path):
         ledger.charge(run("one"), releases=wanted[:1])
         ledger.charge(run("one"), releases=wanted[:1])
         assert len(ledger.history().releases) == 1
+
+
+def test_a_copy_spends_nothing_until_its_owner_resumes_it(path, ledger):
+    """What the original has shown since then is missing in the copy."""
+    ledger.charge(run("one"), when="then")
+    there = path.with_name("copy.ledger")
+    copy_ledger(path, there, when="then")
+    with open_ledger(there) as copied:
+        with pytest.raises(BudgetError, match=r"is a copy .* put back from a backup"):
+            copied.charge(run("two"), when="later")
+        with pytest.raises(BudgetError, match="is a copy"):
+            copied.reserve(reservation("three"))
+        assert epochs(there) == ["one"]
+        copied.resume("nothing was shown meanwhile", when="later")
+        copied.charge(run("two"), when="later")
+    assert epochs(there) == ["one", "two"]
+    ledger.charge(run("four"), when="later")
+    assert epochs(path) == ["one", "four"]
 
 
 def test_the_differencing_pair_is_refused(ledger):
@@ -353,6 +372,14 @@ def test_a_table_that_differs_in_few_rows_from_a_used_one_is_refused(ledger, cha
     with pytest.raises(BudgetError, match=r"differs in about \d rows? from the one of"):
         begin(ledger, change(table), "next", asked=asked)
     assert ledger.history() == before
+
+
+def test_rows_are_compared_in_the_columns_of_the_earlier_question(ledger):
+    table = frame(sex="F")
+    begin(ledger, table)
+    begin(ledger, table.assign(sex="M"), "another value in another column")
+    with pytest.raises(BudgetError, match="differs in about 1 row from the one of"):
+        begin(ledger, table[1:], "a row less")
 
 
 def test_a_table_with_enough_new_rows_or_never_used_is_taken(ledger):

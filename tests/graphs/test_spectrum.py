@@ -186,6 +186,20 @@ def test_the_filter_is_chebyshev_s_polynomial_without_means(
     assert np.abs(found.mean(axis=0)).max() < 1e-12
 
 
+@pytest.mark.parametrize("columns", [1, 8])
+def test_machine_code_combines_vectors_as_the_formula_says(columns, monkeypatch):
+    pytest.importorskip("numba")
+    monkeypatch.setattr(spectrum, "COMPILED_PARTIES", 0)
+    laplacian = Topology.family("regular:60:4:seed=2").laplacian
+    stream = np.random.default_rng(4)
+    now, before = stream.standard_normal((2, 60, columns))
+    less = stream.standard_normal(columns)
+    expected = 0.7 * now - 0.3 * (laplacian.toarray() @ now) - before - less
+    means = spectrum._combine(laplacian, now, before, (0.7, 0.3), less)
+    np.testing.assert_allclose(before, expected, atol=1e-12)
+    np.testing.assert_allclose(means, expected.mean(axis=0), atol=1e-12)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_rounding_is_taken_off_the_bound_of_inertia(seed):
     """The distance of P'LUP from L - sI, in exact arithmetic, is within the margin."""

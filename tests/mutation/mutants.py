@@ -490,20 +490,27 @@ def _is_in_function(mutant: Mutant) -> bool:
 def covering(mutant: Mutant, node: ast.AST, notes) -> list[str]:
     """Return the tests that run a mutant's lines, the quickest first."""
     by_line = notes["lines"].get(mutant.file, {})
+    # Machine code is not traced: the tests that run a line with its name, or one that
+    # imports a module which numba compiles as a whole.
+    pattern = rf"\b{mutant.function.rpartition('.')[2]}\b"
     if _is_in_function(mutant):
         numbers = map(str, range(node.lineno, node.end_lineno + 1))
         tests = {one for line in numbers for one in by_line.get(line, ())}
     else:
         tests = {one for every in by_line.values() for one in every}
-    name = mutant.function.rpartition(".")[2]
-    if is_kernel(mutant):
-        # Machine code is not traced: the tests that run a line with its name.
+        pattern = rf"\bfrom {re.escape(_dotted(mutant))} import\b"
+    if is_kernel(mutant) or not _is_in_function(mutant):
         for file, lines in notes["lines"].items():
             source = (ROOT / "src" / "veilsum" / file).read_text().splitlines()
             for line, every in lines.items():
-                if re.search(rf"\b{name}\b", source[int(line) - 1]):
+                if re.search(pattern, source[int(line) - 1]):
                     tests |= {*every}
     return sorted(tests, key=lambda one: (notes["seconds"].get(one, 0.0), one))
+
+
+def _dotted(mutant: Mutant) -> str:
+    dotted = "veilsum." + mutant.file.removesuffix(".py").replace("/", ".")
+    return dotted.removesuffix(".__init__")
 
 
 def is_kernel(mutant: Mutant) -> bool:
@@ -691,8 +698,7 @@ def run_imported(mutant: Mutant, names: list[str]) -> int:
     """Run tests in this process, where one module's import is mutated."""
     made = mutated(mutant)
     assert made is not None
-    dotted = "veilsum." + mutant.file.removesuffix(".py").replace("/", ".")
-    sys.meta_path.insert(0, Finder(dotted.removesuffix(".__init__"), made[0]))
+    sys.meta_path.insert(0, Finder(_dotted(mutant), made[0]))
     return int(pytest.main([*OPTIONS, "-x", *names], plugins=[Stops()]))
 
 
