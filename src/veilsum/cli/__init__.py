@@ -7,7 +7,6 @@ import sys
 
 from veilsum.errors import installing
 
-
 # Objects made since the last collection before the next: modules make many that stay.
 YOUNG = 20_000
 
