@@ -645,7 +645,7 @@ def test_a_missing_package_names_its_extra():
         "from veilsum.errors import MissingExtraError\n"
         "from veilsum.tables.formula import ModelFormula\n"
         "from veilsum.tables.schema import Column, Schema\n"
-        "try:\n    ModelFormula.of('y ~ a', Schema((Column('y', 'number'),"
+        "try:\n    ModelFormula.of('y ~ C(a, Sum)', Schema((Column('y', 'number'),"
         "Column('a', 'category', categories=('u', 'v')))))\n"
         "except MissingExtraError as error:\n    print(error)"
     )

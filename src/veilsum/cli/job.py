@@ -82,7 +82,7 @@ def run(
     from veilsum.tables.schema import rounded_words
 
     folder = None if out is None else prepare_folder(out)
-    job = read_job(scenario, kind)
+    job = read_job(scenario, kind, alone=True)
     if instead:
         job = replace(job, question=msgspec.structs.replace(job.question, **instead))
     for section in job.ignored:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.sparse import csgraph
+import scipy
 
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.topology import Topology
@@ -59,7 +59,7 @@ class Tree:
 
 def spanning_tree(topology: Topology, root: int = 0) -> Tree:
     """Return the breadth-first tree from a party: as shallow as its root allows."""
-    order, parents = csgraph.breadth_first_order(
+    order, parents = scipy.sparse.csgraph.breadth_first_order(
         topology.adjacency, root, directed=False
     )
     if len(order) < topology.n_parties:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import inf, nan
 
 import numpy as np
-from scipy.special import chdtrc, fdtrc, stdtr
+import scipy
 
 from veilsum.models.moments import Marginals, root
 from veilsum.numbers.arrays import FloatArray
@@ -104,9 +104,9 @@ def _times(one: Fraction | int, other: Fraction) -> Fraction:
 
 def _of_f(name: str, ratio: Fraction, between: int, rest: Fraction | int) -> GroupTest:
     degrees = float(between), float(rest)
-    p = float(fdtrc(*degrees, float(ratio)))
+    p = float(scipy.special.fdtrc(*degrees, float(ratio)))
     if between == 1:  # the same by Student's t, whose tail keeps its digits
-        p = 2.0 * float(stdtr(degrees[1], -float(root(ratio))))
+        p = 2.0 * float(scipy.special.stdtr(degrees[1], -float(root(ratio))))
     return GroupTest(name, float(ratio), degrees, p)
 
 
@@ -139,7 +139,7 @@ def _chi_square(held: Held, less: Fraction, degrees: int, name: str) -> GroupTes
         off = abs(int(held[place]) - expected)
         # As R does: no more is taken off than there is.
         total += (off - min(less, off)) ** 2 / expected
-    p = float(chdtrc(degrees, float(total)))
+    p = float(scipy.special.chdtrc(degrees, float(total)))
     return GroupTest(name, float(total), (float(degrees),), p)
 
 

@@ -32,8 +32,8 @@ from math import ceil, frexp
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy
 from flint import arb, arb_mat, fmpq
-from scipy.special import chdtrc
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
 from veilsum.models.inference import Inference
@@ -471,7 +471,7 @@ class CoxFit(Inference):
 
     def chance(self, test: float) -> float:
         """Return the chance of at least so much if all coefficients were 0."""
-        return float(chdtrc(self.degrees, max(test, 0.0)))
+        return float(scipy.special.chdtrc(self.degrees, max(test, 0.0)))
 
 
 @dataclass(frozen=True)

@@ -289,7 +289,8 @@ class ModelFormula:
         Raises:
             InvalidInputError: it cannot be read, names a column the schema does not
                 have, or uses a function that would differ from party to party.
-            MissingExtraError: a category is there, and formulaic is not installed.
+            MissingExtraError: a contrast other than treatment's is there, and formulaic
+                is not installed.
         """
         read = read_formula(text)
         for node, code in read.written:
@@ -2394,22 +2395,23 @@ class _Coded:
             return
         if reduced and len(levels) == 1:
             return
-        contrasts = needed(
-            "formulaic.transforms.contrasts", extra="data", what="categories"
-        )
-        treatment = contrasts.TreatmentContrasts
-        contrast = _contrast(node, levels, contrasts) or treatment()
-        ours = {f"l{number}": number for number in range(len(levels))}
-        fields = contrast.get_coding_column_names([*ours], reduced_rank=reduced)
-        form = contrast.get_factor_format([*ours], reduced_rank=reduced)
-        names = [
-            form.format(name=known, field=levels[ours[one]] if one in ours else one)
-            for one in fields
-        ]
-        if isinstance(contrast, treatment) or not reduced:
-            for one, name in zip(fields, names, strict=True):
-                yield _Piece(place, level=ours[one]), name
+        base = _reference(node, levels) if reduced else None
+        if not reduced or base is not None:
+            mark = "T." if reduced else ""
+            for number, level in enumerate(levels):
+                if number != base:
+                    yield _Piece(place, level=number), f"{known}[{mark}{level}]"
             return
+        contrasts = needed(
+            "formulaic.transforms.contrasts", extra="data", what="contrasts"
+        )
+        assert isinstance(node, Coded)
+        options = {name: each.value for name, each in (_bound(node) or {}).items()}
+        contrast = getattr(contrasts, CONTRASTS[str(node.contrast)][0])(**options)
+        ours = {f"l{number}": level for number, level in enumerate(levels)}
+        fields = contrast.get_coding_column_names([*ours], reduced_rank=True)
+        form = contrast.get_factor_format([*ours], reduced_rank=True)
+        names = [form.format(name=known, field=ours.get(one, one)) for one in fields]
         matrix = contrast.get_coding_matrix([*ours], reduced_rank=True).to_numpy(float)
         # formulaic's last bits may be another machine's: what is fine is rounded.
         whole = np.abs(matrix - np.rint(matrix)).max(initial=0.0) < 1e-9
@@ -2421,17 +2423,17 @@ class _Coded:
             yield _Piece(place, codes=codes.copy(), unit=unit), name
 
 
-def _contrast(node: Node, levels: tuple[str, ...], contrasts: Any) -> Any:
-    """Return formulaic's contrast, by the names that levels have there."""
+def _reference(node: Node, levels: tuple[str, ...]) -> int | None:
+    """Return the number of the level that others are compared with.
+
+    None for a contrast that does not code its levels by 0 and 1.
+    """
     if not isinstance(node, Coded) or node.contrast is None:
-        return None
-    options = {
-        name: f"l{levels.index(option.value)}"
-        if isinstance(option.value, str)
-        else option.value
-        for name, option in (_bound(node) or {}).items()
-    }
-    return getattr(contrasts, CONTRASTS[node.contrast][0])(**options)
+        return 0
+    usual = {"TreatmentContrasts": 0, "SASContrasts": len(levels) - 1}
+    base = (_bound(node) or {}).get("base")
+    number = usual.get(CONTRASTS[node.contrast][0])
+    return number if base is None else levels.index(str(base.value))
 
 
 def _check_design(text: str, columns: Sequence[str]) -> None:
