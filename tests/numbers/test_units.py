@@ -227,3 +227,27 @@ def test_full_blocks_of_extreme_rows_are_exact(limbs, compiles, monkeypatch) -> 
             block = rows[start : start + units.BLOCK_ROWS]
             scaled.add_scaled(block, ones, np.ones(3))
         assert (scaled.value == gram_entries).all()
+
+
+units = st.fractions(min_value=Fraction(1, 2**80), max_value=2**80).filter(bool)
+
+
+@given(st.lists(st.tuples(st.integers(-(2**130), 2**130), units), max_size=6))
+def test_what_totals_stand_for_is_rounded_once(pairs):
+    numbers = [number for number, _ in pairs]
+    counts = Counts(tuple(unit for _, unit in pairs), 160)
+    exact = [float(number * unit) for number, unit in pairs]
+    assert counts.values(numbers).tolist() == exact
+    small = [number % 1000 for number in numbers]
+    exact = [
+        float(number * unit) for number, (_, unit) in zip(small, pairs, strict=True)
+    ]
+    assert counts.values(small).tolist() == exact
+
+
+@pytest.mark.parametrize("unit", [Fraction(1), Fraction(1, 100), Fraction(3, 2**60)])
+def test_many_totals_of_one_unit_are_each_rounded_once(unit):
+    numbers = [(-1) ** k * (2**k + 1) for k in range(100)]
+    counts = Counts((unit,) * 50 + (unit / 7,) * 50, 120)
+    exact = [float(n * u) for n, u in zip(numbers, counts.units, strict=True)]
+    assert counts.values(np.array(numbers, dtype=object)).tolist() == exact

@@ -38,8 +38,10 @@ def check_total(
 
 def check_sizes(counts: Counts, total: Array[Any]) -> None:
     """Refuse a number in which more is counted than all parties' ranges allow."""
-    most = 1 << counts.bits - 1
-    for place, number in enumerate(total.tolist(), start=1):
+    most, numbers = 1 << counts.bits - 1, total.tolist()
+    if -most <= min(numbers, default=0) and max(numbers, default=0) <= most:
+        return
+    for place, number in enumerate(numbers, start=1):
         check_total(f"number {place} of the sum", int(number), -most, most)
 
 

@@ -656,12 +656,7 @@ class _Counting(Law):
         """
         del labels
         size, bits = len(self.counts.units), self.counts.bits
-        plain = values.ravel().tolist()
-        half = 1 << (bits - 1)
-        fits = {*map(type, plain)} <= {int} and (
-            -half <= min(plain, default=0) and max(plain, default=0) < half
-        )
-        if not fits or values.shape[-1:] != (size,):
+        if not _fits(values, bits) or values.shape[-1:] != (size,):
             raise NumericalError(
                 f"{size} whole numbers of at most {bits} bits were agreed on, and this "
                 f"party's are others, {values.shape[-1:]} of {values.dtype}: please "
@@ -873,6 +868,16 @@ class LatticeCounts(_Counting):
 
     def _typed(self, whole: NumberRows) -> NumberRows:
         return _python(whole) if self.dtype == object else whole.astype(np.int64)
+
+
+def _fits(values: NumberRows, bits: int) -> bool:
+    """Say whether all values are whole numbers of so many bits, the sign included."""
+    half, kind = 1 << (bits - 1), values.dtype.kind
+    if kind not in "iuO" or not values.size:
+        return kind in "iuO"
+    if kind == "O" and {*map(type, values.ravel().tolist())} != {int}:
+        return False
+    return bool(-half <= int(values.min()) and int(values.max()) < half)
 
 
 def _python(numbers: NumberRows) -> NumberRows:

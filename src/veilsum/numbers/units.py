@@ -18,9 +18,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise, product
 from math import ceil, floor, isfinite, log2
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from veilsum.numbers.arrays import Array, FloatArray, is_number
 from veilsum.numbers.compiled import compiled
 from veilsum.numbers.shapes import Shaped
 
+T = TypeVar("T")
 # Python integers, one for each statistic.
 Integers: TypeAlias = Array[Any]
 # Whole numbers, one row of them for each row of a table: float64, or Python integers.
@@ -51,6 +53,8 @@ LIMB_BITS = 20
 # in a core's own cache.
 BLOCK_ROWS = 2048
 _LIMB = 2.0**LIMB_BITS
+# Float64 has every whole number up to here.
+_EXACT = 2 ** (FLOAT_BITS + 1)
 # Bounded, since whoever wrote it may be a stranger: 1e999999999 would never be read.
 _UNIT = re.compile(
     r"(?P<decimals>[0-9]{1,3}) decimals?"
@@ -670,10 +674,41 @@ class Counts:
         """Return what some of the numbers count, each as often as it is named."""
         return replace(self, units=tuple(self.units[place] for place in places))
 
+    @cached_property
+    def runs(self) -> list[tuple[Fraction, int, int]]:
+        """Stretches of numbers with one unit: the unit, their start and their end."""
+        return runs_of(self.units)
+
     def values(self, numbers: Iterable[int]) -> FloatArray:
         """Return what totals stand for, each rounded once to float64."""
-        pairs = zip(numbers, self.units, strict=True)
-        return np.array([float(int(one) * unit) for one, unit in pairs])
+        whole = np.array([*numbers], dtype=object)
+        if len(whole) != len(self.units):
+            raise ValueError(f"{len(self.units)} units, and {len(whole)} numbers")
+        parts = [_in_units(whole[start:stop], unit) for unit, start, stop in self.runs]
+        return np.concatenate([np.empty(0), *parts])
+
+
+def runs_of(objects: Sequence[T]) -> list[tuple[T, int, int]]:
+    """Return stretches of one and the same object: it, their start and their end.
+
+    Objects are compared by identity, which is fast for very many of them; equal
+    objects may end up in several stretches.
+    """
+    if not objects:
+        return []
+    known = np.fromiter(map(id, objects), dtype=np.uint64, count=len(objects))
+    starts = [0, *(np.flatnonzero(known[1:] != known[:-1]) + 1).tolist(), len(known)]
+    return [(objects[start], start, stop) for start, stop in pairwise(starts)]
+
+
+def _in_units(whole: Integers, unit: Fraction) -> FloatArray:
+    """Return whole numbers of a unit, each rounded once to float64."""
+    top, bottom = unit.numerator, unit.denominator
+    largest = max(map(abs, whole.tolist()), default=0) * top
+    if max(largest, top, bottom) <= _EXACT:
+        return np.asarray((whole.astype(np.int64) * top) / float(bottom))
+    # Python divides whole numbers with one rounding.
+    return np.array([int(one) * top / bottom for one in whole.tolist()])
 
 
 def sum_bits(bits: Sequence[int], row_bits: int = ROW_BITS) -> int:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from veilsum.errors import InvalidInputError
@@ -111,7 +112,8 @@ class Plan:
         law, masks = self.law, self.law.masks
         counted = {}
         if (counts := law.counted) is not None:
-            counted["counts"] = [counts.bits, [str(unit) for unit in counts.units]]
+            texts = ([str(unit)] * (stop - start) for unit, start, stop in counts.runs)
+            counted["counts"] = [counts.bits, [*chain.from_iterable(texts)]]
         return {
             **counted,
             "parties": self.parties,
