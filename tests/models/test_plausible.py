@@ -115,7 +115,7 @@ def test_the_smallest_negative_variance_is_refused(corner, fine):
     if fine:
         check_matrix("m", matrix, ("a", "b"), [1, 1], 1)
         return
-    with pytest.raises(NumericalError, match="m for b .*gives a negative variance"):
+    with pytest.raises(NumericalError, match=r"m for b .*gives a negative variance"):
         check_matrix("m", matrix, ("a", "b"), [1, 1], 1)
 
 

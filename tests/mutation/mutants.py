@@ -74,6 +74,7 @@ OF_MODELS = tuple(
         "dispersion",
         "evaluate",
         "inference",
+        "mixed",
         "sites",
         "table_one",
         "round_weights",
@@ -88,9 +89,7 @@ PARTS = {
     "tables": Part("tables/*.py", 35, ("tests/tables",)),
     "store": Part("net/store.py", 10, ("tests/net/test_store.py",)),
     "ledger": Part("files/ledger.py", 12, ("tests/files/test_ledger.py",)),
-    "guests": Part(
-        "guests/*.py", 18, ("tests/guests", "tests/attacks/test_guests.py")
-    ),
+    "guests": Part("guests/*.py", 18, ("tests/guests", "tests/attacks/test_guests.py")),
 }
 
 

@@ -418,7 +418,7 @@ def test_far_from_0_a_column_stands_out_in_the_same_rows(middle):
     column = middle + np.r_[np.linspace(-0.01, 0.01, 59), 1.0]
     rows = Rows.of(np.column_stack([np.ones(60), column]), column)
     home = AtHome("a", Rules(maximum_leverage=1.0))
-    with pytest.raises(DisclosureError, match="'x' stands out in as few as 1.7 rows"):
+    with pytest.raises(DisclosureError, match=r"stands out in as few as 1\.7 rows"):
         home.design(rows, ["1", "x"], intercept=0)
 
 
