@@ -317,6 +317,16 @@ def test_one_party_of_a_thousand_is_found_exactly():
         assert left >= found.upper * (1 - 1e-9)
 
 
+def test_only_the_last_searches_are_remembered(monkeypatch):
+    monkeypatch.setattr(module, "REMEMBERED", 2)
+    module._FOUND.clear()
+    rings = [Topology.family(f"ring:{n}") for n in (5, 6, 7)]
+    first = [worst_mu2(ring, tolerate=1) for ring in rings]
+    assert [key[0] for key in module._FOUND] == rings[1:]
+    assert worst_mu2(rings[2], tolerate=1) is first[2]
+    assert worst_mu2(rings[0], tolerate=1).upper == pytest.approx(first[0].upper)
+
+
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_a_large_graph_gets_an_interval(monkeypatch):
     """The large road, taken by a graph small enough to know the answer."""
