@@ -1,5 +1,6 @@
 """mu2 with a certificate: from below, whatever the solver believed."""
 
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -187,9 +188,17 @@ def test_the_filter_is_chebyshev_s_polynomial_without_means(
 
 
 @pytest.mark.parametrize("columns", [1, 8])
-def test_machine_code_combines_vectors_as_the_formula_says(columns, monkeypatch):
-    pytest.importorskip("numba")
+@pytest.mark.parametrize("compiled", [True, False])
+def test_vectors_of_many_parties_are_combined_as_the_formula_says(
+    compiled, columns, monkeypatch
+):
+    """By machine code, and without numba by scipy."""
     monkeypatch.setattr(spectrum, "COMPILED_PARTIES", 0)
+    if compiled:
+        pytest.importorskip("numba")
+    else:
+        monkeypatch.setattr(spectrum, "find_spec", lambda _: None)
+        monkeypatch.setitem(sys.modules, "veilsum.graphs.filtering", None)
     laplacian = Topology.family("regular:60:4:seed=2").laplacian
     stream = np.random.default_rng(4)
     now, before = stream.standard_normal((2, 60, columns))

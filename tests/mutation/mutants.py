@@ -454,13 +454,15 @@ class Runs:
         if made is None:
             return replace(mutant, outcome="", note="the code has changed: draw anew")
         code, node = made
-        inside = _is_in_function(mutant)
         names = [one for one in covering(mutant, node, self.notes) if one in items]
-        if not names:
-            return replace(mutant, outcome="survived", note="no test runs this line")
-        if inside:
+        if names:
             outcome = in_fork(code, mutant, [items[name] for name in names])
         else:
+            # It may still run while its module is imported.
+            names = [one for one in importing(mutant, self.notes) if one in items]
+            if not names:
+                note = "no test runs this line"
+                return replace(mutant, outcome="survived", note=note)
             outcome = in_new_process(mutant, names)
         if outcome.startswith(BROKEN):
             return replace(mutant, outcome="", note=outcome)
@@ -487,24 +489,49 @@ def _is_in_function(mutant: Mutant) -> bool:
 
 
 def covering(mutant: Mutant, node: ast.AST, notes) -> list[str]:
-    """Return the tests that run a mutant's lines, the quickest first."""
+    """Return the tests that run a mutant's lines in a function, the quickest first."""
+    if not _is_in_function(mutant):
+        return []
     by_line = notes["lines"].get(mutant.file, {})
-    # Machine code is not traced: the tests that run a line with its name, or one that
-    # imports a module which numba compiles as a whole.
-    pattern = rf"\b{mutant.function.rpartition('.')[2]}\b"
-    if _is_in_function(mutant):
-        numbers = map(str, range(node.lineno, node.end_lineno + 1))
-        tests = {one for line in numbers for one in by_line.get(line, ())}
-    else:
-        tests = {one for every in by_line.values() for one in every}
-        pattern = rf"\bfrom {re.escape(_dotted(mutant))} import\b"
-    if is_kernel(mutant) or not _is_in_function(mutant):
-        for file, lines in notes["lines"].items():
-            source = (ROOT / "src" / "veilsum" / file).read_text().splitlines()
-            for line, every in lines.items():
-                if re.search(pattern, source[int(line) - 1]):
-                    tests |= {*every}
+    numbers = map(str, range(node.lineno, node.end_lineno + 1))
+    tests = {one for line in numbers for one in by_line.get(line, ())}
+    if is_kernel(mutant):
+        # Machine code is not traced: the tests that run a line with its name.
+        tests |= running(rf"\b{mutant.function.rpartition('.')[2]}\b", notes)
+    return quickest(tests, notes)
+
+
+def importing(mutant: Mutant, notes) -> list[str]:
+    """Return the tests that run or import a mutant's module, the quickest first."""
+    lines = notes["lines"].get(mutant.file, {}).values()
+    package, _, module = _dotted(mutant).rpartition(".")
+    words = rf"\b{package}(\.| import\b.*\b){module}\b"
+    tests = {one for every in lines for one in every} | running(words, notes)
+    for one in notes["seconds"]:
+        if re.search(words, _source(one.partition("::")[0])):
+            tests.add(one)
+    return quickest(tests, notes)
+
+
+def running(words: str, notes) -> set[str]:
+    """Return the tests that run a line of the part in which a pattern is found."""
+    tests = set[str]()
+    for file, lines in notes["lines"].items():
+        source = _source(f"src/veilsum/{file}").splitlines()
+        for line, every in lines.items():
+            if re.search(words, source[int(line) - 1]):
+                tests |= {*every}
+    return tests
+
+
+def quickest(tests: set[str], notes) -> list[str]:
+    """Return tests in the order of their processor seconds."""
     return sorted(tests, key=lambda one: (notes["seconds"].get(one, 0.0), one))
+
+
+@cache
+def _source(path: str) -> str:
+    return (ROOT / path).read_text()
 
 
 def _dotted(mutant: Mutant) -> str:

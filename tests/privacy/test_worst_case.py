@@ -317,6 +317,29 @@ def test_one_party_of_a_thousand_is_found_exactly():
         assert left >= found.upper * (1 - 1e-9)
 
 
+@pytest.mark.parametrize(
+    ("topology", "words"),
+    [
+        (Topology.from_edges([(0, 1), (2, 3)]), "in pieces before anybody colludes"),
+        (Topology.family("path:5"), "does not withstand 1: without 1 the others fall"),
+        (Topology.family("complete:4"), "Worst coalition of 1: 0; epsilon 0.0833333, "),
+    ],
+)
+def test_a_worst_case_is_one_sentence(topology, words):
+    """Against one of four all linked: three are left, mu2 = 3, epsilon = 1 / 12."""
+    assert words in worst_case(topology, sigma=1.0, tolerate=1).worst.sentence
+
+
+def test_only_the_last_searches_are_remembered(monkeypatch):
+    monkeypatch.setattr(module, "REMEMBERED", 2)
+    module._FOUND.clear()
+    rings = [Topology.family(f"ring:{n}") for n in (5, 6, 7)]
+    first = [worst_mu2(ring, tolerate=1) for ring in rings]
+    assert [key[0] for key in module._FOUND] == rings[1:]
+    assert worst_mu2(rings[2], tolerate=1) is first[2]
+    assert worst_mu2(rings[0], tolerate=1).upper == pytest.approx(first[0].upper)
+
+
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_a_large_graph_gets_an_interval(monkeypatch):
     """The large road, taken by a graph small enough to know the answer."""

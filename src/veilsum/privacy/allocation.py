@@ -267,7 +267,7 @@ class _Problem:
         # The constant vector, whose eigenvalue is zero, is lifted above all others.
         top = 2.0 * left.sum(axis=1).max() + 1.0
         lifted = np.diag(left.sum(axis=1)) - left + top / h
-        count = h - 1 if h <= WHOLE_SPACE else min(COLUMNS, h - 1)
+        count = h - 1 if h <= WHOLE_SPACE else COLUMNS
         _, vectors = scipy.linalg.eigh(lifted, subset_by_index=[0, count - 1])
         columns = np.zeros((n, count))
         columns[honest] = vectors
