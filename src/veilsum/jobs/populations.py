@@ -177,9 +177,10 @@ class Populations:
             np.array(numbers[start : start + cells]).reshape(-1, self.by.size)
             for start in (0, cells)
         )
-        t, k = max(limit.tolerate, 1), max(rules.minimum_count, 1)
+        # Each party is curious by itself. A rule that is switched off asks for nothing.
+        t, k = max(limit.tolerate, 1), rules.minimum_count * (rules.minimum_count > 1)
         # Rows that are left without the coalition, at least.
-        left = np.maximum(n_any - t, 0) + (k - 1) * np.maximum(n_enough - t, 0)
+        left = np.maximum(n_any - t, 0) + max(k - 1, 0) * np.maximum(n_enough - t, 0)
         holders = 0 if rules.site_terms else t + FURTHER_HOLDERS
         apart = ((n_any > 0) & ((n_any < holders) | (left < k))).any(axis=1)
         reasons: dict[int, str] = {}

@@ -276,8 +276,8 @@ class Wishes:
         for name in self.columns:
             for values in view.by_group(name):
                 found[name,] |= _refuses(self._check_column, home, name, name, values)
-        for name in self.columns:
-            found[name,] |= _refuses(self._check_together, home, view)
+        if self.columns and _refuses(self._check_together, home, view):
+            found |= dict.fromkeys([(name,) for name in self.columns], True)
         return [found[one] for one in populations.variables]
 
     @property
@@ -389,9 +389,11 @@ class _View(Secret):
         whole = np.stack(columns, axis=1)
         for rows in (slice(None), *(places == place for place in range(by.size))):
             part = whole[rows]
+            gaps = np.isnan(part)
+            n = np.maximum(1, len(part) - np.count_nonzero(gaps, axis=0))
+            means = np.where(gaps, 0.0, part).sum(axis=0) / n
             if len(part):
-                centred = part - np.nanmean(part, axis=0)
-                yield np.where(np.isnan(part), 0.0, centred)
+                yield np.where(gaps, 0.0, part - means)
 
 
 def _refuses(check: Callable[..., None], *arguments: Any) -> bool:

@@ -290,7 +290,7 @@ class Grouped(Shown):
     def _table(self, lines: Sequence[_Line], start: int, end: int) -> Table:
         last = end > self.by.size
         heads = ("all", *self.names)[start:end]
-        gaps = ["rows", "missing"] if any(self.missing.values()) else []
+        gaps = ["rows", "gaps"] if any(self.missing.values()) else []
         more = ["SMD", "p", *gaps] if last else []
         rows = [
             [
@@ -376,6 +376,9 @@ class Grouped(Shown):
             "levels chi-square, of two by two with Yates' correction."
         ]
         if any(self.missing.values()):
+            notes.append(
+                "rows: those described. gaps: all rows that lack the variable."
+            )
             notes += self._about_rows()
         elif self.missing:
             notes.append("No value is missing.")
