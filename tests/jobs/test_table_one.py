@@ -335,8 +335,8 @@ def test_the_table_fits_a_screen(trial, clinic):
         assert max(map(len, lines)) < 80
     text = trial.summary()
     assert "age" in text
-    assert "51.2 (11.0)" in text
-    assert "0.243  0.043" in text
+    assert "50.0 (10.6)" in text
+    assert "0.270  0.018" in text
     assert "how many rows are below each threshold" in " ".join(text.split())
 
 
