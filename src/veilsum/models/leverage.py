@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import qr
 
 from veilsum.models.rows import Design, Rows
 from veilsum.numbers.arrays import Array, FloatArray
@@ -219,7 +219,7 @@ def _basis(
     n_columns: int, kept: Array[np.intp], scale: FloatArray, factor: FloatArray
 ) -> FloatArray:
     made = np.zeros((n_columns, len(kept)))
-    made[kept] = solve_triangular(factor, np.eye(len(kept))) * scale[:, None]
+    made[kept] = np.linalg.solve(factor, np.eye(len(kept))) * scale[:, None]
     return made
 
 

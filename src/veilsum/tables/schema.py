@@ -171,7 +171,9 @@ class Schema:
         made = _inferred_columns(tables, columns)
         if minimum_rows is None:
             names = [one.name for one in made]
-            whole = [len(frame.dropna(subset=names)) for frame in tables.values()]
+            whole = [
+                int(frame[names].notna().all(axis=1).sum()) for frame in tables.values()
+            ]
             minimum_rows = max(MINIMUM_ROWS, min(whole))
         largest = max(len(frame) for frame in tables.values())
         return cls(
