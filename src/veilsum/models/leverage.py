@@ -219,9 +219,7 @@ def _basis(
     n_columns: int, kept: Array[np.intp], scale: FloatArray, factor: FloatArray
 ) -> FloatArray:
     made = np.zeros((n_columns, len(kept)))
-    made[kept] = (
-        scipy.linalg.solve_triangular(factor, np.eye(len(kept))) * scale[:, None]
-    )
+    made[kept] = np.linalg.solve(factor, np.eye(len(kept))) * scale[:, None]
     return made
 
 

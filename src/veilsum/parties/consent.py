@@ -849,6 +849,16 @@ _EXPLAINED: Mapping[str, str] = {
     "follows where it is all, or none, and for who alone has it, or has it not",
     "parties that hold several of a column": "for each group, how many members have "
     "rows with more than one of its levels, cells, bins or values",
+    "parties with rows that have one variable and lack another": "for every two "
+    "variables, in both orders, and for each variable and all others together: how "
+    "many members have a row of the group that has the first and lacks the second. "
+    "Group sizes count as a variable that no row lacks",
+    "parties with minimum_count of these rows": "how many members have at least "
+    "minimum_count such rows",
+    "parties that refuse a variable on its own rows": "for each variable, how many "
+    "members refuse it by the rules below, if it is described on all rows that have it "
+    "and a group. A variable that a member refuses, or whose rows differ from another "
+    "variable's by too few rows or members, is described on complete rows instead",
     "X'WX": "for every two columns of the design, and for each with itself, the sum of "
     "their products over all rows, each times the row's weight",
     "X'Wy": "for each column of the design, the sum of its products with the response, "
@@ -1016,12 +1026,15 @@ _EXPLAINED: Mapping[str, str] = {
     "cells of histograms and tables": "how many rows of all members are in each bin "
     "and each combination of levels that is asked for above, and in each group",
     "rows of each group": "how many rows all members have together in each group",
+    "rows of each column in each group": "for each column of numbers and each group, "
+    "how many rows of all members are described: those of the group that have the "
+    "column, or those that are complete in all columns",
     "sums of columns in each group": "for each column of numbers and each group, its "
     "sum over the rows of the group",
     "sums of squares of columns in each group": "for each column of numbers and each "
     "group, the sum of its squares over the rows of the group",
     "missing values of each column": "for each column, how many rows of all members "
-    "lack it; such a row is in no other number",
+    "lack it",
     "missing values of each column in each group": "the same in each group, of rows "
     "whose group is known",
     "events in each group and interval": "for each group and each interval above, how "

@@ -39,6 +39,17 @@ GERMAN: Mapping[str, str] = {
     "parties that hold several of a column": "für jede Gruppe davon: wie viele "
     "Mitglieder Zeilen mit mehreren ihrer Ausprägungen, Zellen, Intervalle oder Werte "
     "haben",
+    "parties with rows that have one variable and lack another": "für je zwei Größen, "
+    "in beiden Richtungen, und für jede Größe und alle anderen zusammen: wie viele "
+    "Mitglieder eine Zeile der Gruppe haben, in der die erste steht und die zweite "
+    "fehlt; die Gruppengröße zählt als Größe, die nirgends fehlt",
+    "parties with minimum_count of these rows": "wie viele Mitglieder mindestens "
+    "minimum_count solche Zeilen haben",
+    "parties that refuse a variable on its own rows": "für jede Größe: wie viele "
+    "Mitglieder sie nach den Regeln ablehnen, wenn sie auf allen Zeilen beschrieben "
+    "wird, die sie und eine Gruppe haben; eine solche Größe, und eine, deren Zeilen "
+    "sich von denen einer anderen um zu wenige Zeilen oder Mitglieder unterscheiden, "
+    "wird auf vollständigen Zeilen beschrieben",
     "X'WX": f"{_PAIRS} die Summe ihrer Produkte über alle Zeilen, jeweils mal dem "
     "Gewicht der Zeile",
     "X'Wy": "für jede Spalte des Modells die Summe ihrer Produkte mit der Zielgröße, "
@@ -188,11 +199,13 @@ GERMAN: Mapping[str, str] = {
     "Intervall und jeder Kombination von Ausprägungen der Frage sind, und in jeder "
     "Gruppe",
     "rows of each group": "wie viele Zeilen in jeder Gruppe sind",
+    "rows of each column in each group": "für jede Spalte von Zahlen und jede Gruppe, "
+    "wie viele Zeilen beschrieben werden: die der Gruppe, die die Spalte haben, oder "
+    "die in allen Spalten vollständigen",
     "sums of columns in each group": "für jede Spalte von Zahlen und jede Gruppe ihre "
     "Summe über die Zeilen der Gruppe",
     "sums of squares of columns in each group": "ebenso die Summe ihrer Quadrate",
-    "missing values of each column": "für jede Spalte, wie vielen Zeilen sie fehlt; "
-    "eine solche Zeile ist in keiner anderen Summe",
+    "missing values of each column": "für jede Spalte, wie vielen Zeilen sie fehlt",
     "missing values of each column in each group": "dasselbe in jeder Gruppe, von "
     "Zeilen, deren Gruppe bekannt ist",
     "events in each group and interval": "für jede Gruppe und jeden Zeitraum: wie "

@@ -500,7 +500,7 @@ def holds_dates(values: Series) -> bool:
     found = nature(values)
     if found != "text" or isinstance(values.dtype, load_pandas().CategoricalDtype):
         return found == "dates"
-    return all(_ISO.fullmatch(one) for one in levels_of(values))
+    return _all_are(values, _ISO)
 
 
 def looks_like_dates(values: Series) -> bool:
@@ -509,7 +509,15 @@ def looks_like_dates(values: Series) -> bool:
         values.dtype, load_pandas().CategoricalDtype
     ):
         return False
-    return all(_DATE_LIKE.fullmatch(one) for one in levels_of(values))
+    return _all_are(values, _DATE_LIKE)
+
+
+def _all_are(values: Series, pattern: re.Pattern[str]) -> bool:
+    """Return whether all texts of a column match; mostly the first one decides."""
+    head = values.iloc[:_HEAD].dropna()
+    if len(head) and not pattern.fullmatch(level(head.iloc[0])):
+        return False
+    return all(pattern.fullmatch(one) for one in levels_of(values))
 
 
 def unit_words(unit: Fraction) -> str:
@@ -627,6 +635,8 @@ def levels_of(values: Series) -> set[str]:
 
 # What of a column can be counted.
 _COUNTED = {"numbers", "whole numbers", "empty"}
+# Rows among which a first text is looked for.
+_HEAD = 100
 
 
 def _floats(values: Series) -> FloatArray:

@@ -363,7 +363,8 @@ class AtHome:
         middle = float(found.mean())
         furthest = max(high - middle, middle - low)
         scaled = (found - middle) / furthest
-        if scaled @ scaled >= _SURELY * least:
+        # Not by BLAS: its threads take longer to wake up than this takes.
+        if np.einsum("i,i->", scaled, scaled) >= _SURELY * least:
             return
         off = np.abs(found - np.median(found))
         off /= off.max()

@@ -171,7 +171,9 @@ class Schema:
         made = _inferred_columns(tables, columns)
         if minimum_rows is None:
             names = [one.name for one in made]
-            whole = [len(frame.dropna(subset=names)) for frame in tables.values()]
+            whole = [
+                int(frame[names].notna().all(axis=1).sum()) for frame in tables.values()
+            ]
             minimum_rows = max(MINIMUM_ROWS, min(whole))
         largest = max(len(frame) for frame in tables.values())
         return cls(
@@ -395,6 +397,18 @@ class CheckedTable(Secret):
         if self.schema.column(column).is_category:
             return np.asarray(self.frame[column].cat.codes.to_numpy())
         return self.numbers(column)
+
+    def whole(self, column: str) -> Array[Any]:
+        """Return a column of all rows, incomplete ones last; nan or -1 is missing."""
+        if not self.left_out:
+            return self.look(column)
+        return np.concatenate([self.look(column), self.left_out[column]])
+
+    def present(self, columns: Sequence[str]) -> Flags:
+        """Return which of all rows, incomplete ones last, have these columns."""
+        gaps = (self.missing(one) for one in columns)
+        lacking = reduce(np.logical_or, gaps, np.zeros(self.n_dropped, np.bool_))
+        return np.concatenate([np.ones(self.n_rows, np.bool_), ~lacking])
 
 
 def rounded_words(counts: Mapping[str, int]) -> str:
