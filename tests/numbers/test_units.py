@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers import compiled, units
 from veilsum.numbers.units import (
+    Counts,
     CrossSum,
     GramSum,
     Measure,
@@ -229,10 +230,10 @@ def test_full_blocks_of_extreme_rows_are_exact(limbs, compiles, monkeypatch) -> 
         assert (scaled.value == gram_entries).all()
 
 
-units = st.fractions(min_value=Fraction(1, 2**80), max_value=2**80).filter(bool)
+some_unit = st.fractions(min_value=Fraction(1, 2**80), max_value=2**80).filter(bool)
 
 
-@given(st.lists(st.tuples(st.integers(-(2**130), 2**130), units), max_size=6))
+@given(st.lists(st.tuples(st.integers(-(2**130), 2**130), some_unit), max_size=6))
 def test_what_totals_stand_for_is_rounded_once(pairs):
     numbers = [number for number, _ in pairs]
     counts = Counts(tuple(unit for _, unit in pairs), 160)

@@ -16,6 +16,7 @@ import scipy
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array
+from veilsum.numbers.limbs import add
 from veilsum.numbers.shapes import Shaped
 
 Spread = Literal["flooding", "tree"]
@@ -85,7 +86,8 @@ def tree_sum(
     """Return the total as the root learns it: every party adds up its subtree."""
     sums = rows.copy()
     for party in reversed(tree.order[1:]):
-        sums[tree.parents[party]] += sums[party]
+        parent = tree.parents[party]
+        sums[parent] = add(sums[parent], sums[party])
     return np.asarray(sums[tree.root])
 
 

@@ -48,7 +48,7 @@ def limb_type(words: int) -> np.dtype[Any]:
 def is_wide(numbers: Array[Any] | np.dtype[Any]) -> bool:
     """Say whether an array, or its type, consists of limbs."""
     kind = numbers if isinstance(numbers, np.dtype) else numbers.dtype
-    return kind.names == ("limbs",)
+    return kind.names == ("limbs",) and kind["limbs"].ndim == 1
 
 
 def type_name(kind: np.dtype[Any]) -> str:
@@ -65,7 +65,8 @@ def limbs_of(numbers: Numbers) -> Limbs:
     return np.asarray(numbers["limbs"])
 
 
-def _joined(limbs: Limbs) -> Numbers:
+def from_limbs(limbs: Limbs) -> Numbers:
+    """Return the numbers that have these limbs in the last axis."""
     whole = np.ascontiguousarray(limbs)
     return whole.view(limb_type(whole.shape[-1]))[..., 0]
 
@@ -84,14 +85,14 @@ def from_integers(whole: Numbers, words: int) -> Numbers:
     found[..., 0] = whole if whole.dtype.kind == "u" else whole.view(np.uint64)
     upper = 0 if whole.dtype.kind == "u" else (whole >> 63).view(np.uint64)[..., None]
     found[..., 1:] = upper
-    return _joined(found)
+    return from_limbs(found)
 
 
 def _from_wide(whole: Numbers, words: int) -> Numbers:
     full, size = (1 << LIMB_BITS * words) - 1, 8 * words
     plain = [(one & full).to_bytes(size, "little") for one in whole.ravel().tolist()]
     limbs = np.frombuffer(b"".join(plain), dtype="<u8").astype(np.uint64)
-    return _joined(limbs.reshape(*whole.shape, words))
+    return from_limbs(limbs.reshape(*whole.shape, words))
 
 
 def to_integers(numbers: Numbers) -> Numbers:
@@ -133,13 +134,13 @@ def subtract(one: Numbers, other: Numbers) -> Numbers:
 def _with_carries(one: Limbs, other: Limbs, first: int) -> Numbers:
     found = np.empty(np.broadcast_shapes(one.shape, other.shape), dtype=np.uint64)
     carry: Any = np.uint64(first)
-    for k in range(found.shape[-1]):
+    for k in range(one.shape[-1]):
         plain = one[..., k] + other[..., k]
         found[..., k] = plain + carry
         # At most one of the two additions wraps around.
-        carry = (plain < one[..., k]) | (found[..., k] < plain)
-        carry = carry.astype(np.uint64)
-    return _joined(found)
+        wrapped = (plain < one[..., k]) | (found[..., k] < plain)
+        carry = wrapped.astype(np.uint64)
+    return from_limbs(found)
 
 
 def total(rows: Numbers) -> Numbers:
@@ -159,8 +160,8 @@ def combine(matrix: Sparse, rows: Shaped[Array[Any], "e p"]) -> Numbers:
         found = whole @ halves.reshape(len(rows), -1)
         return _settled(found.reshape(-1, *halves.shape[1:]))
     # Without a sign every sum wraps around, and its bits are those of one with it.
-    words = rows.view(np.uint64)
-    return np.asarray(whole.astype(np.uint64) @ words).view(rows.dtype)
+    words = rows.view(f"u{rows.itemsize}")
+    return np.asarray(whole.astype(words.dtype) @ words).view(rows.dtype)
 
 
 def _halves(numbers: Numbers) -> Shaped[Array[np.int64], "*batch p w 2"]:
@@ -181,7 +182,7 @@ def _settled(halves: Shaped[Array[np.int64], "*batch p w 2"]) -> Numbers:
         found[..., k] = whole.view(np.uint64) & _HALF
         carry = whole >> _HALF_BITS
     found = found.reshape(halves.shape)
-    return _joined(found[..., 0] | (found[..., 1] << np.uint64(_HALF_BITS)))
+    return from_limbs(found[..., 0] | (found[..., 1] << np.uint64(_HALF_BITS)))
 
 
 # Fields
@@ -250,7 +251,7 @@ class Layout:
             return numbers
         if self.words == 1:
             return np.asarray(numbers & self._masks[:, 0])
-        return _joined(limbs_of(numbers) & self._masks)
+        return from_limbs(limbs_of(numbers) & self._masks)
 
     def encode(self, whole: Numbers) -> Numbers:
         """Return the residues of whole numbers: Python integers, int64 or uint64."""
@@ -265,7 +266,7 @@ class Layout:
             top[:, :-1][self._masks[:, 1:] != 0] = 0
             negative = ((limbs & top) != 0).any(axis=-1, keepdims=True)
             limbs = np.where(negative, limbs | ~self._masks, limbs)
-        return to_integers(_joined(limbs))
+        return to_integers(from_limbs(limbs))
 
     # The wire
 
@@ -301,7 +302,7 @@ class Layout:
                 raise InvalidInputError(
                     "expected residues below their modulus, found larger ones"
                 )
-        return limbs if self.words == 1 else _joined(limbs)
+        return limbs if self.words == 1 else from_limbs(limbs)
 
     def _spread(self, limbs: Array[np.uint64]) -> Limbs:
         found, start = np.zeros((self.size, self.words), dtype=np.uint64), 0

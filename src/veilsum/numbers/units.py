@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import groupby, pairwise, product
 from math import ceil, floor, isfinite, log2
 from typing import Any, TypeAlias, TypeVar
 
@@ -660,10 +660,20 @@ class Counts:
     Attributes:
         units: of each number.
         bits: in how many bits every total of all rows fits, its sign included.
+        fields: consecutive numbers that are released modulo a power of two of their
+            own: how many, and the bits of that. Without any, all are released whole.
     """
 
     units: tuple[Fraction, ...]
     bits: int
+    fields: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        in_fields = sum(count for count, _ in self.fields)
+        if self.fields and in_fields != len(self.units):
+            raise InvalidInputError(
+                f"{in_fields} numbers are in fields, and {len(self.units)} have a unit"
+            )
 
     @property
     def words(self) -> int:
@@ -672,7 +682,11 @@ class Counts:
 
     def of_places(self, places: Sequence[int]) -> Counts:
         """Return what some of the numbers count, each as often as it is named."""
-        return replace(self, units=tuple(self.units[place] for place in places))
+        units = tuple(self.units[place] for place in places)
+        bits = [bits for count, bits in self.fields for _ in range(count)]
+        alike = groupby(bits[place] for place in places) if bits else ()
+        fields = tuple((len([*group]), one) for one, group in alike)
+        return replace(self, units=units, fields=fields)
 
     @cached_property
     def runs(self) -> list[tuple[Fraction, int, int]]:

@@ -29,7 +29,6 @@ from veilsum.protocol.messages import (
     Join,
     Lost,
     Masked,
-    Numbers,
     Quit,
     Ready,
     Record,
@@ -78,7 +77,8 @@ class Book:
         start: the one of this party that joins.
         joins: everybody's Join that is here, by author.
         evidence: by author: two of its records that no one honest start signs.
-        sums: what this party's answer follows from, where everybody knows the sums.
+        sums: digests of what this party's answer follows from, where everybody knows
+            the sums.
     """
 
     def __init__(self, plan: Plan, me: str, keys: Keys, start: bytes) -> None:
@@ -86,7 +86,7 @@ class Book:
         self._parties = frozenset(plan.parties)
         self.joins: dict[str, Join] = {}
         self.evidence: dict[str, Contradiction] = {}
-        self.sums: tuple[Numbers, ...] = ()
+        self.sums: tuple[bytes, ...] = ()
         self._records: dict[RecordId, Record] = {}
         self._held: dict[RecordId, Held] = {}
         self._frames: dict[RecordId, bytes] = {}
@@ -391,8 +391,8 @@ class Book:
         they do not depend. Sums are the same to the last bit, or somebody told two
         stories about its part in them.
         """
-        parts = (proposed.numbers, *self.sums)
-        return hashlib.sha256(b"".join(map(Codec.digest, parts))).digest()
+        digests = (Codec.digest(proposed.numbers), *self.sums)
+        return hashlib.sha256(b"".join(digests)).digest()
 
     def otherwise(self, members: Collection[str]) -> list[str]:
         """Return who signed another answer than the proposed one, or other sums."""

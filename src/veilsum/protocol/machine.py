@@ -47,7 +47,7 @@ from veilsum.numbers.arrays import Vector, apart, listed
 from veilsum.numbers.masking import Streams
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.book import EPOCHAL, Book, Keys
-from veilsum.protocol.codec import MalformedMessageError
+from veilsum.protocol.codec import Codec, MalformedMessageError
 from veilsum.protocol.effects import (
     Abort,
     Accuse,
@@ -731,7 +731,8 @@ class Machine(Secret):
         assert self._answer is not None
         # In rounds, who stood in for somebody knows a sum that others do not.
         rounds = self._iteration.planned
-        self._book.sums = () if rounds else tuple(self._sums.totals)
+        totals = () if rounds else self._sums.totals
+        self._book.sums = tuple(map(Codec.digest, totals))
         self._keep("result", self._answer.tobytes())
         first = self.me == min(self.members)
         if first and self._book.proposed(self.members) is None:
