@@ -171,7 +171,7 @@ class Schema:
         made = _inferred_columns(tables, columns)
         if minimum_rows is None:
             names = [one.name for one in made]
-            whole = [len(frame.dropna(subset=names)) for frame in tables.values()]
+            whole = [_n_complete(frame, names) for frame in tables.values()]
             minimum_rows = max(MINIMUM_ROWS, min(whole))
         largest = max(len(frame) for frame in tables.values())
         return cls(
@@ -377,6 +377,12 @@ class CheckedTable(Secret):
         """How many rows are left."""
         return len(self.frame)
 
+    def sharing(self, columns: Mapping[str, PerRow]) -> CheckedTable:
+        """Return the table with some columns in memory that holds the same numbers."""
+        parts = {name: self.frame[name].array for name in self.frame.columns}
+        frame = load_pandas().DataFrame(parts | dict(columns), copy=False)
+        return replace(self, frame=frame)
+
     def missing(self, column: str) -> Flags:
         """Return which of the rows that were left out lack a column."""
         return _gaps(self.left_out[column]) if self.left_out else np.zeros(0, np.bool_)
@@ -407,6 +413,14 @@ def rounded_words(counts: Mapping[str, int]) -> str:
     first = next(iter(counts.values()))
     parts[0] = parts[0].replace(" of", " value of" if first == 1 else " values of", 1)
     return f"rounded to whole numbers of the agreed units: {', '.join(parts)}"
+
+
+def _n_complete(frame: Frame, names: Sequence[str]) -> int:
+    """Return the number of rows without a missing value, without a copy of them."""
+    complete = np.ones(len(frame), dtype=np.bool_)
+    for name in names:
+        complete &= frame[name].notna().to_numpy()
+    return int(np.count_nonzero(complete))
 
 
 def _gaps(values: Values) -> Flags:
