@@ -332,14 +332,14 @@ class Model:
             return len(self.names)
         return self.choice.scales.size
 
-    @property
+    @cached_property
     def wide(self) -> Newton:
         """The rounds of a model that has the columns that are tested as well."""
         return Newton(
             self.family, self.measures, names=self.names, intercept=self.intercept
         )
 
-    @property
+    @cached_property
     def newton(self) -> Newton:
         """The rounds of a family that needs them."""
         estimated = isinstance(self.family, NegativeBinomialEstimated)

@@ -476,7 +476,10 @@ class ModelFormula:
         design = dict(right.parts(range(len(right.pieces)), table.frame, numbers))
         flags = {(k, 0): _flag(one, table.n_rows) for k, one in design.items()}
         response = self._responses(table, BITS)
-        if (levels := np.unique(response)).size == 2 or self.response_is_category:
+        levels = np.unique(response[:_HEAD])
+        if levels.size <= 2 or self.response_is_category:
+            levels = np.unique(response)
+        if levels.size == 2 or self.response_is_category:
             flags |= {(-1, k): response == one for k, one in enumerate(levels[1:])}
         left, done = {*named_in(self._left)}, set[tuple[tuple[int, int], ...]]()
         for place, node in enumerate(right.factors):
@@ -2246,11 +2249,14 @@ class _Piece:
         return np.array([Fraction(one) for one in self.codes.tolist()])[levels]
 
 
+# In so many rows nearly every column of more than two values shows three of them.
+_HEAD = 100
+
+
 def _flag(column: Array[Any], n_rows: int) -> Array[Any] | None:
     """Return where a column of two values has the larger one; None for any other."""
     values = np.broadcast_to(column, n_rows)
-    # Most columns show more than two values early.
-    if np.unique(values[:100]).size > 2:
+    if np.unique(values[:_HEAD]).size > 2:
         return None
     low, high = values.min(), values.max()
     if not ((values == low) | (values == high)).all():

@@ -417,10 +417,11 @@ def rounded_words(counts: Mapping[str, int]) -> str:
 
 def _n_complete(frame: Frame, names: Sequence[str]) -> int:
     """Return the number of rows without a missing value, without a copy of them."""
-    complete = np.ones(len(frame), dtype=np.bool_)
-    for name in names:
-        complete &= frame[name].notna().to_numpy()
-    return int(np.count_nonzero(complete))
+    lost = np.zeros(len(frame), dtype=np.bool_)
+    for values in (frame[name] for name in names):
+        plain = isinstance(values.dtype, np.dtype) and values.dtype.kind == "f"
+        lost |= np.isnan(values.to_numpy()) if plain else values.isna().to_numpy()
+    return len(frame) - int(np.count_nonzero(lost))
 
 
 def _gaps(values: Values) -> Flags:
@@ -491,10 +492,10 @@ def _each(frames: Mapping[str, Frame], name: str) -> dict[str, Series]:
 
 
 def _inferred_column(name: str, parts: Mapping[str, Series]) -> Column:
-    found = {
-        party: "dates" if holds_dates(values) else nature(values)
-        for party, values in parts.items()
-    }
+    found = {party: nature(values) for party, values in parts.items()}
+    for party, values in parts.items():
+        if found[party] == "text" and holds_dates(values):
+            found[party] = "dates"
     # A table without a single value in this column fits whatever the others have.
     found = {party: one for party, one in found.items() if one != "empty"}
     for party, values in parts.items():
