@@ -21,6 +21,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.numbers.units import Measure
 from veilsum.tables.formula import (
     ModelFormula,
+    _flag,
     evaluate,
     extent_of,
     read_formula,
@@ -1048,3 +1049,11 @@ def test_a_survival_formula_is_two_columns_and_a_right_side(text, parts):
 def test_what_is_no_survival_formula_is_refused_with_the_reason(text, why):
     with pytest.raises(InvalidInputError, match=re.escape(why)):
         read_surv(text)
+
+
+@pytest.mark.parametrize("third", [0, 50, 99, 100, 101, 4999])
+def test_a_third_value_makes_a_number_of_a_flag_wherever_it_is(third):
+    values = np.arange(5000) % 2.0
+    assert (_flag(values, 5000) == (values == 1.0)).all()
+    values[third] = 0.5
+    assert _flag(values, 5000) is None

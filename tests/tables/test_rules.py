@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import veilsum as vs
 from veilsum.models.leverage import OwnColumns
 from veilsum.models.rows import Rows
-from veilsum.tables.rules import AtHome, DisclosureError, Rules
+from veilsum.tables.rules import AtHome, DisclosureError, Rules, _fewest_alike
 
 N_ROWS = 60
 BUMP = "exp(-1000*((age-37)**2 + (bmi-37.7)**2))"
@@ -453,3 +453,14 @@ def test_a_step_between_parties_is_flat_in_each(tables):
     assert there == pytest.approx(tables["h2"].salary.mean(), rel=0.02)
     # Numbers that vary within each party are as before.
     vs.fit("salary ~ {log(1 + age)} + {age**3}", tables, driver="vectorised")
+
+
+@given(st.integers(0, 2**32), st.integers(1, 200), st.integers(1, 70))
+@settings(max_examples=40, deadline=None)
+def test_rows_with_the_same_flags_are_counted(seed, n_rows, n_flags):
+    stream = np.random.default_rng(seed)
+    few = stream.random((5, n_flags)) < 0.5
+    flags = few[stream.integers(0, 5, n_rows)]
+    flags[:, -1] ^= stream.random(n_rows) < 0.01
+    _, counts = np.unique(flags, axis=0, return_counts=True)
+    assert _fewest_alike(flags) == counts.min()

@@ -418,8 +418,11 @@ def put(
     job, kept = job_of(agreed), agreed.rules(rules or Rules())
     if simulated := is_simulated(options):
         check_width(job, kept, len(frames) - options.get("tolerate", 1))
-    tables = {party: job.schema.check(party, frame) for party, frame in frames.items()}
-    own = {party: job.bring(table) for party, table in tables.items()}
+    # One party after another: a checked table is a copy, which `bring` may shorten.
+    own = {
+        party: job.bring(job.schema.check(party, frame))
+        for party, frame in frames.items()
+    }
     if simulated:
         job = job.read_off(own)
     sources = {p: Source(frame, job.schema.names) for p, frame in frames.items()}

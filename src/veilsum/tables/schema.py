@@ -171,9 +171,7 @@ class Schema:
         made = _inferred_columns(tables, columns)
         if minimum_rows is None:
             names = [one.name for one in made]
-            whole = [
-                int(frame[names].notna().all(axis=1).sum()) for frame in tables.values()
-            ]
+            whole = [_n_complete(frame, names) for frame in tables.values()]
             minimum_rows = max(MINIMUM_ROWS, min(whole))
         largest = max(len(frame) for frame in tables.values())
         return cls(
@@ -379,6 +377,12 @@ class CheckedTable(Secret):
         """How many rows are left."""
         return len(self.frame)
 
+    def sharing(self, columns: Mapping[str, PerRow]) -> CheckedTable:
+        """Return the table with some columns in memory that holds the same numbers."""
+        parts = {name: self.frame[name].array for name in self.frame.columns}
+        frame = load_pandas().DataFrame(parts | dict(columns), copy=False)
+        return replace(self, frame=frame)
+
     def missing(self, column: str) -> Flags:
         """Return which of the rows that were left out lack a column."""
         return _gaps(self.left_out[column]) if self.left_out else np.zeros(0, np.bool_)
@@ -421,6 +425,15 @@ def rounded_words(counts: Mapping[str, int]) -> str:
     first = next(iter(counts.values()))
     parts[0] = parts[0].replace(" of", " value of" if first == 1 else " values of", 1)
     return f"rounded to whole numbers of the agreed units: {', '.join(parts)}"
+
+
+def _n_complete(frame: Frame, names: Sequence[str]) -> int:
+    """Return the number of rows without a missing value, without a copy of them."""
+    lost = np.zeros(len(frame), dtype=np.bool_)
+    for values in (frame[name] for name in names):
+        plain = isinstance(values.dtype, np.dtype) and values.dtype.kind == "f"
+        lost |= np.isnan(values.to_numpy()) if plain else values.isna().to_numpy()
+    return len(frame) - int(np.count_nonzero(lost))
 
 
 def _gaps(values: Values) -> Flags:
@@ -491,10 +504,10 @@ def _each(frames: Mapping[str, Frame], name: str) -> dict[str, Series]:
 
 
 def _inferred_column(name: str, parts: Mapping[str, Series]) -> Column:
-    found = {
-        party: "dates" if holds_dates(values) else nature(values)
-        for party, values in parts.items()
-    }
+    found = {party: nature(values) for party, values in parts.items()}
+    for party, values in parts.items():
+        if found[party] == "text" and holds_dates(values):
+            found[party] = "dates"
     # A table without a single value in this column fits whatever the others have.
     found = {party: one for party, one in found.items() if one != "empty"}
     for party, values in parts.items():
