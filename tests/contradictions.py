@@ -61,7 +61,7 @@ class Accuser:
         """The frame of a record that a member signed, under a plan and in a start."""
         codec = Codec(100, width=width)
         bound = replaced(record, incarnation=start)
-        signed = self.study.identities[by].sign(to_sign(bound, plan, codec))
+        signed = self.study.identities[by].sign(to_sign(codec.signed_part(bound), plan))
         return codec.encode(replaced(bound, signature=signed))
 
     def shown(self, *frames, width=0):

@@ -251,7 +251,7 @@ def _record(frame: bytes, evidence: Evidence, codec: Codec) -> Record:
         raise InvalidInputError("it has a message in it that nobody signs")
     if found.party != evidence.party:
         raise InvalidInputError(f"a record is of {found.party!r}")
-    content = to_sign(found, bytes.fromhex(evidence.plan), codec)
+    content = to_sign(codec.signed_part(found), bytes.fromhex(evidence.plan))
     try:
         public_key(evidence.certificate).verify(found.signature, content)
     except InvalidSignature:

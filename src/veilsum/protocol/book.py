@@ -20,7 +20,7 @@ from veilsum.protocol.evidence import (
     Contradiction,
     commitment,
     contradict,
-    held_as,
+    named,
     to_sign,
 )
 from veilsum.protocol.messages import (
@@ -93,6 +93,8 @@ class Book:
         self._by_kind: dict[tuple[type[Record], int], dict[str, Record]] = {}
         self._all: dict[type[Record], dict[RecordId, Record]] = {}
         self._seen: set[bytes] = set()
+        # The record looked at last, with its frame without signature and its name.
+        self._last: tuple[Record | None, bytes, Held | None] = (None, b"", None)
 
     def __contains__(self, record_id: RecordId) -> bool:
         return record_id in self._records
@@ -132,12 +134,24 @@ class Book:
         """Return every record of one kind."""
         return [*self._all.get(kind, {}).values()]  # type: ignore[list-item]
 
+    def _content(self, record: Record) -> tuple[bytes, Held]:
+        """Return a record's frame without signature, and its name in a `Status`.
+
+        Several checks of one record follow each other: it is encoded for the first.
+        """
+        last, content, held = self._last
+        if record is not last or held is None:
+            content = self._plan.codec.signed_part(record)
+            held = named(record, content)
+            self._last = record, content, held
+        return content, held
+
     # Taking and giving up
 
     def sealed(self, record: R) -> R:
         """Return a record of this party's own, signed by the start that joined."""
         bound = msgspec.structs.replace(record, incarnation=self.start)
-        content = to_sign(bound, self._plan.digest, self._plan.codec)
+        content = to_sign(self._plan.codec.signed_part(bound), self._plan.digest)
         return msgspec.structs.replace(bound, signature=self._keys.sign(content))
 
     def add(self, record: Record, frame: bytes | None = None) -> bytes:
@@ -145,7 +159,7 @@ class Book:
         frame = self._plan.codec.encode(record) if frame is None else frame
         for old in self._replaced_by(record):
             self._drop(old.id)
-        self._held[record.id] = held_as(record, self._plan.codec)
+        _, self._held[record.id] = self._content(record)
         self._records[record.id] = record
         self._all.setdefault(type(record), {})[record.id] = record
         self._frames[record.id] = frame
@@ -218,7 +232,7 @@ class Book:
         if known is not None:
             if self.proves(record.party):
                 return False  # more of the same proves no more
-            if held_as(record, self._plan.codec) == self._held[record.id]:
+            if self._content(record)[1] == self._held[record.id]:
                 return False
         self.check_signature(record, sender)
         if isinstance(record, Lost | Ready):
@@ -246,7 +260,7 @@ class Book:
             ),
         )
         plan, codec = self._plan.digest, self._plan.codec
-        held = held_as(record, codec)
+        _, held = self._content(record)
         for known in of_author:
             if known is None or self._held[known.id] == held:
                 continue
@@ -312,7 +326,7 @@ class Book:
 
     def is_signed(self, record: Record) -> bool:
         """Say whether its author signed a record."""
-        content = to_sign(record, self._plan.digest, self._plan.codec)
+        content = to_sign(self._content(record)[0], self._plan.digest)
         return self._keys.verify(record.party, content, record.signature)
 
     def check_signature(self, record: Record, sender: str) -> None:
