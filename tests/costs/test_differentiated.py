@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from cases import each
 from strategies import few, finite_arrays
 from veilsum.costs import differentiated
 from veilsum.costs.cost import Cost
@@ -74,7 +75,7 @@ def test_data_of_32_bits_are_refused():
         Cost.from_jax(lambda b: jnp.sum((narrow @ b) ** 2), dim=3)
 
 
-@pytest.mark.parametrize(
+@each(
     ("function", "found"),
     [
         (lambda b: b, r"float64 of shape \(2,\)"),

@@ -18,6 +18,7 @@ import statsmodels.api as sm
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 import veilsum as vs
+from cases import each
 from veilsum.agreement.sections import ModelSection
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.job_file import table_job
@@ -127,7 +128,7 @@ def near(found, expected, rtol):
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol)
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_as_r(name):
     # R's own searches leave the sixth digit open, its Hessians the fourth.
     result = fitted(name)

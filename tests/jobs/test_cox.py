@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import veilsum as vs
+from cases import each
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.jobs.cox import CoxJob, CoxRequest
 from veilsum.models import cox as models
@@ -45,8 +46,8 @@ def near(found, expected, of=1.0, digits=1e-9):
     assert (np.abs(np.asarray(found) - np.asarray(expected)) <= digits * of).all()
 
 
-@pytest.mark.parametrize("name", FORMULAS)
-@pytest.mark.parametrize("ties", ["efron", "breslow"])
+@each("name", FORMULAS)
+@each("ties", ["efron", "breslow"])
 def test_a_baseline_for_each_party_is_r_s_strata(name, ties):
     result = vs.cox(FORMULAS[name], tables_of(name), ties=ties, driver="vectorised")
     fit, expected = result.fit, FOUND[name][ties]
@@ -276,7 +277,7 @@ def changed(**columns):
     return {name: one.assign(**columns) for name, one in data.items()}
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "told"),
     [
         ({"strata": "none"}, r"at risk at each event: \d+ numbers in every round"),

@@ -5,6 +5,7 @@ import pytest
 from statsmodels.stats.meta_analysis import combine_effects
 
 import veilsum as vs
+from cases import each
 from veilsum.errors import InvalidInputError
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -20,8 +21,8 @@ def studies(n, spread=0.3, seed=0):
     }
 
 
-@pytest.mark.parametrize("spread", [0.3, 0.0001])
-@pytest.mark.parametrize("driver", ["vectorised", "loopback"])
+@each("spread", [0.3, 0.0001])
+@each("driver", ["vectorised", "loopback"])
 def test_means_errors_and_tau2_are_statsmodels(driver, spread):
     held = studies(7, spread)
     found = vs.meta_analysis(held, **RANGES, driver=driver, compare=True, seed=0)
@@ -49,7 +50,7 @@ def test_means_errors_and_tau2_are_statsmodels(driver, spread):
     assert [row["name"] for row in document["table"]] == ["fixed", "random"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("study", "said"),
     [
         ((0.5, 0.123456789), "s0: the estimate has 1 digits"),

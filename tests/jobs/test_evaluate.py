@@ -18,6 +18,7 @@ from sklearn.metrics import brier_score_loss, r2_score, roc_auc_score
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 
 import veilsum as vs
+from cases import each
 from veilsum.models.evaluation import Concordance, Discrimination, edges_of
 
 FOLDER = Path(__file__).parent.parent / "references"
@@ -126,7 +127,7 @@ def test_a_fit_to_the_same_rows_is_calibrated():
     assert found.found.expected == pytest.approx(found.found.n_events, rel=1e-9)
 
 
-@pytest.mark.parametrize("family", ["probit", "cloglog", "quasi-binomial"])
+@each("family", ["probit", "cloglog", "quasi-binomial"])
 def test_other_links_have_chances_of_their_own(family):
     held = tables("pima")
     given = {"family": family, "coefficients": {"Intercept": -4.0, "glu": 0.03}}
@@ -272,13 +273,13 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("asked", "why"), REFUSED.values(), ids=REFUSED)
+@each(("asked", "why"), REFUSED.values(), ids=REFUSED)
 def test_what_does_not_fit_is_refused_with_the_reason(asked, why):
     with pytest.raises(vs.InvalidInputError, match=why):
         vs.evaluate(**{"formula": "stations ~ mag", **asked}, data=tables("quakes"))
 
 
-@pytest.mark.parametrize("edges", [[], [0.5, 0.5], [0.0], [0.2, 1.0], [np.nan]])
+@each("edges", [[], [0.5, 0.5], [0.0], [0.2, 1.0], [np.nan]])
 def test_edges_ascend_between_0_and_1(edges):
     with pytest.raises(vs.InvalidInputError, match="edges must"):
         edges_of(edges, 0.0, 1.0)

@@ -10,6 +10,7 @@ from sklearn.linear_model import ElasticNet, lasso_path
 from statsmodels.sandbox.regression.gmm import IV2SLS
 
 import veilsum as vs
+from cases import each
 from veilsum.errors import InvalidInputError
 
 
@@ -104,7 +105,7 @@ def test_two_stages_are_those_of_the_rows(case):
     assert "two stages" in str(found)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "said"),
     [
         ({"alphas": [-1]}, r"alphas must be .* 0 or more, .* found \[-1\]"),

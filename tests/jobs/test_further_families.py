@@ -10,6 +10,7 @@ import pytest
 import statsmodels.api as sm
 
 import veilsum as vs
+from cases import each
 from veilsum.errors import InvalidInputError
 
 FOLDER = Path(__file__).parents[1] / "references"
@@ -77,7 +78,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("family", "theirs", "case"), CASES, ids=[f"{a}-{c.__name__}" for a, _, c in CASES]
 )
 def test_the_fit_is_that_of_the_pooled_rows(family, theirs, case):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
+from cases import each
 from veilsum.costs.domains import Box, WholeSpace
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.topology import Topology
@@ -106,7 +107,7 @@ def counts_of(level, n):
     return Rows.of(design, rng.poisson(np.exp(design @ [level, 0.5, -0.3])))
 
 
-@pytest.mark.parametrize("level", [-1.5, 0.0, 3.0])
+@each("level", [-1.5, 0.0, 3.0])
 def test_counts_of_any_level_are_fitted_without_being_told_a_step(level):
     """One step too long would end in a corner of the domain, where means are exp."""
     rows = counts_of(level, 1000)
@@ -245,7 +246,7 @@ def test_a_topology_may_be_given_and_names_its_parties():
         fitted(rows=rows, topology=Topology.family("ring:5"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "words"),
     [
         ({"family": "gamma"}, "responses stay in the remainder"),

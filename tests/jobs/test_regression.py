@@ -6,6 +6,7 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
+from cases import each
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.files import datasets
 from veilsum.jobs.regression import fit, fit_arrays
@@ -170,8 +171,8 @@ FAMILIES = {
 }
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("name", FAMILIES)
+@each("weighted", [False, True])
+@each("name", FAMILIES)
 def test_families_with_offsets_and_weights(counts, name, weighted):
     response, family, alpha, theirs = FAMILIES[name]
     formula, frame = f"{response} ~ x + z", pooled(counts)
@@ -209,8 +210,8 @@ def test_ridge_least_squares_in_closed_form(counts):
     np.testing.assert_allclose(result.reference, expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("family", ["gaussian", "poisson"])
-@pytest.mark.parametrize("law", [{"law": "uniform"}, {"law": "lattice", "sigma": 1e6}])
+@each("family", ["gaussian", "poisson"])
+@each("law", [{"law": "uniform"}, {"law": "lattice", "sigma": 1e6}])
 def test_both_drivers_find_the_same_numbers(counts, family, law):
     one, other = (
         fit("count ~ x + z", counts, family=family, driver=driver, seed=5, **law)

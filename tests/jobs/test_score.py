@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 
+from cases import each
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.regression import fit
 from veilsum.models.rows import Rows
@@ -47,7 +48,7 @@ def probed(name):
     return quick(formula, table(source), further, **how)
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_it_is_r_s_rao(name):
     result, found = probed(name), probed(name).score_test()
     rao, chance, degrees, _, own = R[f"{name} anova"]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 
 import veilsum as vs
+from cases import each
 from veilsum.errors import InvalidInputError
 from veilsum.files.datasets import gbsg2
 from veilsum.files.output import as_json
@@ -38,8 +39,8 @@ def numbers(values):
     return np.array([np.nan if one is None else one for one in values], dtype=float)
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-@pytest.mark.parametrize("grid", ["exact", "coarse"])
+@each("name", EXPECTED)
+@each("grid", ["exact", "coarse"])
 def test_curves_and_test_are_those_of_r(name, grid):
     """At every time that occurs; and of times rounded up to a coarse grid."""
     frame, known = table(name), EXPECTED[name]
@@ -260,7 +261,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("options", "why"), BAD.values(), ids=BAD)
+@each(("options", "why"), BAD.values(), ids=BAD)
 def test_what_cannot_be_asked_is_a_sentence(options, why):
     data = dealt(table("colon"))
     asked = {"formula": BY_GROUP, "times": [365, 730], **FREE, **options}
@@ -271,9 +272,7 @@ def test_what_cannot_be_asked_is_a_sentence(options, why):
     assert why in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    ("column", "value"), [("time", -3), ("event", 2), ("time", 4001)]
-)
+@each(("column", "value"), [("time", -3), ("event", 2), ("time", 4001)])
 def test_rows_that_were_not_agreed_on_are_refused_at_home(column, value):
     data = {name: one.copy() for name, one in dealt(table("colon")).items()}
     data["h2"].iloc[4, data["h2"].columns.get_loc(column)] = value

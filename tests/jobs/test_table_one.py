@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.oneway import anova_oneway
 
+from cases import each
 from parties.test_agreed import NAMES, STATISTICS, agreed
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
@@ -379,7 +380,7 @@ def test_a_group_that_nobody_is_in_is_left_out_of_tests():
     assert "placebo" in told.text()
 
 
-@pytest.mark.parametrize(
+@each(
     ("wish", "why"),
     [
         ({"by": "age"}, r"'age' holds numbers, and groups are told by a category"),
@@ -479,7 +480,7 @@ def test_what_has_no_answer_is_nan():
     assert found.largest == 0.0
 
 
-@pytest.mark.parametrize("n_groups", [2, 4, 7])
+@each("n_groups", [2, 4, 7])
 def test_numbers_have_the_same_digits_wherever_they_are_seen(n_groups):
     """In a narrow terminal, a wide one and a notebook: as many as fit 79 letters."""
     chance = np.random.default_rng(n_groups)

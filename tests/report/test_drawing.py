@@ -8,6 +8,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import veilsum as vs
+from cases import each
 from readable import (
     can_be_read,
     is_apart,
@@ -254,12 +255,12 @@ PLACES = {"network", "named network", "star", "diagnosis", "guarantee and networ
 PLACES |= {"planned network", "arcs"}
 
 
-@pytest.mark.parametrize("kind", FIGURES)
+@each("kind", FIGURES)
 def test_a_figure_can_be_read(kind):
     can_be_read(FIGURES[kind](), is_map=kind in PLACES)
 
 
-@pytest.mark.parametrize(
+@each(
     ("look", "spoil"),
     [
         (is_not_cut_off, lambda figure: figure.text(0.99, 0.5, "beyond the edge")),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import veilsum as vs
 from browser import opened
+from cases import each
 from veilsum.errors import MissingExtraError, is_seen
 from veilsum.showing import Both, Showing, Shown, Table, places
 
@@ -105,7 +106,7 @@ def test_many_numbers_are_a_table_and_the_rest_is_named():
     assert SCRIPT not in vs.sum(data, seed=1, what=SCRIPT)._repr_html_()
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "options", "said"),
     [
         ("complete:4", {"sigma": 1.0}, "Whoever stands outside"),
