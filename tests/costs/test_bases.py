@@ -3,11 +3,11 @@ from math import comb, sqrt
 
 import numpy as np
 import pytest
-import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each
+from later import Later
 from strategies import eighths, few, finite_arrays
 from veilsum.costs.bases import (
     Affine,
@@ -18,6 +18,8 @@ from veilsum.costs.bases import (
     svec,
 )
 from veilsum.errors import InvalidInputError
+
+sympy = Later("sympy")
 
 BASES = [
     Affine(1),

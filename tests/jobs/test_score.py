@@ -11,13 +11,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
 
 from cases import each
+from later import Later
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.regression import fit
 from veilsum.models.rows import Rows
 from veilsum.tables.rules import DisclosureError, Rules
+
+sm = Later("statsmodels.api")
 
 FOLDER = Path(__file__).parents[1] / "references"
 R = json.loads((FOLDER / "models.json").read_text())

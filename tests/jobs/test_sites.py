@@ -12,14 +12,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from flint import fmpq, fmpq_mat
-from statsmodels.regression.mixed_linear_model import MixedLM
 
 import veilsum as vs
 from cases import each
+from later import Later
 from veilsum.jobs.meta import MetaJob
 from veilsum.jobs.mixed import MixedJob
 from veilsum.jobs.regression import formula_job
 from veilsum.tables.frames import as_frame
+
+mixed_linear_model = Later("statsmodels.regression.mixed_linear_model")
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -239,7 +241,7 @@ def test_a_mixed_model_has_the_names_of_every_fit_and_of_statsmodels():
     given = {"schema": schema("sleep"), "rules": rules, "driver": "vectorised"}
     found = vs.mixed("y ~ x", parties("sleep"), **given)
     rows = table("sleep")
-    model = MixedLM.from_formula("y ~ x", rows, groups=rows["party"])
+    model = mixed_linear_model.MixedLM.from_formula("y ~ x", rows, groups=rows["party"])
     theirs = model.fit(reml=True, gtol=1e-12)
     ours = found.conf_int(alpha=0.1), found.params, found.bse, found.pvalues
     fixed = ["Intercept", "x"]

@@ -9,11 +9,11 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cases import each
+from later import Later
 from veilsum.errors import InvalidInputError, printable
 from veilsum.jobs.summary import (
     statistics_text,
@@ -35,6 +35,8 @@ from veilsum.models.least_squares import fit, statistics
 from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.showing import number, plain_table
+
+sm = Later("statsmodels.api")
 
 ABOUT = {"title": "A fit", "response": "y", "n_parties": 5, "law": "lattice"}
 
