@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from cases import each
 from net.runs import ONE_SHOT, Company, answers, reasons
 from veilsum.net.evidence import judged, make_evidence
 from veilsum.parties import networked
@@ -102,8 +103,8 @@ def unchecked(one, other, plan, codec):
     return not pair and evidence.contradict(one, other, plan, codec)
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("graph", GRAPHS)
+@each("law", LAWS)
+@each("graph", GRAPHS)
 def test_who_speaks_last_chooses_no_total(graph, law):
     for seed in range(RUNS):
         world, fooled = chosen(LastSpeaker, graph, law, seed)
@@ -128,8 +129,8 @@ def test_without_the_commitment_it_chooses_every_one(graph, law, monkeypatch):
         assert all(node.machine.accused == {} for node in world.nodes.values())
 
 
-@pytest.mark.parametrize("make", [OtherNonce, SecondReady, LaterReady])
-@pytest.mark.parametrize("drop", [False, True])
+@each("make", [OtherNonce, SecondReady, LaterReady])
+@each("drop", [False, True])
 def test_neither_another_nonce_nor_another_ready_helps(make, drop):
     policy = Policy(drop=drop, tolerate=1 - drop)
     for seed in range(3):

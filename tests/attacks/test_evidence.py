@@ -15,6 +15,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
+from cases import each
 from contradictions import (
     AGREED,
     JOIN,
@@ -49,7 +50,7 @@ def accuser(tmp_path_factory):
     return Accuser(Study(tmp_path_factory.mktemp("keys")))
 
 
-@pytest.mark.parametrize("pair", LIES.values(), ids=LIES)
+@each("pair", LIES.values(), ids=LIES)
 def test_two_stories_of_one_start_are_proof(accuser, pair):
     """The twin of all below; in whatever order, and after it was a file."""
     width = 24 if pair[0] is WIDE else 0
@@ -92,7 +93,7 @@ WHY = {
 }
 
 
-@pytest.mark.parametrize("case", INNOCENT)
+@each("case", INNOCENT)
 def test_what_an_innocent_party_signed_proves_nothing(accuser, case):
     frames = [accuser.frame(record, **how) for record, how in INNOCENT[case]]
     proof = judged(accuser.shown(*frames), accuser.study.consortium)
@@ -133,7 +134,7 @@ def test_a_stranger_with_the_name_of_a_member_is_found(accuser, tmp_path):
     assert "not that of a member" in proof.words
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "why"),
     [
         ({"run": "other-" + "0" * 32}, "another run or consortium file"),
@@ -185,7 +186,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("made", HOSTILE.values(), ids=HOSTILE)
+@each("made", HOSTILE.values(), ids=HOSTILE)
 def test_what_is_no_evidence_is_refused_in_a_sentence(accuser, made):
     with pytest.raises(InvalidInputError) as caught:
         evidence_from(made(accuser))
@@ -202,7 +203,7 @@ FRAMES = {
 }
 
 
-@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+@each("frame", FRAMES.values(), ids=FRAMES)
 def test_records_that_are_none_prove_nothing(accuser, frame):
     good = accuser.frame(MASKED)
     for pair in ((frame, good), (good, frame)):
@@ -251,7 +252,7 @@ def test_records_too_long_for_a_file_are_left_out_and_it_is_said(
     assert judged(read_signed(long), accuser.study.consortium).proved
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"records": []},

@@ -27,6 +27,7 @@ from attacks.catalogue import (
     people,
 )
 from attacks.watching import LAWS, totals, watched
+from cases import each
 
 # Shapes are checked where each kind of job has its own tests.
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -114,7 +115,7 @@ def test_totals_do_not_depend_on_blocks(name, request):
 LONG = ("statistics", "least squares", "with weights", "logistic", "poisson", "gamma")
 
 
-@pytest.mark.parametrize("name", LONG)
+@each("name", LONG)
 def test_totals_do_not_depend_on_threads(name):
     rows = people(1, 20_000)
     found = set()

@@ -16,6 +16,7 @@ import pytest
 
 from attacks.catalogue import KINDS, dealt, even, n_honest
 from attacks.watching import LAWS
+from cases import each
 from veilsum.audit.noninterference import Watching
 from veilsum.drivers.faults import Faults
 from veilsum.numbers.laws import Masks
@@ -44,8 +45,8 @@ def uneven(rows):
     return dealt(rows, np.arange(n)[::-1], [60, n - 60])
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("name", ["statistics", "least squares"])
+@each("law", LAWS)
+@each("name", ["statistics", "least squares"])
 def test_every_frame_is_as_long_and_as_early_whoever_has_how_many_rows(name, law):
     small, large = KINDS[name].rows(0, 300), KINDS[name].rows(9, 1500)
     first, sizes = seen(name, small, even(small), law)

@@ -6,7 +6,7 @@ import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-import pytest
+from cases import each
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "veilsum"
@@ -32,7 +32,7 @@ def canonical(name):
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-@pytest.mark.parametrize("command", ["serve", "collect", "relay"])
+@each("command", ["serve", "collect", "relay"])
 def test_run_requirements_have_all_that_a_command_imports(command):
     files = [SOURCE / "cli" / f"{command}.py"]
     files += [file for part in PARTS for file in part.glob("*.py")]

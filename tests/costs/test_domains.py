@@ -7,6 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import optimize
 
+from cases import each
 from strategies import few, finite_arrays
 from veilsum.costs import domains
 from veilsum.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
@@ -123,7 +124,7 @@ def test_rows_are_projected_one_by_one(domain, data):
     np.testing.assert_array_equal(together, [domain.project(row) for row in x])
 
 
-@pytest.mark.parametrize(
+@each(
     ("domain", "x", "expected"),
     [
         (Box(-1.0, 1.0, dim=2), [3.0, 0.5], [1.0, 0.5]),
@@ -166,7 +167,7 @@ def test_the_simplex_projection_is_the_best_over_all_supports(data, dim, total):
     np.testing.assert_allclose(found, nearest_on_simplex(x, total), atol=1e-10)
 
 
-@pytest.mark.parametrize("far", [1e8, 1e17, 1e100])
+@each("far", [1e8, 1e17, 1e100])
 def test_a_point_far_from_the_simplex_still_lands_on_it(far):
     """Masks with a large sigma throw iterates this far."""
     found = Simplex(3).project(np.array([far, 0.0, -far]))
@@ -341,7 +342,7 @@ def test_a_half_space_that_asks_nothing_changes_nothing():
     np.testing.assert_allclose(found, [1.0, 3.0], rtol=1e-14)
 
 
-@pytest.mark.parametrize(
+@each(
     ("normals", "offsets"),
     [
         ([[1.0], [-1.0]], [-1.0, -1.0]),  # x <= -1 and x >= 1
@@ -356,7 +357,7 @@ def test_half_spaces_without_a_common_point_are_refused(normals, offsets):
         HalfSpaces(normals, offsets)
 
 
-@pytest.mark.parametrize(
+@each(
     ("normals", "offsets"),
     [([1.0, 2.0], [1.0]), ([[1.0, 2.0]], [1.0, 2.0]), ([[1.0, 2.0]], [[1.0]])],
 )
@@ -365,7 +366,7 @@ def test_half_spaces_of_odd_shapes_are_refused(normals, offsets):
         HalfSpaces(normals, offsets)
 
 
-@pytest.mark.parametrize(
+@each(
     ("domain", "bounded"),
     [
         (Box(-1.0, 1.0, dim=2), True),
@@ -420,7 +421,7 @@ def test_boundedness_is_answered_for_normals_of_very_different_lengths():
     assert domain.is_bounded in {True, False}
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "what"),
     [
         (lambda: Box(1.0, 0.0, dim=2), "the box is empty"),

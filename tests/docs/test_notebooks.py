@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
+
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 PAGE = FOLDER.parent / "docs" / "notebooks.md"
@@ -31,7 +33,7 @@ def executed(nbclient, notebook):
     return notebook
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@each("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path, nbformat, nbclient):
     notebook = nbformat.read(path, 4)
     nbformat.validate(notebook)

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from surveys import MEMBERS, World, opened
 from veilsum.agreement.survey import Guest, SurveyTally
 from veilsum.errors import BudgetError, InvalidInputError, SecretError, StoreError
@@ -269,7 +270,7 @@ def span_refusal(terms, now, before):
     return False
 
 
-@pytest.mark.parametrize("seed", range(200))
+@each("seed", range(200))
 def test_two_sets_differ_by_none_or_by_many_for_every_coalition(seed):
     """The rule as it is said, coalition by coalition, guest by guest."""
     chance = random.Random(seed)

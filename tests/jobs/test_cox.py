@@ -10,17 +10,20 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import veilsum as vs
+from cases import each
+from later import Later
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.jobs.cox import CoxJob, CoxRequest
 from veilsum.models import cox as models
 from veilsum.models.cox import risk_sums
 from veilsum.numbers import compiled
 from veilsum.tables.rules import DisclosureError, Rules
+
+sm = Later("statsmodels.api")
 
 REFERENCES = Path(__file__).parent.parent / "references"
 FOUND = json.loads((REFERENCES / "cox.json").read_text())
@@ -45,8 +48,8 @@ def near(found, expected, of=1.0, digits=1e-9):
     assert (np.abs(np.asarray(found) - np.asarray(expected)) <= digits * of).all()
 
 
-@pytest.mark.parametrize("name", FORMULAS)
-@pytest.mark.parametrize("ties", ["efron", "breslow"])
+@each("name", FORMULAS)
+@each("ties", ["efron", "breslow"])
 def test_a_baseline_for_each_party_is_r_s_strata(name, ties):
     result = vs.cox(FORMULAS[name], tables_of(name), ties=ties, driver="vectorised")
     fit, expected = result.fit, FOUND[name][ties]
@@ -299,7 +302,7 @@ def changed(**columns):
     return {name: one.assign(**columns) for name, one in data.items()}
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "told"),
     [
         ({"strata": "none"}, r"at risk at each event: \d+ numbers in every round"),

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from cases import each
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.scenarios import read_scenario
@@ -28,7 +29,7 @@ def run(*words):
     return result
 
 
-@pytest.mark.parametrize("name", ["diabetes", "lung", "randhie"])
+@each("name", ["diabetes", "lung", "randhie"])
 def test_regressions_print_their_difference_from_the_pooled_fit(name):
     result = run("fit", EXAMPLES / f"{name}.toml", "--driver", "vectorised")
     output = result.output.replace("\n", " ")

@@ -6,6 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.special import eval_chebyt
 
+from cases import each
 from strategies import connected_topologies, few, seeds
 from veilsum.graphs.mixing import mixing_rate, mixing_weights
 from veilsum.graphs.topology import Topology
@@ -82,8 +83,8 @@ def test_rounds_apply_chebyshev_s_polynomial(topology, mixing, seed, rounds):
     np.testing.assert_allclose(found.astype(float), expected, atol=units, rtol=1e-9)
 
 
-@pytest.mark.parametrize("spec", ["petersen", "ring:9", "complete:6", "path:5"])
-@pytest.mark.parametrize("sigma", [1.0, 1e3, 1e6, 1e9, 1e12])
+@each("spec", ["petersen", "ring:9", "complete:6", "path:5"])
+@each("sigma", [1.0, 1e3, 1e6, 1e9, 1e12])
 def test_masks_end_up_small_whatever_sigma_was(spec, sigma):
     """A residual of 1 was asked for, as a typical size; seed 0 stays below 2."""
     topology = Topology.family(spec)

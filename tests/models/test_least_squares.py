@@ -4,10 +4,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
+from later import Later
 from nist import exact_fit, root
 from strategies import few, seeds
 from veilsum.errors import InvalidInputError
@@ -23,6 +24,8 @@ from veilsum.models.least_squares import (
 )
 from veilsum.models.rows import ONES, RowMeasures, Rows
 from veilsum.numbers.units import BLOCK_ROWS, Measure
+
+sm = Later("statsmodels.api")
 
 CLOSE = {"rtol": 1e-8, "atol": 0.0}
 NAMES = ["const", "age", "income", "visits"]
@@ -490,9 +493,9 @@ def test_a_level_beyond_one_is_refused():
         fit_of(design, response).confidence_intervals(95)
 
 
-@pytest.mark.parametrize("intercept", [None, 0])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("far", [10**4, 10**6, 10**9, 10**14])
+@each("intercept", [None, 0])
+@each("weighted", [False, True])
+@each("far", [10**4, 10**6, 10**9, 10**14])
 def test_an_offset_far_from_the_response_is_within_the_bound(intercept, weighted, far):
     """A response far from 0 needs more bits than its range is long."""
     draw, cents = np.random.default_rng(2), Fraction(1, 100)

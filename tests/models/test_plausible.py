@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from cases import each
 from veilsum.errors import NumericalError
 from veilsum.models import least_squares
 from veilsum.models.choices import ChoiceSearch, Multinomial
@@ -29,9 +30,9 @@ def rows_of(seed=0, n=200):
     return Rows.of(np.column_stack([np.ones(n), age]), response)
 
 
-@pytest.mark.parametrize("family", [Binomial(), Poisson(), Probit(), Gamma()])
-@pytest.mark.parametrize("stage", ["first", "round"])
-@pytest.mark.parametrize(
+@each("family", [Binomial(), Poisson(), Probit(), Gamma()])
+@each("stage", ["first", "round"])
+@each(
     ("place", "factor", "name"),
     [
         (0, -1, "information for one"),

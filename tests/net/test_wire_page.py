@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from machines import Stopped, join_frame, sealed, stopped_at
 from parties.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed, certificate
 from surveys import opened
@@ -201,7 +202,7 @@ def test_a_key_more_would_be_noticed():
     assert found | {"mood"} != set(terms_table("cost"))
 
 
-@pytest.mark.parametrize("kind", COST_KINDS)
+@each("kind", COST_KINDS)
 def test_the_page_spells_every_basis_and_remainder(kind):
     cost = {"kind": kind, "dim": 2}
     cost |= {"degree": 3} if kind == "polynomial" else {}
@@ -218,7 +219,7 @@ def known_domains():
     return [one for one in public if one is not Domain and one.__name__[0] != "_"]
 
 
-@pytest.mark.parametrize("kind", known_domains(), ids=lambda kind: kind.__name__)
+@each("kind", known_domains(), ids=lambda kind: kind.__name__)
 def test_the_page_spells_every_domain(kind):
     said = terms_table("cost")["domain"]
     spelt = re.search(rf'`\["{kind.__name__}", \{{(.*?)\}}\]`', said)
@@ -300,7 +301,7 @@ def test_the_page_has_the_policy_that_is_usual():
 # Numbers
 
 
-@pytest.mark.parametrize("row", [0, 1, 2, 3])
+@each("row", [0, 1, 2, 3])
 def test_the_pages_numbers_are_the_laws(row):
     lines = re.findall(r"^\| (-?[\d.]+) \| (\d+) \| (\d+) \| (-?\d+) \|$", PAGE, re.M)
     assert len(lines) == 4
@@ -314,7 +315,7 @@ def test_the_pages_numbers_are_the_laws(row):
         assert law.decode(law.encode(np.array([x]))).item() == whole / 2**bits
 
 
-@pytest.mark.parametrize(
+@each(
     ("law", "kind", "width"),
     [
         (Masks("uniform", grid=20).on(TRIANGLE), "uint64", 8),
@@ -330,7 +331,7 @@ def test_the_page_has_every_type_of_number(law, kind, width):
     assert width in (None, law.number_bytes)
 
 
-@pytest.mark.parametrize(
+@each(
     ("bits", "kind", "width"),
     [
         ("up to 64", "uint64", 8),
@@ -347,9 +348,9 @@ def test_the_page_has_every_width_of_a_whole_number(bits, kind, width):
         assert law.width == (0 if width == 8 else width)
 
 
-@pytest.mark.parametrize("bits", [20, 60, 64, 120, 192])
-@pytest.mark.parametrize("sigma", [1e2, 1e9, 1e18])
-@pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (0.25, 1.0, 4.0)], ids=str)
+@each("bits", [20, 60, 64, 120, 192])
+@each("sigma", [1e2, 1e9, 1e18])
+@each("weights", [(1.0, 1.0, 1.0), (0.25, 1.0, 4.0)], ids=str)
 def test_the_pages_width_of_counting_lattices_is_the_laws(bits, sigma, weights):
     graph = Topology.from_edges(
         [("a", "b"), ("a", "c"), ("b", "c")], weights=list(weights)
@@ -375,7 +376,7 @@ def page_bits_of_uniform(n, largest):
     return min(finest, int(np.floor(62 - np.log2(n * largest))))
 
 
-@pytest.mark.parametrize("largest", [None, 1e-6, 1.0, 1000.0, 1e12])
+@each("largest", [None, 1e-6, 1.0, 1000.0, 1e12])
 def test_the_pages_grid_of_uniform_masks_is_the_laws(largest):
     law = Masks("uniform", largest=largest).on(TRIANGLE)
     assert law.grid.bits == page_bits_of_uniform(3, largest)
@@ -391,9 +392,9 @@ def page_bits_of_lattice(n, links, sigma, largest, weights):
     return int(bits), np.log2(reach) + bits <= 62
 
 
-@pytest.mark.parametrize("sigma", [1e-6, 1.0, 1e3, 1e9])
-@pytest.mark.parametrize("largest", [None, 0.5, 1e6])
-@pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (0.25, 1.0, 4.0)], ids=str)
+@each("sigma", [1e-6, 1.0, 1e3, 1e9])
+@each("largest", [None, 0.5, 1e6])
+@each("weights", [(1.0, 1.0, 1.0), (0.25, 1.0, 4.0)], ids=str)
 def test_the_pages_grid_of_lattice_masks_is_the_laws(sigma, largest, weights):
     graph = Topology.from_edges(
         [("a", "b"), ("a", "c"), ("b", "c")], weights=list(weights)
@@ -407,7 +408,7 @@ def test_the_pages_grid_of_lattice_masks_is_the_laws(sigma, largest, weights):
 # Sums and rounds
 
 
-@pytest.mark.parametrize(
+@each(
     ("layout", "begins"),
     [
         (Statistics, "**`[model]`, gaussian**"),
@@ -530,7 +531,7 @@ def known_families():
     return sorted(one.name for one in found - {Family, LogLink})
 
 
-@pytest.mark.parametrize("name", known_families())
+@each("name", known_families())
 def test_the_page_has_every_family(name):
     assert name in words(terms_table("model")["model"])
     assert name == "gaussian" or f"\n| `{name}` | " in part("Sums")
@@ -547,12 +548,12 @@ def test_the_page_has_every_method_with_its_vectors_and_rounds():
     }
 
 
-@pytest.mark.parametrize("name", MIXING)
+@each("name", MIXING)
 def test_the_page_has_every_kind_of_weights(name):
     assert f"`{name}`" in part("Rounds")
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "stopping", "expected"),
     [
         ({"name": "dgd"}, {}, 2),
@@ -883,7 +884,7 @@ def shown_in_sums():
     yield ("survey", "the only one"), only.statistics
 
 
-@pytest.mark.parametrize("place", [place for place, _ in shown_in_sums()], ids=str)
+@each("place", [place for place, _ in shown_in_sums()], ids=str)
 def test_the_page_has_the_words_of_what_is_released(place):
     shown = list(dict(shown_in_sums())[place])
     assert released_table()[place][: len(shown)] == shown

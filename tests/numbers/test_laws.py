@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import any_topologies, connected_topologies, few, seeds
 from veilsum.errors import InvalidInputError, RangeError, SecretError
 from veilsum.graphs.topology import Topology
@@ -268,8 +269,8 @@ def test_very_different_sigmas_still_all_span_enough_of_the_grid():
     assert law.grid.deviation(1e-6) >= 2**10
 
 
-@pytest.mark.parametrize("largest", [0.0, -1.0, np.nan, np.inf])
-@pytest.mark.parametrize("name", ["lattice", "uniform"])
+@each("largest", [0.0, -1.0, np.nan, np.inf])
+@each("name", ["lattice", "uniform"])
 def test_a_range_that_is_none_is_refused(name, largest):
     sigma = 1.0 if name == "lattice" else None
     with pytest.raises(InvalidInputError, match="the range of coefficients must be"):

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import any_topologies, few, seeds, sigmas
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
@@ -184,9 +185,7 @@ def test_without_masks_every_share_is_zero(topology, seed):
     assert not shares.masks().any()
 
 
-@pytest.mark.parametrize(
-    "sigma", [0.0, -1.0, np.nan, np.inf, -np.inf, [1.0, 0.0], [1.0, np.nan], []]
-)
+@each("sigma", [0.0, -1.0, np.nan, np.inf, -np.inf, [1.0, 0.0], [1.0, np.nan], []])
 def test_a_sigma_that_masks_nothing_is_refused_and_no_masks_is_said_aloud(sigma):
     with pytest.raises(InvalidInputError, match='law = "none"'):
         check_sigma(sigma)

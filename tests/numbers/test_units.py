@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers import compiled, units
 from veilsum.numbers.units import (
@@ -36,7 +37,7 @@ def gram(whole, limbs):
     return sums.value
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "unit"),
     [
         (1, Fraction(1)),
@@ -54,9 +55,7 @@ def test_a_unit_is_read_as_it_is_written(written: object, unit: Fraction) -> Non
     assert unit_of(written) == unit
 
 
-@pytest.mark.parametrize(
-    "wrong", [0, -1, "x", "1/0", float("nan"), True, None, "9" * 999, "1e999999999"]
-)
+@each("wrong", [0, -1, "x", "1/0", float("nan"), True, None, "9" * 999, "1e999999999"])
 def test_what_is_no_unit_is_refused(wrong: object) -> None:
     with pytest.raises(InvalidInputError, match="unit must be"):
         unit_of(wrong)
@@ -116,7 +115,7 @@ def test_limbs_hold_every_whole_number(case: tuple[int, list[int]]) -> None:
     assert total(whole, 20 * limbs) == sum(numbers)
 
 
-@pytest.mark.parametrize("bits", [10, 19, 20, 39, 40, 45, 52, 59, 60, 79])
+@each("bits", [10, 19, 20, 39, 40, 45, 52, 59, 60, 79])
 def test_sums_of_products_are_exact_in_any_order(bits: int) -> None:
     rng = np.random.default_rng(bits)
     head = min(bits, 52)
@@ -164,8 +163,8 @@ def test_the_largest_products_of_a_block_are_exact() -> None:
     assert sum_bits([40, 40], 13) > (8192 * 2**80).bit_length()
 
 
-@pytest.mark.parametrize("limbs", [1, 2, 3, 4])
-@pytest.mark.parametrize("bits", [20, 53, 58, 60, 72, 100])
+@each("limbs", [1, 2, 3, 4])
+@each("bits", [20, 53, 58, 60, 72, 100])
 def test_a_column_beside_may_be_wider_than_float64(limbs, bits):
     draw = np.random.default_rng(bits)
     most = 2 ** min(20 * limbs, 52)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from cases import each
 from ledgers import PARTIES, fields_of, private, run
 from strategies import settings_of_the_theorem, sigmas
 from veilsum.errors import InvalidInputError
@@ -239,7 +240,7 @@ def test_an_exposure_that_means_nothing_is_refused(changes, words):
         Exposure(**{**values, **changes})
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "words"),
     [
         ({"epoch": ""}, "an epoch needs a printable name"),

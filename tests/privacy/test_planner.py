@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
+from cases import each
 from strategies import connected_topologies, few
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.connectivity import vertex_connectivity
@@ -257,8 +258,8 @@ def test_the_best_circulant_graph_is_found(n, degree, tolerate, value):
     assert promise.worst.exact
 
 
-@pytest.mark.parametrize(("n", "degree"), [(9, 4), (10, 5), (11, 6), (12, 3), (13, 5)])
-@pytest.mark.parametrize("tolerate", [1, 2])
+@each(("n", "degree"), [(9, 4), (10, 5), (11, 6), (12, 3), (13, 5)])
+@each("tolerate", [1, 2])
 def test_no_circulant_graph_is_better(n, degree, tolerate):
     """All offset sets by brute force."""
     found = best_circulant(n, degree=degree, tolerate=tolerate)
@@ -577,7 +578,7 @@ def test_ranges_that_make_no_sense_are_refused(columns, keys, message):
 # --- bad input -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("keys", "message"),
     [
         ({"tolerate": -1, "epsilon": 1.0}, "must not be negative"),

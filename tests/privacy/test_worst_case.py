@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import connected_topologies, few
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import algebraic_connectivity, vertex_connectivity
@@ -64,7 +65,7 @@ EXACT = [
 ]
 
 
-@pytest.mark.parametrize(("spec", "variance", "tolerate", "mu2", "epsilon"), EXACT)
+@each(("spec", "variance", "tolerate", "mu2", "epsilon"), EXACT)
 def test_the_corollary_s_values_on_named_graphs(spec, variance, tolerate, mu2, epsilon):
     topology = Topology.family(spec)
     found = worst_case(topology, sigma=variance**0.5, tolerate=tolerate)
@@ -179,10 +180,8 @@ def test_the_family_bound_never_exceeds_what_a_member_achieves(topology, size):
     assert bound <= mu2_without(adjacency, sets).min() + 1e-9
 
 
-@pytest.mark.parametrize(
-    "spec", ["petersen", "hypercube:5", "regular:40:6:seed=1", "circulant:30:1,7,11"]
-)
-@pytest.mark.parametrize("size", [1, 2])
+@each("spec", ["petersen", "hypercube:5", "regular:40:6:seed=1", "circulant:30:1,7,11"])
+@each("size", [1, 2])
 def test_the_sparse_bound_never_exceeds_the_exact_answer(spec, size):
     topology = Topology.family(spec)
     whole = algebraic_connectivity(topology)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from veilsum.errors import (
     InvalidInputError,
     LocalProtocolError,
@@ -196,7 +197,7 @@ def test_a_message_without_numbers_has_no_payload():
     assert payload == b""
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "values"),
     [
         (((2, 128),), [1, -(2**127)]),
@@ -261,8 +262,8 @@ def test_byte_order_and_strides_do_not_matter(dtype):
     assert numbers.tolist() == values.tolist()
 
 
-@pytest.mark.parametrize("bits", [None, 64, 60, 128, 100])
-@pytest.mark.parametrize("size", [3, 100])
+@each("bits", [None, 64, 60, 128, 100])
+@each("size", [3, 100])
 def test_decoded_numbers_cannot_be_written(bits, size):
     codec = Codec(1000, layout=bits and Layout(((size, bits),)))
     values = np.arange(size)
@@ -333,7 +334,7 @@ def test_a_wider_integer_is_not_canonical():
     refused(frame(wider), "shortest header")
 
 
-@pytest.mark.parametrize(
+@each(
     ("short", "long"),
     [
         (b"\xa7Confirm", b"\xd9\x07Confirm"),
@@ -479,7 +480,7 @@ def test_a_wrong_length_of_the_header_is_refused(off):
     refused(frame(header, payload, length=len(header) + off))
 
 
-@pytest.mark.parametrize(
+@each(
     ("descriptor", "match"),
     [
         (["f", 4, 8], "32 bytes of payload, found 24"),
@@ -510,7 +511,7 @@ def test_an_unknown_kind_is_refused(tag):
     refused(frame(packed(tag, 0, ["f", 0, 8])))
 
 
-@pytest.mark.parametrize(
+@each(
     "fields",
     [
         ("Confirm", "5", KEY),
@@ -582,7 +583,7 @@ CLAIMS = {
 }
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
+@each("claim", CLAIMS)
 def test_what_a_header_claims_costs_no_memory(claim):
     data = frame(CLAIMS[claim][: CODEC.max_header])
     tracemalloc.start()
@@ -597,8 +598,8 @@ def test_what_a_header_claims_costs_no_memory(claim):
 # Numbers that are not, and whose mistake they are.
 
 
-@pytest.mark.parametrize("size", [1, 20, 500])
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@each("size", [1, 20, 500])
+@each("bad", [np.nan, np.inf, -np.inf])
 def test_numbers_must_be_finite_in_both_directions(bad, size):
     values = np.ones(size)
     header, _ = split(CODEC.encode(Up(epoch=0, numbers=values)))
@@ -610,8 +611,8 @@ def test_numbers_must_be_finite_in_both_directions(bad, size):
         Codec.digest(values)
 
 
-@pytest.mark.parametrize("size", [1, 20, 500, 2000])
-@pytest.mark.parametrize("huge", [2.0**1009, 1e305, np.finfo(float).max])
+@each("size", [1, 20, 500, 2000])
+@each("huge", [2.0**1009, 1e305, np.finfo(float).max])
 def test_huge_numbers_are_finite(huge, size):
     codec = Codec(max_numbers=size)
     values = np.full(size, huge) * (-1) ** np.arange(size)
@@ -626,7 +627,7 @@ def test_finite_numbers_are_told_from_others(values):
     assert decodes_or_refuses(encoded) == all(map(math.isfinite, values))
 
 
-@pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
+@each("kind", MESSAGES, ids=lambda kind: kind.__name__)
 def test_numbers_are_a_message_s_last_field(kind):
     assert "numbers" not in kind.__struct_fields__[:-1]
 
@@ -640,7 +641,7 @@ def test_types_of_the_same_numbers_have_one_encoding(code):
         assert encoded == CODEC.encode(Up(epoch=0, numbers=np.arange(3).astype(named)))
 
 
-@pytest.mark.parametrize(
+@each(
     "numbers",
     [
         *(np.ones((2, 2)), np.float64(1.0), np.array(1.0), [1.0, 2.0], None, "ab"),
@@ -657,7 +658,7 @@ def test_other_numbers_are_the_sender_s_own_mistake(numbers):
         CODEC.encode(Up(epoch=0, numbers=numbers))
 
 
-@pytest.mark.parametrize(
+@each(
     "message",
     [
         *(Confirm(epoch=-1, digest=KEY), Confirm(epoch=2**80, digest=KEY)),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import veilsum as vs
+from cases import each
 from veilsum import watching
 from veilsum.errors import InvalidInputError
 from veilsum.graphs import augmentation
@@ -105,7 +106,7 @@ def test_false_says_nothing_and_a_worker_neither(monkeypatch):
     assert not steps(3)
 
 
-@pytest.mark.parametrize("wrong", [True, 0, "bar", 3])
+@each("wrong", [True, 0, "bar", 3])
 def test_what_is_no_progress_is_refused(wrong):
     with pytest.raises(InvalidInputError, match="progress is None for a bar"):
         steps(3, progress=wrong)
@@ -173,7 +174,7 @@ def allocations(progress):
 LONG = (sums, runs, executions, plans, worst, diagnoses, allocations)
 
 
-@pytest.mark.parametrize("work", LONG)
+@each("work", LONG)
 def test_a_program_is_told_of_everything_that_can_take_long(work):
     told = []
     work(lambda done, total: told.append((done, total)))

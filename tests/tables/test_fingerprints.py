@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from veilsum.files.tables import read_table
 from veilsum.tables.fingerprints import (
     BLOCK,
@@ -66,13 +67,13 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize("change", SAME.values(), ids=SAME)
+@each("change", SAME.values(), ids=SAME)
 def test_the_same_content_has_the_same_fingerprint(change):
     table = pd.DataFrame(TABLE)
     assert prints(change(table)).data == prints(table).data
 
 
-@pytest.mark.parametrize("change", OTHER.values(), ids=OTHER)
+@each("change", OTHER.values(), ids=OTHER)
 def test_other_content_has_another_one(change):
     table = pd.DataFrame(TABLE)
     assert prints(change(table)).data != prints(table).data

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import assume, example, given, reject, settings
 from hypothesis import strategies as st
 
+from cases import each
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.units import Measure
 from veilsum.tables.formula import (
@@ -420,7 +421,7 @@ def test_any_party_gets_its_rows_of_the_pooled_design(pooled, parts, plain, rand
 # What is refused
 
 
-@pytest.mark.parametrize(
+@each(
     "call",
     [
         *("center(age)", "scale(age)", "standardize(age)", "bs(age, df=4)"),
@@ -437,7 +438,7 @@ def test_functions_that_may_learn_from_rows_are_refused_with_the_reason(call):
     assert "- 60) / 10}" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "why"),
     [
         ("", "one left and one right side"),
@@ -537,7 +538,7 @@ def test_a_formula_that_cannot_be_used_is_refused(text, why):
         ModelFormula.of(text, SCHEMA)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "why"),
     [
         ("y ~ " + "age + " * 2000 + "bp", "at most 10,000 characters"),
@@ -681,7 +682,7 @@ CONDITIONS = {
 }
 
 
-@pytest.mark.parametrize(("term", "expected"), CONDITIONS.items(), ids=CONDITIONS)
+@each(("term", "expected"), CONDITIONS.items(), ids=CONDITIONS)
 def test_comparisons_are_worth_what_pandas_says(term, expected, pooled):
     formula = ModelFormula.of(f"y ~ {term} - 1", SCHEMA)
     design, _ = formula.design(checked(pooled))
@@ -785,7 +786,7 @@ def rows(n=50, seed=1):
 HUNDREDTH, HALF = Fraction(1, 100), Fraction(1, 2)
 
 
-@pytest.mark.parametrize(
+@each(
     ("term", "unit", "least", "most"),
     [
         ("x", HUNDREDTH, -500, 800),
@@ -851,13 +852,13 @@ def test_what_does_not_fit_is_rounded_to_bits_of_its_range():
     assert (found.low, found.high) == pytest.approx((-10, 16))
 
 
-@pytest.mark.parametrize("term", ["x", "z", "far", "free"])
-@pytest.mark.parametrize("bits", [20, 40, 80])
+@each("term", ["x", "z", "far", "free"])
+@each("bits", [20, 40, 80])
 def test_a_column_by_itself_keeps_its_measure(term, bits):
     assert counted(term, bits) == {term: COUNTED.column(term).measure}
 
 
-@pytest.mark.parametrize(
+@each(
     ("term", "why"),
     [
         ("log(x)", "takes log of 'x', which is from -5 to 8 .* a minimum above 0"),
@@ -1016,7 +1017,7 @@ def test_a_survival_formula_is_two_columns_and_a_right_side(text, parts):
     assert read_surv(text) == parts
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "why"),
     [
         ("time ~ age", "has no such left side"),

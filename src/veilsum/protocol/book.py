@@ -93,8 +93,10 @@ class Book:
         self._by_kind: dict[tuple[type[Record], int], dict[str, Record]] = {}
         self._all: dict[type[Record], dict[RecordId, Record]] = {}
         self._seen: set[bytes] = set()
-        # The record looked at last, with its frame without signature and its name.
+        # The record looked at last, with its frame without signature and its name; and
+        # the answer and the sums whose digest was taken last, with it.
         self._last: tuple[Record | None, bytes, Held | None] = (None, b"", None)
+        self._digested: tuple[Result | None, tuple[bytes, ...], bytes] | None = None
 
     def __contains__(self, record_id: RecordId) -> bool:
         return record_id in self._records
@@ -405,8 +407,12 @@ class Book:
         they do not depend. Sums are the same to the last bit, or somebody told two
         stories about its part in them.
         """
-        digests = (Codec.digest(proposed.numbers), *self.sums)
-        return hashlib.sha256(b"".join(digests)).digest()
+        known = self._digested
+        if known is None or known[0] is not proposed or known[1] is not self.sums:
+            parts = (Codec.digest(proposed.numbers), *self.sums)
+            made = hashlib.sha256(b"".join(parts)).digest()
+            known = self._digested = proposed, self.sums, made
+        return known[2]
 
     def otherwise(self, members: Collection[str]) -> list[str]:
         """Return who signed another answer than the proposed one, or other sums."""
