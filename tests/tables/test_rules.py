@@ -377,39 +377,54 @@ def test_no_combination_of_columns_is_the_indicator_of_a_row(
         look(np.column_stack([base, bump]))
 
 
-def test_one_column_alone_keeps_further_from_one_row():
+@pytest.mark.parametrize("weighted", [False, True])
+def test_one_column_alone_keeps_further_from_one_row(weighted):
     """What a sharp kernel has beside few others: less than a combination may have."""
     values = np.r_[0.0, np.linspace(1.0, 2.0, 39)]
-    for away, fine in ((7.0, False), (2.0, True)):
-        column = values - away * (values == 0.0)
-        share = (column - column.mean()) ** 2
-        expected = 1 / 40 + (share / share.sum()).max()
+    weights = np.linspace(0.5, 2.0, 40) if weighted else np.ones(40)
+    # Also where no other rule looks at a column by itself.
+    bare = Rules(effective_count=0.0, minimum_count=0, site_terms=True)
+    homes = AtHome("a", Rules(effective_count=0.0)), AtHome("a", bare)
+    some = set()
+    for away in np.linspace(2.0, 7.0, 51):
+        design = np.column_stack([np.ones(40), values - away * (values == 0.0)])
+        left, _ = np.linalg.qr(design * np.sqrt(weights)[:, None])
+        expected = (left**2).sum(axis=1).max()
         assert expected < 0.98
-        assert (expected < 0.9 * 0.98) == fine
-        rows = Rows.of(np.column_stack([np.ones(40), column]), values)
-        # Also where no other rule looks at a column by itself.
-        bare = Rules(effective_count=0.0, minimum_count=0, site_terms=True)
-        for home in (AtHome("a", Rules(effective_count=0.0)), AtHome("a", bare)):
+        some.add(fine := expected < 0.9 * 0.98)
+        rows = Rows.of(design, values, weights=weights if weighted else None)
+        for home in homes:
             if fine:
                 home.design(rows, ["1", "x"], intercept=0)
                 continue
             with pytest.raises(DisclosureError, match="'x' alone can be combined"):
                 home.design(rows, ["1", "x"], intercept=0)
+    assert some == {True, False}
 
 
-@pytest.mark.parametrize(("minimum_count", "fine"), [(30, True), (31, False)])
-def test_a_wide_spread_of_two_values_is_not_enough_of_both(minimum_count, fine):
-    column = np.r_[np.ones(30), np.zeros(170)]
+@pytest.mark.parametrize(
+    ("n_ones", "minimum_count"), [(30, 30), (30, 31), (2, 2), (1, 2), (1, 1)]
+)
+def test_a_column_of_two_values_has_enough_rows_with_both(n_ones, minimum_count):
+    """However widely it is spread, and where no other rule looks at a column."""
+    column = np.r_[np.ones(n_ones), np.zeros(200 - n_ones)]
     rows = Rows.of(np.column_stack([np.ones(200), column]), column)
-    rules = Rules(
-        minimum_count=minimum_count, effective_count=1.5, maximum_leverage=1.0
-    )
-    home = AtHome("a", rules)
-    if fine:
+    none = {"effective_count": 0.0, "maximum_leverage": 1.0, "site_terms": True}
+    home = AtHome("a", Rules(minimum_count=minimum_count, **none))
+    if n_ones >= minimum_count:
         home.design(rows, ["1", "x"], intercept=0)
         return
-    with pytest.raises(DisclosureError, match=r"'x' is 1 in 30 rows here"):
+    with pytest.raises(DisclosureError, match=rf"'x' is 1 in {n_ones} rows? here"):
         home.design(rows, ["1", "x"], intercept=0)
+
+
+def test_a_constant_column_is_refused_unless_it_has_two_values_by_agreement():
+    rows = Rows.of(np.column_stack([np.ones(60), np.full(60, 7.0)]), np.arange(60.0))
+    home = AtHome("a", Rules())
+    home.design(rows, ["1", "x"], intercept=0)  # of a category, which is looked at
+    home.design(rows, ["1", "x"], intercept=0, two_valued=lambda k: k == 1)
+    with pytest.raises(DisclosureError, match="'x' is the same in all rows here"):
+        home.design(rows, ["1", "x"], intercept=0, two_valued=lambda k: k == 0)
 
 
 @pytest.mark.parametrize("middle", [0.0, 1000.0])
@@ -417,9 +432,29 @@ def test_far_from_0_a_column_stands_out_in_the_same_rows(middle):
     """Squares of a column count about its mean, every row of it included."""
     column = middle + np.r_[np.linspace(-0.01, 0.01, 59), 1.0]
     rows = Rows.of(np.column_stack([np.ones(60), column]), column)
-    home = AtHome("a", Rules(maximum_leverage=1.0))
+    home = AtHome("a", Rules(minimum_count=0, maximum_leverage=1.0, site_terms=True))
     with pytest.raises(DisclosureError, match=r"stands out in as few as 1\.7 rows"):
         home.design(rows, ["1", "x"], intercept=0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_columns_that_are_passed_over_would_be_taken_one_by_one(weighted):
+    """Near 0 and far from it, with an outlier anywhere; of weighed ones none is."""
+    draw, home, n_passed = np.random.default_rng(7), AtHome("a", Rules()), 0
+    for n in (20, 300, 9000):
+        for middle in (0.0, 1e3, -1e3, 1e6, -1e6):
+            columns = middle + draw.normal(size=(n, 24))
+            away = 10.0 ** draw.uniform(0.0, 6.0, 24) * draw.choice([-1, 1], 24)
+            places = draw.choice([0, n // 2, n - 1], 24)
+            columns[places, np.arange(24)] += np.where(np.arange(24) < 20, away, 0.0)
+            weights = draw.exponential(size=n) if weighted else None
+            rows = Rows.of(columns, columns[:, 0], weights=weights)
+            passed = {*range(24)} - {*home._doubtful(rows)}
+            n_passed += len(passed)
+            for k in passed:
+                home.column("x", columns[:, k])
+                home._alone("x", columns[:, k], rows)
+    assert (n_passed == 0) is weighted
 
 
 def test_columns_of_one_variable_keep_the_leverage_of_all_of_them():
