@@ -25,6 +25,7 @@ from veilsum.errors import BudgetError, InvalidInputError, LedgerError, SecretEr
 from veilsum.files.ledger import (
     APPLICATION_ID,
     VERSION,
+    Wanted,
     copy_ledger,
     create_journal,
     open_journal,
@@ -403,6 +404,36 @@ def test_a_reservation_is_kept_until_its_run_has_ended(path, ledger):
         other.settle("one")
     begin(ledger, frame(), "two", show=False, **about)
     assert len(ledger.history().settlements) == 1
+
+
+def wanted(ledger, table, name, **changes):
+    """What a run on a table asks beforehand."""
+    known = ledger.data(Source(table, ("age", "pay")))
+    about = {"columns": known.asked, "rows": 10, "data": known.data, "numbers": 2}
+    return Wanted(
+        reservation=reservation(name, **{**about, **changes}),
+        charge=run(name, data=known.data),
+        first=aggregate(run=name, epoch=name, **about),
+        known=known,
+    )
+
+
+def test_several_runs_are_reserved_all_or_none(path, ledger):
+    one = wanted(ledger, frame(), "one")
+    other = wanted(ledger, frame(70, seed=1), "other")
+    ledger.check_all({"a": one, "b": other})
+    assert ledger.totals() == ()
+    greedy = wanted(ledger, frame(), "greedy", numbers=9)
+    for ask in (ledger.check_all, ledger.reserve_all):
+        with pytest.raises(BudgetError, match="question 'c': "):
+            ask({"a": one, "b": other, "c": greedy})
+    assert ledger.totals() == ()
+    ledger.reserve_all({"a": one, "b": other})
+    assert sorted(ledger.history().pending) == ["one", "other"]
+    assert {version.data for version in ledger.history().versions} == {
+        one.known.data,
+        other.known.data,
+    }
 
 
 RESERVER = """
