@@ -627,8 +627,9 @@ def inferred_schema(
                 "without it",
             )
     levels = dict.fromkeys(coded & set(named), "category")
-    seen = {party: frame.astype(levels) for party, frame in frames.items()}
-    return Schema.inferred(seen, named or None, minimum_rows=minimum_rows)
+    if levels:
+        frames = {party: frame.astype(levels) for party, frame in frames.items()}
+    return Schema.inferred(frames, named or None, minimum_rows=minimum_rows)
 
 
 @dataclass(frozen=True)
