@@ -155,7 +155,7 @@ class Wishes:
         """Return the columns that a table needs, beside its groups."""
         return tuple(sorted({one.column for one in axes if one is not self.by}))
 
-    @property
+    @cached_property
     def counts(self) -> Counts:
         """What a sum counts: row counts and moments, cells, gaps, rows left out."""
         moments = Moments.counts(self.measures)
@@ -535,7 +535,7 @@ class StatisticsRecipe(OneRound):
     wishes: Wishes
     limit: ReleaseLimit | None
 
-    @property
+    @cached_property
     def counts(self) -> Counts:
         """Units of the numbers, filled up to the longest sum under any rules."""
         found, populations = self.wishes.counts, self.wishes.populations

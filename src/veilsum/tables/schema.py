@@ -39,11 +39,10 @@ from veilsum.tables.columns import (
     clean_categories,
     clean_numbers,
     day_of,
-    holds_dates,
     levels_of,
     looks_like_dates,
     measured,
-    nature,
+    nature_or_dates,
 )
 from veilsum.tables.frames import Frame, Series, as_frame, load_pandas
 from veilsum.tables.rules import MINIMUM_ROWS, Rules, agreed_rows
@@ -371,6 +370,7 @@ class CheckedTable(Secret):
     n_rounded: Mapping[str, int] = field(default_factory=dict)
     kept: Flags | None = None
     left_out: Mapping[str, Values] = field(default_factory=dict)
+    _codes: dict[str, Codes] = field(default_factory=dict, init=False)
 
     @property
     def n_rows(self) -> int:
@@ -398,9 +398,11 @@ class CheckedTable(Secret):
 
     def look(self, column: str) -> Array[Any]:
         """Return a column of numbers, or the codes of a category's levels."""
-        if self.schema.column(column).is_category:
-            return np.asarray(self.frame[column].cat.codes.to_numpy())
-        return self.numbers(column)
+        if not self.schema.column(column).is_category:
+            return self.numbers(column)
+        if column not in self._codes:
+            self._codes[column] = np.asarray(self.frame[column].cat.codes.to_numpy())
+        return self._codes[column]
 
     def whole(self, column: str) -> Array[Any]:
         """Return a column of all rows, incomplete ones last; nan or -1 is missing."""
@@ -491,6 +493,14 @@ def _inferred_columns(
     return tuple(_inferred_column(name, _each(frames, name)) for name in chosen)
 
 
+def _n_complete(frame: Frame, names: Sequence[str]) -> int:
+    """Return how many rows have all of some columns."""
+    lacking = np.zeros(len(frame), dtype=np.bool_)
+    for name in names:
+        lacking |= frame[name].isna().to_numpy(dtype=np.bool_)
+    return int(np.count_nonzero(~lacking))
+
+
 def _each(frames: Mapping[str, Frame], name: str) -> dict[str, Series]:
     for party, frame in frames.items():
         if name not in frame.columns:
@@ -504,10 +514,7 @@ def _each(frames: Mapping[str, Frame], name: str) -> dict[str, Series]:
 
 
 def _inferred_column(name: str, parts: Mapping[str, Series]) -> Column:
-    found = {party: nature(values) for party, values in parts.items()}
-    for party, values in parts.items():
-        if found[party] == "text" and holds_dates(values):
-            found[party] = "dates"
+    found = {party: nature_or_dates(values) for party, values in parts.items()}
     # A table without a single value in this column fits whatever the others have.
     found = {party: one for party, one in found.items() if one != "empty"}
     for party, values in parts.items():
