@@ -253,7 +253,7 @@ class _Checker:
         epoch, shares = ready.epoch, self.all_shares
         possible = product(shares[party, name, epoch], shares[name, party, epoch])
         digests = (
-            confirmation(epoch, {party: forth, name: back}, self.codec.width).digest
+            confirmation(epoch, {party: forth, name: back}, self.codec.layout).digest
             for forth, back in possible
         )
         return any(digest in story.confirmed[name, epoch] for digest in digests)
