@@ -34,6 +34,7 @@ from veilsum.errors import InvalidInputError, LocalProtocolError, ProtocolError
 from veilsum.numbers.limbs import (
     MOST_LIMBS,
     Layout,
+    ends_of,
     from_integers,
     is_wide,
     limb_type,
@@ -257,8 +258,8 @@ def _integers(numbers: Numbers) -> tuple[tuple[str, int, int], bytes | memoryvie
     values = numbers.tolist()
     if not set(map(type, values)) <= {int}:
         raise LocalProtocolError("an array of objects must hold Python integers only")
-    largest = max(max(values, default=0), ~min(values, default=0))
-    width = largest.bit_length() // 8 + 1
+    least, largest = ends_of(numbers)
+    width = max(largest, ~least).bit_length() // 8 + 1
     words = -(-width // WORD_BYTES)
     if words > MOST_LIMBS:
         raise LocalProtocolError(f"whole numbers of {width} bytes have no digest")
