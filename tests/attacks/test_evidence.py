@@ -28,7 +28,6 @@ from contradictions import (
     READY,
     RESULT,
     START,
-    WIDE,
     Accuser,
     base64_of,
     moved,

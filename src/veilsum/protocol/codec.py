@@ -224,11 +224,11 @@ def _describe(value: object, layout: Layout | None = None) -> tuple[str, int, in
     """Say what a header says in place of an array (msgspec's encoding hook)."""
     if type(value) is not ndarray or value.ndim != 1:
         raise LocalProtocolError("a message carries plain one-dimensional arrays only")
-    if is_wide(value):
-        return "l", len(_limbs(value, layout)), WORD_BYTES
-    if (code := _CODES.get(value.dtype)) is None:
+    if (code := _CODES.get(value.dtype)) is not None:
+        return code, len(value), WORD_BYTES
+    if not is_wide(value):
         raise LocalProtocolError(f"a message carries no numbers of type {value.dtype}")
-    return code, len(value), WORD_BYTES
+    return "l", len(_limbs(value, layout)), WORD_BYTES
 
 
 def _limbs(numbers: Numbers, layout: Layout | None) -> Numbers:
@@ -241,7 +241,7 @@ def _limbs(numbers: Numbers, layout: Layout | None) -> Numbers:
 def _raw(numbers: Numbers, layout: Layout | None) -> bytes | memoryview:
     """Return the payload of an array that `_describe` accepts."""
     plain = type(numbers) is ndarray  # and no list that looks like a descriptor
-    if plain and is_wide(numbers):
+    if plain and numbers.dtype not in _CODES:
         numbers = _limbs(numbers, layout)
     code = _CODES[numbers.dtype] if plain else _describe(numbers)[0]
     if numbers.dtype is not _DTYPES[code]:
