@@ -165,9 +165,7 @@ def test_nor_over_real_sockets_and_the_proof_convinces_a_stranger(
         driver = company.drivers[name]
         (proof,) = driver.ending.evidence
         plan = driver.runner.machine.plan
-        shown = make_evidence(
-            proof, company.consortium, plan=plan.digest, width=plan.codec.width
-        )
+        shown = make_evidence(proof, company.consortium, plan=plan.digest)
         verdict = judged(shown, company.consortium)
         assert verdict.proved
         assert "does not open the commitment in its Ready" in verdict.words

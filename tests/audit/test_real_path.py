@@ -38,6 +38,7 @@ from veilsum.numbers.laws import (
     UniformCounts,
     UniformMasks,
 )
+from veilsum.numbers.limbs import subtract
 from veilsum.numbers.masking import ShareStreams
 from veilsum.parties import networked
 from veilsum.parties.events import Telling
@@ -337,7 +338,7 @@ def one_link_less_after_a_crash(patch):
         restore(self, stored, masked)
         if masked is not None and self.sent:
             name = next(iter(self.sent))
-            numbers = masked.numbers - self.sent[name].numbers
+            numbers = subtract(masked.numbers, self.sent[name].numbers)
             self.masked = msgspec.structs.replace(masked, numbers=numbers)
 
     patch.setattr(Epoch, "restore", less)

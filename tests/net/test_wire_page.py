@@ -73,6 +73,7 @@ from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.receipt import FIELDS, read_receipt
 from veilsum.net.trust import check_certificates, client_context
 from veilsum.numbers.laws import Masks
+from veilsum.numbers.limbs import type_name
 from veilsum.numbers.units import Counts, Measure
 from veilsum.parties.party_cost import PartyCost
 from veilsum.privacy.guarantee import released_by
@@ -320,23 +321,22 @@ def test_the_pages_numbers_are_the_laws(row):
     [
         (Masks("uniform", grid=20).on(TRIANGLE), "uint64", 8),
         (Masks("lattice", sigma=10.0).on(TRIANGLE), "int64", 8),
-        (Masks("lattice", sigma=1e12, grid=60).on(TRIANGLE), "object", None),
+        (Masks("lattice", sigma=1e12, grid=60).on(TRIANGLE), "4 limbs", 32),
     ],
     ids=("word", "lattice", "wide lattice"),
 )
 def test_the_page_has_every_type_of_number(law, kind, width):
-    assert str(law.dtype) == kind
-    first = f"| `{law.name}` | `{kind}` | {width or 'as the widest needs'} |"
-    assert first in part("Numbers")
-    assert width in (None, law.number_bytes)
+    assert type_name(law.dtype) == kind
+    assert f"| `{law.name}` | `{kind}` | {width} |" in part("Numbers")
+    assert width == law.number_bytes
 
 
 @each(
     ("bits", "kind", "width"),
     [
         ("up to 64", "uint64", 8),
-        ("65 to 128", "object", 16),
-        ("129 to 192", "object", 24),
+        ("65 to 128", "2 limbs", 16),
+        ("129 to 192", "3 limbs", 24),
     ],
 )
 def test_the_page_has_every_width_of_a_whole_number(bits, kind, width):
@@ -344,8 +344,8 @@ def test_the_page_has_every_width_of_a_whole_number(bits, kind, width):
     for one in map(int, re.findall(r"\d+", bits)):
         counts = Counts((Fraction(1, 100),), one)
         law = Masks("uniform").for_sums(TRIANGLE, counts)
-        assert (str(law.dtype), law.number_bytes) == (kind, width)
-        assert law.width == (0 if width == 8 else width)
+        assert (type_name(law.dtype), law.number_bytes) == (kind, width)
+        assert law.layout(1).length == width // 8
 
 
 @each("bits", [20, 60, 64, 120, 192])
@@ -364,8 +364,9 @@ def test_the_pages_width_of_counting_lattices_is_the_laws(bits, sigma, weights):
     ]
     most = max(isqrt(int(square) - 1) + 1 for square in squares)
     b = max(most.bit_length() + 6 + ceil(log2(6) / 2), bits - 1) + 2
-    assert law.number_bytes == (8 if b <= 62 else ceil(b / 8))
-    assert str(law.dtype) == ("int64" if b <= 62 else "object")
+    words = max(2, ceil(b / 64))
+    assert law.number_bytes == (8 if b <= 62 else 8 * words)
+    assert type_name(law.dtype) == ("int64" if b <= 62 else f"{words} limbs")
     assert law.masks.grid == 0
 
 
@@ -779,13 +780,12 @@ def test_evidence_written_as_the_page_says_is_proof(tmp_path):
         fields[3] = key.sign(signed)
         frames.append(frame_of(fields))
     content = {
-        "format": "veilsum evidence 2",
+        "format": "veilsum evidence 3",
         "run": "trial",
         "consortium": "0f" * 32,
         "plan": plan.hex(),
         "party": identity.name,
         "certificate": identity.certificate,
-        "width": 0,
         "records": [base64.b64encode(one).decode() for one in frames],
     }
     path = tmp_path / "evidence.json"
@@ -801,7 +801,7 @@ def test_evidence_written_as_the_page_says_is_proof(tmp_path):
 def frame_of(fields):
     """A frame without numbers, as the page on the wire has it."""
     header = msgspec.msgpack.encode(fields)
-    return b"VS\x02" + len(header).to_bytes(4, "little") + header
+    return b"VS\x03" + len(header).to_bytes(4, "little") + header
 
 
 def test_a_receipt_signed_as_the_page_says_is_good(tmp_path):

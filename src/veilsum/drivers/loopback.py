@@ -294,11 +294,11 @@ class World(Secret):
     @property
     def sums(self) -> Sums:
         """The sums of all rounds, as the party that came farthest wrote them."""
-        of_parties = (
-            {key: frame for (who, key), frame in self.written.items() if who == name}
-            for name in self.plan.parties
-        )
-        return max((Stored(self.plan, one).sums() for one in of_parties), key=len)
+        kept = {name: dict[str, bytes]() for name in self.plan.parties}
+        for (who, key), frame in self.written.items():
+            if key.startswith("answer/"):
+                kept[who][key] = frame
+        return Stored(self.plan, max(kept.values(), key=len)).sums()
 
     def _round(self) -> int:
         """Return how far the slowest running party is."""

@@ -49,6 +49,7 @@ from veilsum.numbers.fixed_point import (
 from veilsum.numbers.limbs import (
     MOST_LIMBS,
     Layout,
+    ends_of,
     from_integers,
     from_limbs,
     is_wide,
@@ -896,11 +897,12 @@ class LatticeCounts(_Counting):
 def _fits(values: NumberRows, bits: int) -> bool:
     """Say whether all values are whole numbers of so many bits, the sign included."""
     half, kind = 1 << (bits - 1), values.dtype.kind
-    if kind not in "iuO" or not values.size:
-        return kind in "iuO"
-    if kind == "O" and {*map(type, values.ravel().tolist())} != {int}:
+    if kind not in "iuO":
         return False
-    return bool(-half <= int(values.min()) and int(values.max()) < half)
+    if kind == "O" and not {*map(type, values.ravel().tolist())} <= {int}:
+        return False
+    least, largest = ends_of(values)
+    return -half <= least and largest < half
 
 
 def _typed(whole: NumberRows, kind: np.dtype[Any]) -> NumberRows:

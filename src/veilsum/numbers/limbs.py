@@ -74,6 +74,23 @@ def from_limbs(limbs: Limbs) -> Numbers:
 # Python integers
 
 
+def ends_of(whole: Numbers) -> tuple[int, int]:
+    """Return the least and the largest of whole numbers; 0 and 0 of none.
+
+    >>> ends_of(np.array([3, -(2**70)], dtype=object))
+    (-1180591620717411303424, 3)
+    """
+    if not whole.size:
+        return 0, 0
+    if whole.dtype.kind == "O":
+        try:
+            whole = whole.astype(np.int64)
+        except OverflowError:
+            plain = whole.ravel().tolist()
+            return min(plain), max(plain)
+    return int(whole.min()), int(whole.max())
+
+
 def from_integers(whole: Numbers, words: int) -> Numbers:
     """Return whole numbers modulo 2^(64 words): Python integers, int64 or uint64."""
     if whole.dtype.kind == "O":

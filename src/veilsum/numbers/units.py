@@ -28,6 +28,7 @@ import numpy as np
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers.arrays import Array, FloatArray, is_number
 from veilsum.numbers.compiled import compiled
+from veilsum.numbers.limbs import ends_of
 from veilsum.numbers.shapes import Shaped
 
 T = TypeVar("T")
@@ -695,7 +696,8 @@ class Counts:
 
     def values(self, numbers: Iterable[int]) -> FloatArray:
         """Return what totals stand for, each rounded once to float64."""
-        whole = np.array([*numbers], dtype=object)
+        given = numbers if isinstance(numbers, np.ndarray) else [*numbers]
+        whole = np.asarray(given, dtype=object)
         if len(whole) != len(self.units):
             raise ValueError(f"{len(self.units)} units, and {len(whole)} numbers")
         parts = [_in_units(whole[start:stop], unit) for unit, start, stop in self.runs]
@@ -718,7 +720,7 @@ def runs_of(objects: Sequence[T]) -> list[tuple[T, int, int]]:
 def _in_units(whole: Integers, unit: Fraction) -> FloatArray:
     """Return whole numbers of a unit, each rounded once to float64."""
     top, bottom = unit.numerator, unit.denominator
-    largest = max(map(abs, whole.tolist()), default=0) * top
+    largest = max(map(abs, ends_of(whole))) * top
     if max(largest, top, bottom) <= _EXACT:
         return np.asarray((whole.astype(np.int64) * top) / float(bottom))
     # Python divides whole numbers with one rounding.

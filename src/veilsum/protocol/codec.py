@@ -34,6 +34,7 @@ from veilsum.errors import InvalidInputError, LocalProtocolError, ProtocolError
 from veilsum.numbers.limbs import (
     MOST_LIMBS,
     Layout,
+    ends_of,
     from_integers,
     is_wide,
     limb_type,
@@ -223,11 +224,11 @@ def _describe(value: object, layout: Layout | None = None) -> tuple[str, int, in
     """Say what a header says in place of an array (msgspec's encoding hook)."""
     if type(value) is not ndarray or value.ndim != 1:
         raise LocalProtocolError("a message carries plain one-dimensional arrays only")
-    if is_wide(value):
-        return "l", len(_limbs(value, layout)), WORD_BYTES
-    if (code := _CODES.get(value.dtype)) is None:
+    if (code := _CODES.get(value.dtype)) is not None:
+        return code, len(value), WORD_BYTES
+    if not is_wide(value):
         raise LocalProtocolError(f"a message carries no numbers of type {value.dtype}")
-    return code, len(value), WORD_BYTES
+    return "l", len(_limbs(value, layout)), WORD_BYTES
 
 
 def _limbs(numbers: Numbers, layout: Layout | None) -> Numbers:
@@ -240,7 +241,7 @@ def _limbs(numbers: Numbers, layout: Layout | None) -> Numbers:
 def _raw(numbers: Numbers, layout: Layout | None) -> bytes | memoryview:
     """Return the payload of an array that `_describe` accepts."""
     plain = type(numbers) is ndarray  # and no list that looks like a descriptor
-    if plain and is_wide(numbers):
+    if plain and numbers.dtype not in _CODES:
         numbers = _limbs(numbers, layout)
     code = _CODES[numbers.dtype] if plain else _describe(numbers)[0]
     if numbers.dtype is not _DTYPES[code]:
@@ -257,8 +258,8 @@ def _integers(numbers: Numbers) -> tuple[tuple[str, int, int], bytes | memoryvie
     values = numbers.tolist()
     if not set(map(type, values)) <= {int}:
         raise LocalProtocolError("an array of objects must hold Python integers only")
-    largest = max(max(values, default=0), ~min(values, default=0))
-    width = largest.bit_length() // 8 + 1
+    least, largest = ends_of(numbers)
+    width = max(largest, ~least).bit_length() // 8 + 1
     words = -(-width // WORD_BYTES)
     if words > MOST_LIMBS:
         raise LocalProtocolError(f"whole numbers of {width} bytes have no digest")
