@@ -318,7 +318,7 @@ def test_processes_that_end_too_soon_say_what_to_do(monkeypatch):
         def submit(self, *_):
             raise BrokenExecutor("nobody is there")
 
-    monkeypatch.setattr("veilsum.scale.workers.Processes", Gone)
+    monkeypatch.setattr("veilsum.scale.processes.Processes", Gone)
     with pytest.raises(vs.InvalidInputError, match=r"nobody is there\. .*kept"):
         vs.sweep(COSTS, **GRID, on="processes:2")
 

@@ -93,9 +93,7 @@ class Book:
         self._by_kind: dict[tuple[type[Record], int], dict[str, Record]] = {}
         self._all: dict[type[Record], dict[RecordId, Record]] = {}
         self._seen: set[bytes] = set()
-        # The record looked at last, with its frame without signature and its name; and
-        # the answer and the sums whose digest was taken last, with it.
-        self._last: tuple[Record | None, bytes, Held | None] = (None, b"", None)
+        # The answer and the sums whose digest was taken last, with it.
         self._digested: tuple[Result | None, tuple[bytes, ...], bytes] | None = None
 
     def __contains__(self, record_id: RecordId) -> bool:
@@ -136,17 +134,9 @@ class Book:
         """Return every record of one kind."""
         return [*self._all.get(kind, {}).values()]  # type: ignore[list-item]
 
-    def _content(self, record: Record) -> tuple[bytes, Held]:
-        """Return a record's frame without signature, and its name in a `Status`.
-
-        Several checks of one record follow each other: it is encoded for the first.
-        """
-        last, content, held = self._last
-        if record is not last or held is None:
-            content = self._plan.codec.signed_part(record)
-            held = named(record, content)
-            self._last = record, content, held
-        return content, held
+    def content(self, record: Record) -> bytes:
+        """Return a record's frame without its signature: what is signed and named."""
+        return self._plan.codec.signed_part(record)
 
     # Taking and giving up
 
@@ -156,12 +146,19 @@ class Book:
         content = to_sign(self._plan.codec.signed_part(bound), self._plan.digest)
         return msgspec.structs.replace(bound, signature=self._keys.sign(content))
 
-    def add(self, record: Record, frame: bytes | None = None) -> bytes:
-        """Keep a checked record; return its frame, which it may have come in."""
+    def add(
+        self, record: Record, frame: bytes | None = None, content: bytes | None = None
+    ) -> bytes:
+        """Keep a checked record; return its frame.
+
+        Both `frame` and `content` are encoded where they are not there already.
+        """
         frame = self._plan.codec.encode(record) if frame is None else frame
         for old in self._replaced_by(record):
             self._drop(old.id)
-        _, self._held[record.id] = self._content(record)
+        self._held[record.id] = named(
+            record, self.content(record) if content is None else content
+        )
         self._records[record.id] = record
         self._all.setdefault(type(record), {})[record.id] = record
         self._frames[record.id] = frame
@@ -218,7 +215,7 @@ class Book:
 
     # Checking
 
-    def is_new(self, record: Record, sender: str) -> bool:
+    def is_new(self, record: Record, content: bytes, sender: str) -> bool:
         """Say whether a record is one to look at; refuse what nobody can say.
 
         What it says of an epoch is for others to check. What is refused here no honest
@@ -234,9 +231,9 @@ class Book:
         if known is not None:
             if self.proves(record.party):
                 return False  # more of the same proves no more
-            if self._content(record)[1] == self._held[record.id]:
+            if named(record, content) == self._held[record.id]:
                 return False
-        self.check_signature(record, sender)
+        self.check_signature(record, content, sender)
         if isinstance(record, Lost | Ready):
             self._check_allowed(record)
         return True
@@ -245,7 +242,9 @@ class Book:
         """Say whether a party's lie is proven."""
         return party in self.evidence and self.evidence[party].is_a_lie
 
-    def contradiction(self, record: Record, frame: bytes) -> Contradiction | None:
+    def contradiction(
+        self, record: Record, frame: bytes, content: bytes
+    ) -> Contradiction | None:
         """Return what a record of the same author shows together with this one."""
         join = self.joins.get(record.party)
         if join is not None and join.incarnation != record.incarnation:
@@ -262,7 +261,7 @@ class Book:
             ),
         )
         plan, codec = self._plan.digest, self._plan.codec
-        _, held = self._content(record)
+        held = named(record, content)
         for known in of_author:
             if known is None or self._held[known.id] == held:
                 continue
@@ -326,14 +325,14 @@ class Book:
                 f"goes on without {listed(record.lost)}, against the plan: {why}",
             )
 
-    def is_signed(self, record: Record) -> bool:
-        """Say whether its author signed a record."""
-        content = to_sign(self._content(record)[0], self._plan.digest)
-        return self._keys.verify(record.party, content, record.signature)
+    def is_signed(self, record: Record, content: bytes) -> bool:
+        """Say whether its author signed a record, whose `content` this is."""
+        signed = to_sign(content, self._plan.digest)
+        return self._keys.verify(record.party, signed, record.signature)
 
-    def check_signature(self, record: Record, sender: str) -> None:
+    def check_signature(self, record: Record, content: bytes, sender: str) -> None:
         """Refuse a record that its author did not sign."""
-        if not self.is_signed(record):
+        if not self.is_signed(record, content):
             raise PeerProtocolError(
                 sender, f"passed on a record that {record.party!r} did not sign"
             )
