@@ -75,19 +75,13 @@ def dealings(draw, rows):
 @pytest.mark.parametrize(("name", "law"), CASES)
 @given(data=st.data())
 # Any dealing shows a difference as well as the simplest one does.
-@settings(max_examples=2, phases=[Phase.generate])
+@settings(max_examples=1, phases=[Phase.generate])
 def test_totals_do_not_depend_on_who_has_which_row(name, law, data):
+    """Nor on the order in which a party has them: every dealing has another."""
     rows = KINDS[name].rows(0)
     dealing = data.draw(dealings(rows))
+    dealing["a"] = dealing["a"][::-1]
     assert released(name, law, rows, dealing) == in_the_first_place(name, law)
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_totals_do_not_depend_on_the_order_of_rows(name):
-    (law, *_) = KINDS[name].laws
-    rows = KINDS[name].rows(0)
-    turned = {party: places[::-1] for party, places in even(rows).items()}
-    assert released(name, law, rows, turned) == in_the_first_place(name, law)
 
 
 @pytest.fixture

@@ -109,14 +109,14 @@ def test_the_readme_has_an_example():
     assert ">>> " in (ROOT / "README.md").read_text("utf-8")
 
 
-@pages
+@each("page", PAGES)
 def test_every_python_block_is_an_example_that_runs(page):
     """A block without prompts would be shown and never tested."""
     for match in FENCE.finditer(page.read_text("utf-8")):
         assert match["language"] != "python" or ">>> " in match["body"], match[0]
 
 
-@pages
+@each("page", PAGES)
 def test_every_relative_link_leads_to_a_file(page):
     prose = INLINE_CODE.sub("", FENCE.sub("", page.read_text("utf-8")))
     targets = [match["target"] for match in LINK.finditer(prose)]

