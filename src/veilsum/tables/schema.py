@@ -493,14 +493,6 @@ def _inferred_columns(
     return tuple(_inferred_column(name, _each(frames, name)) for name in chosen)
 
 
-def _n_complete(frame: Frame, names: Sequence[str]) -> int:
-    """Return how many rows have all of some columns."""
-    lacking = np.zeros(len(frame), dtype=np.bool_)
-    for name in names:
-        lacking |= frame[name].isna().to_numpy(dtype=np.bool_)
-    return int(np.count_nonzero(~lacking))
-
-
 def _each(frames: Mapping[str, Frame], name: str) -> dict[str, Series]:
     for party, frame in frames.items():
         if name not in frame.columns:
