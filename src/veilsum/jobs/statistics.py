@@ -676,7 +676,7 @@ class StatisticsRecipe(OneRound):
         for label, part in zip(wishes.by.labels, parts, strict=True):
             own = _marginals(part, wishes.measures)
             own.check(names, f" where {wishes.by.column} = {label}")
-            for name, count in zip(names, own.counts, strict=True):
+            for name, count in zip(names, own.rows, strict=True):
                 check_total(f"rows that have {name}", count, 0, self.most_rows)
 
     @property
@@ -888,6 +888,11 @@ class StatisticsResult(TableResult):
         return recipe.choice(sums)
 
     @property
+    def on_own_rows(self) -> bool:
+        """Whether rows with missing values are in any number but counts of them."""
+        return bool(self.choice.own)
+
+    @property
     def expected(self) -> Vector:
         """The means without masks, on the rows of each variable."""
         own = [(name,) in self.choice.own for name in self.columns]
@@ -1044,7 +1049,7 @@ class StatisticsResult(TableResult):
         found = self.marginals
         lines = zip(
             self.columns,
-            found.counts,
+            found.rows,
             found.sum.tolist(),
             found.mean.tolist(),
             found.standard_deviation.tolist(),
