@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.populations import Choice, CountDifferences, Populations, Variable
+from veilsum.jobs.populations import CountDifferences, Populations, RowChoice, Variable
 from veilsum.jobs.presence import Crossed, Group, Lacking, are_few
 from veilsum.jobs.recipes import OneRound, Sums
 from veilsum.jobs.releases import SCREENED, Foreseen, Release, ReleaseLimit
@@ -597,11 +597,11 @@ class StatisticsRecipe(OneRound):
         first = self.n_first and not sums
         return Release(self.what, self._differences if first else self.statistics)
 
-    def choice(self, sums: Sums) -> Choice:
+    def choice(self, sums: Sums) -> RowChoice:
         """Return the rows of each variable."""
         populations = self.wishes.populations
         if populations is None:
-            return Choice(frozenset(), {})
+            return RowChoice(frozenset(), {})
         if self.n_first:
             limit = self.limit or ReleaseLimit(honest=0, columns=0, minimum_rows=0)
             return populations.choose(sums[0][: self.n_first], limit)
@@ -612,7 +612,7 @@ class StatisticsRecipe(OneRound):
             f"{wanted} counts of parties would have to be released before, and there "
             f"is no room for them; agree on {rows}"
         )
-        return Choice(frozenset(), dict.fromkeys(populations.variables, why))
+        return RowChoice(frozenset(), dict.fromkeys(populations.variables, why))
 
     def request(self, sums: Sums) -> str | CountDifferences | Describe | None:
         """Ask where variables differ, if that matters, and then for the statistics."""
@@ -881,7 +881,7 @@ class StatisticsResult(TableResult):
         return Moments.unpack(self._pieces[0], self.wishes.measures)
 
     @cached_property
-    def choice(self) -> Choice:
+    def choice(self) -> RowChoice:
         """By group, the variables on their own rows, and why others are not."""
         recipe, sums = self.inner
         assert isinstance(recipe, StatisticsRecipe)
