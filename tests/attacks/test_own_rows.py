@@ -124,10 +124,7 @@ def test_the_attacks_succeed_without_rules(attack, monkeypatch):
 
 @pytest.mark.parametrize("rate", [0.03, 0.1])
 def test_ordinary_gaps_leave_every_variable_its_rows(rate):
-    """Five sites of 150 to 420 rows; three tables of each rate, with a fixed seed.
-
-    In 200 trials of `three` 99.3 % of the variables had their own rows.
-    """
+    """Five sites of 150 to 420 rows, with a fixed seed."""
     chance = np.random.default_rng((7, int(100 * rate)))
     tables = {
         site: _ordinary(chance, n, rate)
