@@ -282,7 +282,7 @@ class Layout:
             top = self._masks & ~(self._masks >> np.uint64(1))
             top[:, :-1][self._masks[:, 1:] != 0] = 0
             negative = ((limbs & top) != 0).any(axis=-1, keepdims=True)
-            limbs = np.where(negative, limbs | ~self._masks, limbs)
+            limbs = np.where(negative, limbs | ~self._masks, limbs & self._masks)
         return to_integers(from_limbs(limbs))
 
     # The wire
