@@ -338,3 +338,27 @@ def test_a_cut_of_a_large_graph_is_found(monkeypatch):
     found = worst_case(Topology.family("barbell:20:20"), sigma=1.0, tolerate=1)
     assert found.worst.cut in {("19",), ("20",)}
     assert found.epsilon is None
+
+
+def test_a_small_graph_is_searched_by_one_thread_of_blas(monkeypatch):
+    """Several mostly wait for each other: twelve times the processor time."""
+    control = pytest.importorskip("threadpoolctl")
+
+    def threads():
+        info = control.threadpool_info()
+        return {one["num_threads"] for one in info if one["user_api"] == "blas"}
+
+    seen, values = [], coalitions.values_without
+
+    def noted(*given):
+        seen.append(threads())
+        return values(*given)
+
+    monkeypatch.setattr(coalitions, "values_without", noted)
+    with control.threadpool_limits(2, user_api="blas"):
+        before = threads()
+        module._FOUND.clear()
+        worst_mu2(Topology.family("circulant:40:1,5"), tolerate=2, most_work=1.0)
+        assert threads() == before
+    assert seen
+    assert all(one == {1} for one in seen)
