@@ -456,3 +456,20 @@ def test_a_ball_is_about_the_origin_unless_told_otherwise():
     )
     with pytest.raises(InvalidInputError, match="radius"):
         Ball(3.0, dim=2)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 7, 60])
+def test_points_inside_a_ball_move_by_rounding_alone(dim):
+    """Those that are surely inside take a shortcut, to the same bits.
+
+    Twin: a point beyond the shortcut's reach, still inside, beside them in one array.
+    """
+    ball = Ball(0.3, 5.0, dim=dim)
+    reach = 5.0 / (1.02 * np.sqrt(dim))
+    near = 0.3 + np.random.default_rng(dim).uniform(-reach, reach, size=(20, dim))
+    far = ball.centre + 4.999 * np.eye(dim)[:1]
+    along = ball.project(np.concatenate([near, far]))
+    assert (ball.project(near) == along[:-1]).all()
+    assert np.abs(along - np.concatenate([near, far])).max() < 1e-14
+    outside = ball.project(ball.centre + np.full((1, dim), reach * 1.1))
+    assert np.linalg.norm(outside - ball.centre) == pytest.approx(5.0, rel=1e-12)
