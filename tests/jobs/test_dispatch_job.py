@@ -1,5 +1,7 @@
 """Dispatch on real networks' data, and quadratic programs, against other solvers."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -395,3 +397,19 @@ def test_single_costs_may_bend_down():
     bends["3"] = (-2 * np.eye(2), np.ones(2))
     found = quadratic_program(bends).minimiser
     np.testing.assert_allclose(found, [-4.0, -4.0])
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_a_program_of_many_parties_keeps_no_share():
+    """Sixty parties exchange 112 MB of shares; none is needed once it is masked."""
+    cost = (np.eye(50), np.ones(50))
+    costs = {f"party-{k}": cost for k in range(60)}
+    quadratic_program(dict(list(costs.items())[:4]))  # what is imported, is so now
+    tracemalloc.start()
+    found = quadratic_program(costs, unit=2.0**-96)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.minimiser == pytest.approx(-np.ones(50), abs=1e-9)
+    shares = 60 * 59 * found.recipe.size * found.terms.law.number_bytes
+    assert shares > 110e6
+    assert peak < 0.75 * shares

@@ -14,6 +14,7 @@ from scipy import stats
 
 from cases import each
 from strategies import few, seeds
+from veilsum.costs.bases import Quadratic
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.numbers.discrete_gaussian import (
     MARGIN,
@@ -24,6 +25,7 @@ from veilsum.numbers.discrete_gaussian import (
     _zeros,
     check_deviation,
     discrete_gaussian,
+    discrete_gaussians,
     exp_bounds,
     strips_of,
 )
@@ -598,3 +600,52 @@ def test_from_the_least_deviation_on_the_excess_is_nothing():
     """At S = 4 the divergence of edge noise is 1 / 64 to 30 digits."""
     found = shift_divergence(difference(law_of(4, 120)), 1)
     assert abs(found - mpmath.mpf(1) / 64) < 1e-30
+
+
+# Several deviations
+
+
+class Counted(SeededStream):
+    """A stream that counts its calls."""
+
+    calls = 0
+
+    def words(self, count):
+        type(self).calls += 1
+        return super().words(count)
+
+
+def in_turn(stream, runs):
+    return np.concatenate([discrete_gaussian(stream, *run) for run in runs])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_short_runs_drawn_at_once_are_those_drawn_in_turn(seed):
+    """Bit for bit, and both streams stand at the same word afterwards.
+
+    Runs of up to 60 draws: in most cases some proposal is on the tail, and in some a
+    batch has too few draws. Deviations below 16 and of 2^60 are drawn in turn.
+    """
+    rng = np.random.default_rng(seed)
+    known = [4, 16, 17, 1000, 2**30, 2**51, 2**60][: 5 + 2 * (seed % 2)]
+    for _ in range(20):
+        kinds = rng.choice(len(known), size=rng.integers(1, 40))
+        runs = tuple((known[k], int(rng.integers(1, 61))) for k in kinds)
+        one, other = (SeededStream(np.random.default_rng(seed)) for _ in range(2))
+        found = discrete_gaussians(one, runs)
+        assert (found == in_turn(other, runs)).all()
+        assert (one.words(3) == other.words(3)).all()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_share_of_a_quadratic_is_drawn_in_few_batches(seed):
+    """Its coefficients alternate between two widths: a hundred runs."""
+    widths = Quadratic(50).widths
+    changes = np.flatnonzero(np.diff(widths)) + 1
+    parts = np.split(widths, changes)
+    runs = tuple((int(np.ceil(part[0] * 2**50)), len(part)) for part in parts)
+    assert len(runs) == 100
+    Counted.calls = 0
+    one = discrete_gaussians(Counted(np.random.default_rng(seed)), runs)
+    assert Counted.calls < 20
+    assert (one == in_turn(SeededStream(np.random.default_rng(seed)), runs)).all()

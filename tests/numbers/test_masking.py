@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,9 +9,11 @@ from cases import each
 from strategies import any_topologies, few, seeds, sigmas
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import GaussianMasks, NoMasks, check_sigma
+from veilsum.numbers import masking
+from veilsum.numbers.laws import GaussianMasks, Masks, NoMasks, check_sigma
 from veilsum.numbers.limbs import from_integers, to_integers
-from veilsum.numbers.masking import Shares, ShareStreams, draw_shares
+from veilsum.numbers.masking import Shares, ShareStreams, draw_masks, draw_shares
+from veilsum.numbers.units import Counts
 
 UNIT = GaussianMasks(check_sigma(1.0))
 
@@ -231,3 +235,21 @@ def test_keyed_shares_are_independent_standard_normals(directed):
     assert stats.kstest(rows.ravel(), "norm").pvalue > 1e-4
     correlation = np.corrcoef(rows) - np.eye(12)
     assert abs(correlation).max() < 5 / np.sqrt(size)
+
+
+@pytest.mark.parametrize("bits", [40, 130])
+@pytest.mark.parametrize("law", ["uniform", "lattice", "none"])
+def test_masks_drawn_piece_by_piece_are_those_of_all_shares(law, bits, monkeypatch):
+    graph = Topology.from_edges(
+        [(i, j) for i in range(9) for j in range(i)],
+        weights=[1.0 + k % 3 for k in range(36)],
+    )
+    counts = Counts((Fraction(1, 4),) * 7, bits)
+    masks = Masks(law, 2.0 ** (bits - 10) if law == "lattice" else None)
+    made, streams = masks.for_sums(graph, counts), ShareStreams.from_seed(5)
+    expected = draw_shares(graph, made, streams, size=7, epoch=3).masks()
+    for size in (1, 600, 5000):
+        monkeypatch.setattr(masking, "PIECE_BYTES", size)
+        found = draw_masks(graph, made, streams, size=7, epoch=3)
+        assert found.dtype == expected.dtype
+        assert (to_integers(found) == to_integers(expected)).all()

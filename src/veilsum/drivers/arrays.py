@@ -37,7 +37,7 @@ from veilsum.methods.recentring import recentre
 from veilsum.methods.schedule import FLOAT_BYTES, Schedule
 from veilsum.numbers.arrays import Array, frozen
 from veilsum.numbers.limbs import add, total
-from veilsum.numbers.masking import ShareStreams, draw_shares
+from veilsum.numbers.masking import ShareStreams, draw_masks, draw_shares
 from veilsum.privacy.transcript import Drawn, Reach, Transcript, simulated
 from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
@@ -63,28 +63,34 @@ class Arrays(Chance):
         """Draw all masks of an epoch at once, add up, and ask for the next vectors."""
         plan, works = assignment.plan, assignment.works
         law, topology = plan.law, plan.topology
-        draw = partial(draw_shares, topology, law, self.streams(law))
+        streams = self.streams(law)
+        draw = partial(draw_shares, topology, law, streams)
         if self.on_device:
             root = ShareStreams.from_seed(self.seed).root
             draw = partial(device_shares, topology, law, root)
         watched = self.watched or assignment.watched
+        iterates = works[plan.parties[0]].rounds is not None
+        keeps = watched or iterates or self.on_device or not law.exact
         sums: list[Array[Any]] = []
         drawn: list[Drawn] = []
         unbalanced = 0.0
         while (vectors := _vectors(assignment, sums)) is not None:
             epoch = len(sums) * (topology.n_parties + 1)
-            shares = draw(size=plan.size, epoch=epoch)
-            masks = shares.masks()
+            shares = draw(size=plan.size, epoch=epoch) if keeps else None
+            if shares is None:
+                masks = draw_masks(topology, law, streams, size=plan.size, epoch=epoch)
+            else:
+                masks = shares.masks()
             masked = law.wrap(add(vectors, masks))
             unbalanced = max(unbalanced, largest_sum(masks, law))
             if assignment.charge is not None:
                 for name, row in zip(plan.parties, masked, strict=True):
                     assignment.charge(name, Emission(epoch, plan.parties, row), sums)
-            if works[plan.parties[0]].rounds is not None:
+            if iterates and shares is not None:
                 first = Drawn(epoch, vectors, shares)
                 return self._iterated(assignment, masked, first, unbalanced)
             released = law.wrap(_total(plan, masked))
-            if watched:
+            if watched and shares is not None:
                 drawn.append(Drawn(epoch, vectors, shares, released))
             sums.append(law.decode(released))
             if assignment.progress is not None:

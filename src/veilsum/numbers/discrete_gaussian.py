@@ -46,7 +46,8 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.shapes import Bool, Int64, Shaped
+from veilsum.numbers.secrets import Secret
+from veilsum.numbers.shapes import Bool, Float, Int64, Shaped
 from veilsum.numbers.streams import Stream, Words, check_count
 
 Verdicts: TypeAlias = Bool[Array[np.bool_], " size"]
@@ -108,6 +109,153 @@ def discrete_gaussian(stream: Stream, deviation: int, count: int) -> Draws:
     """
     check_count(count)
     return _draws(stream, strips_of(check_deviation(deviation)), count, margin=MARGIN)
+
+
+def discrete_gaussians(stream: Stream, runs: tuple[tuple[int, int], ...]) -> Draws:
+    """Return draws of several deviations, the very ones of `discrete_gaussian` in turn.
+
+    Many short runs are drawn at once: a batch of each, of which nearly all suffice.
+
+    Args:
+        stream: where the uniform words come from.
+        runs: deviation and count of each run, in order.
+
+    >>> from veilsum.numbers.streams import SeededStream
+    >>> stream = SeededStream(np.random.default_rng(1))
+    >>> discrete_gaussians(stream, ((1000, 2), (1414, 1), (1000, 1))).shape
+    (4,)
+    """
+    plan = _batches(runs)
+    if plan is None:
+        return np.concatenate([discrete_gaussian(stream, *run) for run in runs])
+    parts, run, ahead = [], 0, _Ahead(stream, np.empty(0, dtype=np.uint64))
+    while run < len(runs):
+        words = ahead.words(int(plan.words[-1] - plan.words[run]))
+        drawn, stop = plan.draws(words, run)
+        parts.append(drawn)
+        ahead.back = words[plan.words[stop] - plan.words[run] :]
+        if stop < len(runs):
+            # On the tail, unsure or too few: words beyond the batch are needed.
+            deviation, count = runs[stop]
+            parts.append(discrete_gaussian(ahead, deviation, count))
+        run = stop + 1
+    return np.concatenate(parts)
+
+
+@dataclass(eq=False, repr=False)
+class _Ahead(Secret):
+    """A stream of which some words were read ahead and are handed out first."""
+
+    stream: Stream
+    back: Words
+
+    def words(self, count: int) -> Words:
+        """Return the next words."""
+        first, self.back = self.back[:count], self.back[count:]
+        if len(first) == count:
+            return first
+        return np.concatenate([first, self.stream.words(count - len(first))])
+
+    def normals(self, count: int) -> Vector:
+        """Refuse: nobody draws them here."""
+        raise NotImplementedError(f"{count} normals")
+
+
+@dataclass(frozen=True, eq=False)
+class _Batches:
+    """One batch of proposals for each run, side by side.
+
+    Attributes:
+        counts: draws of each run.
+        words: where the words of each run begin; the last is where they end.
+        starts: where the proposals of each run begin; the last is where they end.
+        run: of each proposal.
+        first: where its first word is.
+        low: where its second word is.
+        entry: where the table of its deviation begins in `entries`.
+        entries: the strips of every entry, one deviation after the other.
+        weight: where the weights of its deviation begin in `weights`.
+        weights: of all strips, one deviation after the other.
+        tail: the strip that stands for the tail.
+        bits: those of its position within a strip.
+        slope: what turns a position into |y| / (S sqrt 2).
+    """
+
+    counts: Int64[Array[np.int64], " runs"]
+    words: Int64[Array[np.int64], " ends"]
+    starts: Int64[Array[np.int64], " ends"]
+    run: Integers
+    first: Integers
+    low: Integers
+    entry: Integers
+    entries: Int64[Array[np.int64], " entries"]
+    weight: Integers
+    weights: Float[Array[np.float64], " weights"]
+    tail: Integers
+    bits: Integers
+    slope: Float[Array[np.float64], " size"]
+
+    def draws(self, words: Words, run: int) -> tuple[Draws, int]:
+        """Return the draws from some run on, and the first run that needs more words.
+
+        The steps are those of `_batch`, number by number.
+        """
+        here = slice(int(self.starts[run]), None)
+        first = words.take(self.first[here] - self.words[run])
+        low = words.take(self.low[here] - self.words[run])
+        bits, starts = self.bits[here], self.starts[run:] - self.starts[run]
+        entry = (first & _ENTRY_MASK).view(np.int64)
+        strip = self.entries.take(self.entry[here] + entry)
+        top = low >> (64 - bits).view(np.uint64)
+        position = (strip << bits) + top.view(np.int64)
+        root = position * self.slope[here]
+        chance = np.exp(-root * root) * self.weights.take(self.weight[here] + strip)
+        excess = _first_bits(first) - chance
+        accepted = excess < -MARGIN
+        unsure = (strip == self.tail[here]) | ~(accepted | (excess > MARGIN))
+        negative = (first >> _SIGN_SHIFT & _SIGN_MASK).view(np.int64)
+        accepted &= position >= negative
+        ranks = np.concatenate([[0], np.cumsum(accepted)])
+        short = np.diff(ranks[starts]) < self.counts[run:]
+        short[self.run[here][unsure] - run] = True
+        done = int(np.argmax(short)) if short.any() else len(short)
+        end = starts[done]
+        within = ranks[1 : end + 1] - ranks[starts].take(self.run[here][:end] - run)
+        kept = accepted[:end] & (within <= self.counts.take(self.run[here][:end]))
+        signed = position[:end] * (1 - 2 * negative[:end])
+        return signed[kept], run + done
+
+
+@lru_cache(maxsize=64)
+def _batches(runs: tuple[tuple[int, int], ...]) -> _Batches | None:
+    """Return the batches of short runs; None where they are better drawn in turn."""
+    kinds = [strips_of(check_deviation(deviation)) for deviation, _ in runs]
+    alike = all(strips.small and strips.n_words == 2 for strips in kinds)
+    if len(runs) < 2 or not alike or not all(1 <= n <= MOST_AT_ONCE for _, n in runs):
+        return None
+    sizes = np.array([proposals(count) for _, count in runs])
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    run = np.repeat(np.arange(len(runs)), sizes)
+    first = np.arange(starts[-1]) + starts[run]  # two words for each proposal before
+    known = list(dict.fromkeys(kinds))
+    ends = np.cumsum([0, *(len(strips.weights) for strips in known)])
+    place = {strips: k for k, strips in enumerate(known)}
+    kind = np.array([place[strips] for strips in kinds])[run]
+    return _Batches(
+        counts=np.array([count for _, count in runs]),
+        words=2 * starts,
+        starts=starts,
+        run=run,
+        first=first,
+        low=first + sizes[run],
+        entry=ENTRIES * kind,
+        entries=np.concatenate([strips.entries for strips in known]),
+        weight=ends[kind],
+        weights=np.concatenate([strips.weights for strips in known]),
+        tail=np.array([len(strips.counts) for strips in known])[kind],
+        bits=np.array([strips.top_bits for strips in known])[kind],
+        slope=np.array([strips.slope for strips in known])[kind],
+    )
 
 
 def check_deviation(deviation: object) -> int:

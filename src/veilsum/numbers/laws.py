@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError, NumericalError, RangeError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray, as_floats
-from veilsum.numbers.discrete_gaussian import MOST_DEVIATION_BITS, discrete_gaussian
+from veilsum.numbers.discrete_gaussian import MOST_DEVIATION_BITS, discrete_gaussians
 from veilsum.numbers.fixed_point import (
     COARSEST_BITS,
     DEPLOYED_DEVIATION_BITS,
@@ -471,11 +471,10 @@ class LatticeMasks(Law):
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
         """Return whole numbers of grid steps."""
         _check_size(self.sigma, size)
-        parts = [
-            discrete_gaussian(stream, self.grid.deviation(sigma, weight), count)
-            for sigma, count in _runs(self.sigma, size)
-        ]
-        return _typed(np.concatenate(parts), self.dtype)
+        runs = _runs(self.sigma, size)
+        steps = {one: self.grid.deviation(one, weight) for one in {s for s, _ in runs}}
+        drawn = discrete_gaussians(stream, tuple((steps[s], n) for s, n in runs))
+        return _typed(drawn, self.dtype)
 
     def encode(
         self, values: NumberRows, labels: Sequence[str] | None = None
@@ -858,11 +857,8 @@ class LatticeCounts(_Counting):
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
         """Return whole numbers of units."""
         _check_size(self.sigma, size)
-        parts = [
-            discrete_gaussian(stream, steps, len([*alike]))
-            for steps, alike in groupby(self.deviations(weight))
-        ]
-        return _typed(np.concatenate(parts), self.dtype)
+        runs = ((s, len([*alike])) for s, alike in groupby(self.deviations(weight)))
+        return _typed(discrete_gaussians(stream, tuple(runs)), self.dtype)
 
     def of_places(self, places: Sequence[int]) -> LatticeCounts:
         """Return the law with each one's unit and sigma."""

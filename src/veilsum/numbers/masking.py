@@ -12,7 +12,7 @@ import os
 import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
@@ -40,6 +40,8 @@ _COUNTER_PURPOSE = 2
 
 # Links whose shares are drawn at once: their noise stays in cache.
 PIECE = 1 << 15
+# Bytes of shares that are drawn at once where none is kept.
+PIECE_BYTES = 1 << 24
 
 # float64, or integers: what the law draws.
 ShareArray = Shaped[Array[np.generic], "e arcs p"]
@@ -171,6 +173,28 @@ def draw_shares(
                 law, size, weight, epoch=epoch, sender=sender, receiver=receiver
             )
     return Shares(topology, values)
+
+
+def draw_masks(
+    topology: Topology, law: Law, streams: Streams, *, size: int, epoch: int = 0
+) -> MaskRows:
+    """Return the masks of one epoch, those of `draw_shares`, and keep no share.
+
+    For integers only: their sums do not depend on the order of links.
+    """
+    each = topology.shares_per_edge * size * law.dtype.itemsize
+    links = max(1, PIECE_BYTES // max(1, each))
+    if links >= topology.n_edges:
+        return draw_shares(topology, law, streams, size=size, epoch=epoch).masks()
+    masks = np.zeros((topology.n_parties, size), dtype=law.dtype)
+    for low in range(0, topology.n_edges, links):
+        some = slice(low, low + links)
+        part = replace(
+            topology, edges=topology.edges[some], weights=topology.weights[some]
+        )
+        shares = draw_shares(part, law, streams, size=size, epoch=epoch)
+        masks = add(masks, shares.masks())
+    return masks
 
 
 # Very many parties: no share is kept
