@@ -164,7 +164,7 @@ class Lines:
     def _agreed(self):
         """What both ends of every link say alike."""
         return {
-            "protocol": 4,
+            "protocol": 5,
             "run": self.agreed["run"],
             "plan": self.party.plan.hex(),
             "consortium": self.agreed.digest,
