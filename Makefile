@@ -35,7 +35,7 @@ test-shapes: $(DEV)  ## the same, with shapes and types checked at every call
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" --jaxtyping-packages=$(SHAPES)
 
 test-all: $(DEV)  ## every test, the slow and statistical ones too
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --hypothesis-profile=all
 
 check: format lint types imports docs test-shapes  ## all that CI runs
 

@@ -1,21 +1,36 @@
-"""Hypothesis profiles: `dev` is quick, `ci` is long and repeats itself."""
+"""Hypothesis profiles: `dev` is quick, `ci` repeats itself, `all` is long."""
 
 import fcntl
 import gc
 import logging
 import os
+import shutil
+from pathlib import Path
 
 import jaxtyping
 import pandas as pd  # noqa: F401 - whole, before a command loads it without pyarrow
 import pytest
 import scipy.linalg  # noqa: F401 - whose threads are limited below
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
-from typechecker import once_a_call
+
+def _decorator(**options):
+    """Import the checker, and jax with it, only where shapes are checked."""
+    from typechecker import once_a_call
+
+    return once_a_call(**options)
+
 
 # What `--jaxtyping-packages` decorates with, before anything of the package is there.
-jaxtyping.jaxtyped = once_a_call
+jaxtyping.jaxtyped = _decorator
+
+# Stores wait for the disk at every write, and not for memory. A folder in memory that
+# is too small for the largest files of a run is not used.
+_MEMORY, _LARGEST = Path("/dev/shm"), 4 * 2**30
+if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _LARGEST:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 # Tests run side by side: threads of each would only wait for those of the other.
 _ONE_THREAD = threadpool_limits(1, user_api="blas")
@@ -23,10 +38,12 @@ _ONE_THREAD = threadpool_limits(1, user_api="blas")
 # A busy machine is not a failing test: neither profile looks at the clock.
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
-settings.register_profile("dev", max_examples=50, **_PATIENT)
-# With shapes checked an example takes several times as long, and `ci` has the same ones
-# every time: new ones come up in runs of `dev`.
-settings.register_profile("ci", max_examples=100, derandomize=True, **_PATIENT)
+# Many short runs see more than one long run: `dev` draws new examples every time.
+settings.register_profile("dev", max_examples=20, **_PATIENT)
+# With shapes checked an example takes several times as long, and `ci` has the same
+# examples every time: new ones come up in runs of `dev`, and most in those of `all`.
+settings.register_profile("ci", max_examples=40, derandomize=True, **_PATIENT)
+settings.register_profile("all", max_examples=200, **_PATIENT)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 # Strategies build topologies, whose shapes and types are checked during tests; the
@@ -37,8 +54,25 @@ _CHECKER_CHOOSES = (
 )
 
 
+class _Examples:
+    """Doctests of files with an example: others are neither imported nor searched.
+
+    A plugin of its own, because hooks of this file do not reach the folder `src`.
+    """
+
+    @staticmethod
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(file_path):
+        collectors = yield
+        if b">>> " in file_path.read_bytes() and "src" in file_path.parts:
+            return collectors
+        return [each for each in collectors if not isinstance(each, DoctestModule)]
+
+
 def pytest_configure(config):
     config.addinivalue_line("filterwarnings", _CHECKER_CHOOSES)
+    config.pluginmanager.register(_Examples())
+    gc.disable()  # until all is collected: nothing of it is garbage
 
 
 @pytest.hookimpl(wrapper=True)
@@ -55,6 +89,7 @@ def pytest_collection_finish():
     """Leave what was imported and collected, which stays, out of every collection."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from veilsum.net.evidence import make_evidence
+from veilsum.numbers.limbs import add, from_integers
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.evidence import Contradiction, to_sign
 from veilsum.protocol.messages import Agreed, Join, Lost, Masked, Quit, Ready, Result
@@ -23,7 +24,10 @@ MASKED = Masked(
     party=LIAR, epoch=0, nonce=bytes(64), numbers=np.array([1, 2], np.uint64)
 )
 WIDE = Masked(
-    party=LIAR, epoch=0, nonce=bytes(64), numbers=np.array([1, -(2**70)], dtype=object)
+    party=LIAR,
+    epoch=0,
+    nonce=bytes(64),
+    numbers=from_integers(np.array([1, -(2**70)], dtype=object), 2),
 )
 RESULT = Result(party=LIAR, epoch=0, numbers=np.array([0.5]))
 AGREED = Agreed(party=LIAR, epoch=0, digest=bytes(32))
@@ -34,7 +38,7 @@ JOIN = Join(party=LIAR, epoch=Join.number(START), plan=PLAN)
 
 def moved(record):
     numbers = record.numbers.copy()
-    numbers[0] += 1
+    numbers[:1] = add(numbers[:1], numbers[:1])
     return replaced(record, numbers=numbers)
 
 
@@ -57,22 +61,22 @@ class Accuser:
 
     study: object
 
-    def frame(self, record, *, plan=PLAN, start=START, by=LIAR, width=0):
+    def frame(self, record, *, plan=PLAN, start=START, by=LIAR):
         """The frame of a record that a member signed, under a plan and in a start."""
-        codec = Codec(100, width=width)
+        codec = Codec(100)
         bound = replaced(record, incarnation=start)
-        signed = self.study.identities[by].sign(to_sign(bound, plan, codec))
+        signed = self.study.identities[by].sign(to_sign(codec.signed_part(bound), plan))
         return codec.encode(replaced(bound, signature=signed))
 
-    def shown(self, *frames, width=0):
+    def shown(self, *frames):
         """What anybody writes who has two frames."""
-        codec = Codec(100, width=width)
+        codec = Codec(100)
         found = Contradiction.of(frames, codec)
         consortium = self.study.consortium
-        return make_evidence(found, consortium, plan=PLAN, width=width)
+        return make_evidence(found, consortium, plan=PLAN)
 
-    def lie(self, pair=LIES["two Masked"], width=0):
-        return self.shown(*(self.frame(one, width=width) for one in pair), width=width)
+    def lie(self, pair=LIES["two Masked"]):
+        return self.shown(*(self.frame(one) for one in pair))
 
     def forged(self, **changes):
         """The file of a good proof, with some fields changed."""

@@ -1,13 +1,16 @@
 """Run by `test_extras.py`: use every public name with the packages of some extras only.
 
 Packages of other extras, and whatever else happens to be installed, cannot be imported.
-Prints one line of JSON: what loaded, and what was said where something was missing.
+Prints one line of JSON for each choice of extras: what loaded, and what was said where
+something was missing. A choice has a process of its own, begun after the packages that
+every installation has were imported.
 """
 
 import json
+import os
 import sys
 import tomllib
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -49,8 +52,8 @@ class Hide:
         return
 
 
-def hide_all_but(allowed):
-    homes = metadata.packages_distributions()
+def hide_all_but(allowed, homes=None):
+    homes = homes or metadata.packages_distributions()
     ours = {"veilsum"}
     hidden = {
         top
@@ -133,10 +136,11 @@ def commands():
     return {f"veilsum {name}": asked(name) for name in COMMANDS}
 
 
-def main(extras):
+def tried(extras, homes):
+    """Return what works with these extras, and what is said where one is missing."""
     base = PROJECT["dependencies"]
     more = [word for name in extras for word in extra_words(name)]
-    hide_all_but(closure([*base, *more]))
+    hide_all_but(closure([*base, *more]), homes)
     import contextlib
     import io
     import warnings
@@ -154,8 +158,23 @@ def main(extras):
             found |= {name: said(call) for name, call in commands().items()}
     except ModuleNotFoundError as error:
         found["veilsum"] = f"needs {error.name}"
-    json.dump(found, sys.stdout)
+    return found
+
+
+def main(choices):
+    for name in ("networkx", "scipy.linalg", "scipy.optimize", "scipy.sparse.linalg"):
+        import_module(name)
+    homes = metadata.packages_distributions()
+    for choice in choices:
+        process = os.fork()
+        if not process:
+            extras = [name for name in choice.split(",") if name]
+            print(json.dumps(tried(extras, homes)), flush=True)
+            os._exit(0)
+        _, status = os.waitpid(process, 0)
+        if status:
+            sys.exit(f"with {choice!r} the process ended with {status}")
 
 
 if __name__ == "__main__":
-    main([name for name in sys.argv[1].split(",") if name])
+    main(sys.argv[1:])

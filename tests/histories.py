@@ -11,6 +11,7 @@ import numpy as np
 
 from rules import broken_rules
 from veilsum.drivers.loopback import Event, World
+from veilsum.numbers.limbs import is_wide, limb_type
 from veilsum.numbers.masking import SystemStreams
 from veilsum.protocol.effects import Abort, Deliver, Emission, Finish, Persist
 
@@ -61,14 +62,16 @@ def _packed(what, detail):
 def _numbers(array):
     if array.dtype == object:
         return ["o", [str(one) for one in array]]
+    if is_wide(array):
+        return ["l", array.dtype.itemsize // 8, array.tobytes()]
     return [array.dtype.str, array.tobytes()]
 
 
 def _array(packed):
-    kind, content = packed
+    kind, *more, content = packed
     if kind == "o":
         return np.array([int(one) for one in content], dtype=object)
-    return np.frombuffer(content, dtype=kind)
+    return np.frombuffer(content, dtype=limb_type(*more) if kind == "l" else kind)
 
 
 def _unpacked(what, detail):

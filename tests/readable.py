@@ -3,15 +3,18 @@
 from itertools import combinations
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.container import BarContainer
-from matplotlib.text import Text
-from matplotlib.transforms import Bbox
+
+from later import Later
+
+backend_agg = Later("matplotlib.backends.backend_agg")
+container = Later("matplotlib.container")
+labels = Later("matplotlib.text")
+transforms = Later("matplotlib.transforms")
 
 
 def can_be_read(figure, *, is_map=False):
     """Draw it once, and look at it in every way; a map has no axes to label."""
-    canvas = FigureCanvasAgg(figure)
+    canvas = backend_agg.FigureCanvasAgg(figure)
     canvas.draw()
     is_not_blank(canvas)
     if not is_map:
@@ -52,7 +55,7 @@ def letters(figure, renderer):
             for tick in (*along.get_major_ticks(), *along.get_minor_ticks()):
                 if not low <= tick.get_loc() <= high:
                     unseen |= {tick.label1, tick.label2}
-    texts = [one for one in figure.findobj(Text) if one.get_visible()]
+    texts = [one for one in figure.findobj(labels.Text) if one.get_visible()]
     seen = [one for one in texts if one.get_text().strip() and one not in unseen]
     return {one: one.get_window_extent(renderer) for one in seen}
 
@@ -69,14 +72,14 @@ def is_apart(figure, texts):
     """Title and caption are written over nothing, nor is one tick over another."""
     for one in figure.texts:
         for other in texts:
-            over = Bbox.intersection(texts[one], texts[other])
+            over = transforms.Bbox.intersection(texts[one], texts[other])
             assert one is other or over is None, (one.get_text(), other.get_text())
     for axis in figure.axes:
         for along in (axis.xaxis, axis.yaxis):
             ticks = (*along.get_major_ticks(), *along.get_minor_ticks())
             names = [one.label1 for one in ticks if one.label1 in texts]
             for one, other in combinations(names, 2):
-                over = Bbox.intersection(texts[one], texts[other])
+                over = transforms.Bbox.intersection(texts[one], texts[other])
                 assert over is None, (one.get_text(), other.get_text())
 
 
@@ -96,6 +99,8 @@ def is_told_apart_in_grey(figure):
             for one in named
         ]
         assert len(set(looks)) == len(looks), looks
-        bars = [one for one in axis.containers if isinstance(one, BarContainer)]
+        bars = [
+            one for one in axis.containers if isinstance(one, container.BarContainer)
+        ]
         hatches = [one.patches[0].get_hatch() for one in bars]
         assert len(set(hatches)) == len(hatches)

@@ -23,6 +23,7 @@ import numpy as np
 
 from veilsum.drivers.loopback import Event, World
 from veilsum.numbers.arrays import Vector
+from veilsum.numbers.limbs import add, subtract, to_integers
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.effects import Emission, Persist
 from veilsum.protocol.epoch import confirmation
@@ -253,7 +254,7 @@ class _Checker:
         epoch, shares = ready.epoch, self.all_shares
         possible = product(shares[party, name, epoch], shares[name, party, epoch])
         digests = (
-            confirmation(epoch, {party: forth, name: back}, self.codec.width).digest
+            confirmation(epoch, {party: forth, name: back}, self.codec.layout).digest
             for forth, back in possible
         )
         return any(digest in story.confirmed[name, epoch] for digest in digests)
@@ -289,11 +290,13 @@ class _Checker:
         )
         if not all(epoch in self.stories[name].masked for name in members):
             return  # somebody never got that far
-        total: Any = 0
+        law = self.plan.law
+        total = np.zeros(self.plan.size, law.dtype)
         for name in members:
-            encoded = self.plan.law.encode(self._private(name, epoch))
-            total = total + (self.stories[name].masked[epoch].numbers - encoded)
-        if not self._is_zero(self.plan.law.wrap(total)):
+            encoded = law.encode(self._private(name, epoch))
+            mask = subtract(self.stories[name].masked[epoch].numbers, encoded)
+            total = add(total, mask)
+        if not self._is_zero(to_integers(law.wrap(total))):
             self.broken.append(f"the masks of epoch {epoch} do not add up to zero")
 
     def _private(self, name: str, epoch: int) -> Vector:

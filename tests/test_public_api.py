@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import veilsum
+from cases import each
 
 
 def test_every_public_name_is_listed_once_and_sorted():
@@ -13,7 +14,7 @@ def test_every_public_name_is_listed_once_and_sorted():
     assert len(veilsum.__all__) > 100
 
 
-@pytest.mark.parametrize("name", veilsum.__all__)
+@each("name", veilsum.__all__)
 def test_every_public_name_loads(name):
     assert getattr(veilsum, name).__name__ == name
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
+from cases import each
 from veilsum.agreement.consortium import ConsortiumFile, MemberEntry
 from veilsum.agreement.sections import ScenarioFile
 from veilsum.errors import InvalidScenarioError, SecretError
@@ -62,7 +63,7 @@ def test_a_number_stays_as_it_was_written_and_a_real_is_a_float():
     assert type(read({"number": 5.0}, Outer, "the file").number) is float
 
 
-@pytest.mark.parametrize(
+@each(
     ("table", "words"),
     [
         ({"numbr": 1}, r"the file has an unknown key 'numbr'; did you mean 'number'\?"),
@@ -124,7 +125,7 @@ EVERY = sorted(
 )
 
 
-@pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
+@each("kind", EVERY, ids=lambda kind: kind.__name__)
 def test_every_section_is_frozen_and_refuses_what_it_does_not_know(kind):
     assert SchemaSection in EVERY
     assert kind.__struct_config__.frozen

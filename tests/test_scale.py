@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from cases import each
 from veilsum.errors import InvalidInputError
 from veilsum.scale.pieces import map_pieces, seed_of
 from veilsum.scale.processes import Processes
@@ -97,7 +98,7 @@ def test_a_cluster_that_is_not_there_is_said(monkeypatch):
         workers_on("ray:127.0.0.1:1")
 
 
-@pytest.mark.parametrize(
+@each(
     "where",
     ["", "processes", "processes:0", "processes:-1", "threads:x", "ray:", "gpu"],
 )

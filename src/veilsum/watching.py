@@ -6,6 +6,9 @@ else. False shows nothing. A function is called with how many are done, and how 
 there are to do; where work has several stages, each begins again with its own total.
 
 Work inside other work that is being watched says nothing, nor does a worker process.
+
+A command has more to do than the work it watches: loading packages, reading files,
+proving a guarantee. `show_activity` names such a step on a terminal.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from math import ceil
+from threading import Event, Thread
 from time import monotonic
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from veilsum.errors import InvalidInputError
 
@@ -31,6 +35,8 @@ Opening: TypeAlias = Callable[[str, int], Advance]
 
 # Seconds before anything is shown, and between two lines of text.
 PATIENCE, BETWEEN = 2.0, 0.5
+# Seconds before a command's step is named, and between two updates of its line.
+SOON, TICK = 0.5, 1.0
 
 
 @contextmanager
@@ -59,6 +65,23 @@ def watched(progress: Progress = None) -> Iterator[Opening | None]:
             yield bars.open
         finally:
             bars.close()
+
+
+@contextmanager
+def show_activity(label: str) -> Iterator[None]:
+    """Show a step's name and duration on a terminal if it lasts longer than `SOON`.
+
+    The line is written by a thread of its own, because a step such as an import cannot
+    report. It is erased at the end of the step, or when a bar inside is shown.
+    """
+    if not _Bars.is_wanted() or not sys.stderr.isatty():
+        yield
+        return
+    line = _Line(label)
+    try:
+        yield
+    finally:
+        line.end()
 
 
 def silent(_label: str, _total: int) -> Advance:
@@ -129,6 +152,8 @@ class _Bars:
                 first.append((now, done))
             if now - (self.shown or self.began) < (BETWEEN if self.shown else PATIENCE):
                 return
+            if _Line.current is not None:
+                _Line.current.end()
             self.shown = now
             if self.bars is not None:
                 self.bars.start()  # once more is no harm
@@ -146,6 +171,41 @@ class _Bars:
             self.bars.stop()
         elif self.shown is not None:
             sys.stderr.write("\n")
+
+
+@dataclass(eq=False)
+class _Line:
+    """The name of a step and how long it has taken, updated by a thread."""
+
+    label: str
+    _written: int = 0
+    _ended: Event = field(default_factory=Event)
+
+    # The line on the screen: a bar erases it first.
+    current: ClassVar[_Line | None] = None
+
+    def __post_init__(self) -> None:
+        type(self).current = self
+        self._thread = Thread(target=self._show, daemon=True)
+        self._thread.start()
+
+    def _show(self) -> None:
+        began, pause = monotonic(), SOON
+        while not self._ended.wait(pause):
+            text = f"{self.label} ({monotonic() - began:.0f} s)"
+            sys.stderr.write(f"\r{text}")
+            sys.stderr.flush()
+            self._written, pause = len(text), TICK
+
+    def end(self) -> None:
+        """Erase the line; a second time is harmless."""
+        type(self).current = None
+        self._ended.set()
+        self._thread.join()
+        if self._written:
+            sys.stderr.write(f"\r{' ' * self._written}\r")
+            sys.stderr.flush()
+            self._written = 0
 
 
 def _time_left(now: float, done: int, total: int, began: float, before: int) -> str:

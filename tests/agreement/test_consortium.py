@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from veilsum.agreement.consortium import Address, consortium_from
 from veilsum.agreement.drafting import consortium_of, study_of
 from veilsum.agreement.pem import der_of, pem_of
@@ -76,7 +77,7 @@ def job(**changes):
 # Addresses
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "host", "port"),
     [
         ("ward7.example.org:8443", "ward7.example.org", 8443),
@@ -92,7 +93,7 @@ def test_addresses_are_read_and_written(text, host, port):
     assert Address.of(str(found)) == found
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         *("", "ward7", "ward7:", ":8443", "ward7:0", "ward7:65536", "ward7:-1"),
@@ -167,7 +168,7 @@ def test_of_every_link_exactly_one_end_dials_and_the_other_is_reachable(reachabl
         assert found.member(called).address is not None
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "words"),
     [
         ({"format": 2}, "format = 1"),
@@ -232,7 +233,7 @@ def test_an_odd_file_is_refused(changes, words):
         consortium_from(table(**changes))
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "words"),
     [
         ({"schema": None}, r"a \[model\] needs a \[schema\]: .*\[schema.columns\]"),
@@ -252,7 +253,7 @@ def nested(depth):
     return [nested(depth - 1)] if depth else []
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "words"),
     [
         (
@@ -272,7 +273,7 @@ def test_what_is_too_large_is_refused_before_it_is_made(changes, words):
         consortium_from(table(**changes))
 
 
-@pytest.mark.parametrize("key", ["coefficients", "targets", "matrices", "vectors"])
+@each("key", ["coefficients", "targets", "matrices", "vectors"])
 def test_nobodys_private_entries_get_into_the_file(key):
     """Twin: without them the same file is read."""
     cost = {"kind": "squared-distance", "dim": 2}
@@ -288,7 +289,7 @@ def changed_member(**changes):
     return [members[0], {k: v for k, v in mine.items() if v is not None}, members[2]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "words"),
     [
         ({"name": "ann"}, "one name: 'ann' and 'ann'"),
@@ -366,7 +367,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("section", CHANGES)
+@each("section", CHANGES)
 def test_a_changed_section_is_the_one_that_differs(section):
     found = consortium_from(table())
     other = consortium_from(table(**{section: CHANGES[section]}))
@@ -443,7 +444,7 @@ def test_a_scenario_becomes_a_consortium_without_its_private_parts():
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("cost", "public"),
     [
         (
@@ -494,7 +495,7 @@ def test_a_named_coalition_is_left_out_and_that_is_said():
     assert "corrupted" not in str(left_out)
 
 
-@pytest.mark.parametrize("tolerate", [{}, {"tolerate": 0}, {"tolerate": 1}], ids=str)
+@each("tolerate", [{}, {"tolerate": 0}, {"tolerate": 1}], ids=str)
 def test_a_named_coalition_that_is_not_covered_is_refused(tolerate):
     """Twin: the same policy, with a coalition of the size that is covered."""
     covered = tolerate.get("tolerate", 1)
@@ -521,7 +522,7 @@ def test_entries_that_do_not_fit_each_other_are_refused():
             drafted(cost=cost)
 
 
-@pytest.mark.parametrize(
+@each(
     ("masks", "deployment", "expected"),
     [
         (None, None, {"law": "uniform"}),
@@ -598,7 +599,7 @@ def test_real_parties_agree_on_what_they_count_in(column):
         drafted(**data_job(schema={"columns": {"x": column, "y": {"kind": "integer"}}}))
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "words"),
     [
         ({"names": ("ann", "bob")}, "no certificate of cem: .* identity new"),
@@ -660,7 +661,7 @@ def test_a_graph_s_weights_are_agreed_on_unless_all_are_one(weights):
     assert ("weights" in found.to_table()["graph"]) == (set(weights) != {1.0})
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda p: p.stem)
+@each("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda p: p.stem)
 def test_every_example_can_be_agreed_on(path):
     plan = tomllib.loads(path.read_text("utf-8"))
     family = Topology.family(plan["graph"]["family"])
@@ -679,7 +680,7 @@ def test_every_example_can_be_agreed_on(path):
     assert any("simulation" in words for words in left_out)
 
 
-@pytest.mark.parametrize(
+@each(
     "waits",
     [
         {"resend": 1e-6},

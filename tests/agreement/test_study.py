@@ -7,6 +7,7 @@ import pytest
 import tomli_w
 
 from agreement.test_consortium import RUN, certificate, job, table
+from cases import each
 from veilsum.agreement.consortium import Address, consortium_from
 from veilsum.agreement.drafting import study_of
 from veilsum.agreement.sections import ScenarioFile
@@ -58,7 +59,7 @@ def test_every_question_is_a_consortium_of_its_own():
     assert consortium_from(one.to_table()).digest == one.digest
 
 
-@pytest.mark.parametrize("key", [*SHARED, "run", "question"])
+@each("key", [*SHARED, "run", "question"])
 def test_whatever_differs_is_another_study_with_other_runs(key):
     made = study(organiser="ann")
     changes = {
@@ -133,7 +134,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize(("changes", "words"), ODD.values(), ids=ODD)
+@each(("changes", "words"), ODD.values(), ids=ODD)
 def test_what_is_odd_is_refused(changes, words):
     with pytest.raises(InvalidScenarioError, match=words):
         study_from({**study(), **changes})
@@ -182,7 +183,7 @@ CHANGED = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGED.values(), ids=CHANGED)
+@each("change", CHANGED.values(), ids=CHANGED)
 def test_a_later_edition_changes_nothing_that_was_agreed(change):
     made = copy.deepcopy(study_from(study()).grown([MORE]))
     study_from(made)

@@ -8,6 +8,7 @@ from itertools import combinations
 
 import pytest
 
+from cases import each
 from surveys import opened, survey_table
 from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.survey import Guest, closing_of, survey_terms, tally_of
@@ -124,7 +125,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each("name", REFUSED)
 def test_what_cannot_be_is_refused(name):
     keys, why = REFUSED[name]
     with pytest.raises(InvalidScenarioError, match=why):
@@ -177,7 +178,7 @@ def by_hand(terms, sets):
     return shown, near
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_released_and_near_cells_are_those_of_every_coalition_tried(seed):
     chance = random.Random(seed)
     terms = dataclasses.replace(

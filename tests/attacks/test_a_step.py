@@ -6,9 +6,9 @@ page that every member agrees to, and the ledger counts it. Here is how far it g
 """
 
 import numpy as np
-import pytest
 
 import veilsum as vs
+from cases import each
 from parties.test_agreed import DISPATCH, agreed
 from veilsum.jobs.dispatch_periods import FLEETS
 from veilsum.parties.consent import GENERATORS, consent_to
@@ -75,9 +75,7 @@ def test_no_number_says_whose_the_step_is():
     assert one == other
 
 
-@pytest.mark.parametrize(
-    ("demand", "marginal"), [(5.0, 600.0), (700.0, 170.0), (1000.0, 600.0)]
-)
+@each(("demand", "marginal"), [(5.0, 600.0), (700.0, 170.0), (1000.0, 600.0)])
 def test_totals_of_one_run_bound_the_largest_unit(demand, marginal):
     """No step is larger than the largest rise between two prices, or at one.
 

@@ -3,7 +3,8 @@
 A lying member chooses a point at which one person's row has a mean or not, depending on
 a sensitive bit: the count of rows outside tells which. And it claims to hold a level
 that one party alone holds, or that a column varies within many parties: a sum over that
-level, or of that column's products, is then that party's own.
+level, or of that column's products, is then that party's own. Or it claims that rows of
+two variables differ at many parties: their counts then show the group of one person.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from attacks.steering import (
     steered,
     unwrapped,
 )
+from attacks.test_own_rows import by_a_copy_that_lacks_one, by_the_rows_of_a_column
 from attacks.test_party_terms import left_to_one, products_within
 from attacks.test_the_ledger import moments_of
 from veilsum.jobs import table_job
+from veilsum.jobs.populations import CountDifferences
 from veilsum.jobs.presence import PRESENCE, Varying
 from veilsum.jobs.running import run_job
 from veilsum.models import newton
@@ -170,3 +173,34 @@ def test_open_a_false_count_of_varying_parties_is_believed():
         with claims_that_columns_vary(11):
             total, own = products_within(left_to_one(pair), pair)
         assert total == pytest.approx(own, rel=1e-6)
+
+
+# Parties whose rows of two variables do not differ
+
+
+def test_open_a_false_count_of_differing_rows_is_believed():
+    """The twin without the lie: test_nothing_of_one_person_is_found.
+
+    Values stay hidden: the owner of the row refuses columns that are so alike.
+    """
+
+    def lying(recipe, contributions, terms, **more):
+        own = contributions[organiser.SITES[0]]
+
+        def answer(request):
+            found = own.answer(request)
+            if isinstance(request, CountDifferences):
+                (counted,) = [
+                    one.statistics
+                    for one in recipe.foreseen
+                    if "differing_enough" in one.statistics
+                ]
+                found[: 2 * counted["differing_enough"]] += 3
+            return found
+
+        mine = {organiser.SITES[0]: replace(own, answer=answer)}
+        return run_job(recipe, {**contributions, **mine}, terms, **more)
+
+    with patch.object(table_job, "run_job", lying):
+        assert by_the_rows_of_a_column().succeeded
+        assert not by_a_copy_that_lacks_one().succeeded

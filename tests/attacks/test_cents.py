@@ -3,12 +3,12 @@
 from functools import partial
 
 import numpy as np
-import pytest
 
 import veilsum as vs
 from attacks import old_ways
 from attacks.catalogue import PARTIES
 from attacks.watching import total, watched
+from cases import each
 from veilsum.audit.question import minus
 from veilsum.audit.reassignment import possible
 
@@ -84,8 +84,8 @@ def impossible(n, programs=None):
     return found
 
 
-@pytest.mark.parametrize("how", [by_the_package, by_costs])
-@pytest.mark.parametrize("most", AMOUNTS.values(), ids=AMOUNTS)
+@each("how", [by_the_package, by_costs])
+@each("most", AMOUNTS.values(), ids=AMOUNTS)
 def test_every_split_of_a_sum_is_possible(how, most):
     for worlds in left(splits(2, most, 30), how):
         assert worlds == {0, 1}

@@ -10,10 +10,9 @@ from __future__ import annotations
 import tempfile
 from functools import wraps
 
-import pytest
-
 from attacks.offices import HASTY, Office, called
 from attacks.organiser import Found, patients
+from cases import each
 
 FORMULA = "hiv ~ age + {(bmi - 37.7)**2} + C(sex)"
 COLUMNS = {
@@ -109,6 +108,6 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+@each("attack", ATTACKS.values(), ids=ATTACKS)
 def test_nothing_of_the_question_is_hidden(attack):
     assert attack().recovered == []

@@ -14,6 +14,7 @@ import pytest
 import veilsum as vs
 from attacks.organiser import Found
 from attacks.test_the_ledger import asking, moments_of
+from cases import each
 from parties.test_agreed import agreed
 from veilsum.parties.own_rules import OwnRules, OwnRulesError
 
@@ -137,13 +138,13 @@ OPEN = (
 )
 
 
-@pytest.mark.parametrize("formula", DOORS)
+@each("formula", DOORS)
 def test_no_other_way_to_a_constant_is_open(formula):
     with pytest.raises(OwnRulesError, match="point a sum at one person"):
         OwnRules().check(file_with(formula), alone=False)
 
 
-@pytest.mark.parametrize("formula", OPEN)
+@each("formula", OPEN)
 def test_what_has_no_constant_is_allowed(formula):
     OwnRules().check(file_with(formula), alone=False)
 

@@ -23,6 +23,7 @@ import pandas as pd
 import pytest
 import tomli_w
 
+from cases import each
 from contradictions import Accuser
 from files.test_ledger import filled as filled_ledger
 from finished import finished, wards
@@ -545,7 +546,7 @@ def kinds_of_files():
     return re.findall(r'add\(\s*"([a-z ]+)"', source)
 
 
-@pytest.mark.parametrize("kind", kinds_of_files())
+@each("kind", kinds_of_files())
 def test_a_damaged_file_is_refused_in_a_sentence(kind, specimens):
     specimen = specimens[kind]
     assert tried(specimen, specimen.whole) == "", "the file was sound"

@@ -7,9 +7,9 @@ is measured here for numbers that are log-normal between parties.
 """
 
 import numpy as np
-import pytest
 
 import veilsum as vs
+from cases import each
 
 DRAWS = 4000
 
@@ -70,7 +70,7 @@ MEASURED = {
 }
 
 
-@pytest.mark.parametrize(("sigma", "n"), MEASURED)
+@each(("sigma", "n"), MEASURED)
 def test_how_often_one_party_dominates_a_sum(sigma, n):
     numbers = drawn(sigma, n)
     found = (

@@ -13,6 +13,7 @@ import pytest
 from scipy.optimize import least_squares, minimize
 
 import veilsum as vs
+from cases import each
 from veilsum.errors import InvalidInputError
 from veilsum.models.meta import Ranges, Totals
 
@@ -104,7 +105,7 @@ def widths(n, seed):
     return [reach(y, e, tau2, k) / np.std(y) for k in range(n)]
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@each("seed", [1, 2, 3])
 def test_of_four_studies_others_far_away_have_the_same_sums(seed):
     """No four numbers are further apart than the root of 8 of their deviations.
 

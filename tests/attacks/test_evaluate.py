@@ -24,6 +24,7 @@ from attacks.organiser import (
 )
 from attacks.organiser import refused_by as refused
 from attacks.test_the_ledger import Asking, asking, held
+from cases import each
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 BY_AGE = {"Intercept": -25.0, "age": 0.5}  # a chance of a half at 50
@@ -125,7 +126,7 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
+@each(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
 def test_an_aimed_prediction_is_refused(attack, rules):
     assert refused(attack) in rules
 

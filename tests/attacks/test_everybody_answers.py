@@ -4,11 +4,11 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-import pytest
 
 import veilsum as vs
 from attacks import old_ways
 from attacks.watching import total, watched
+from cases import each
 from veilsum.audit.partial_round import sums_of_few
 from veilsum.audit.question import minus
 
@@ -64,7 +64,7 @@ def shown_alone(seeds):
     return sum({"d"} in shown(rounds) for rounds in runs)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@each("seed", range(4))
 def test_every_round_is_a_sum_over_all(seed):
     result, rounds = watched(partial(fit_time, study(seed)), PARTIES)
     assert not shown(rounds)

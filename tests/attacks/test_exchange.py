@@ -3,11 +3,11 @@
 from functools import partial
 
 import numpy as np
-import pytest
 
 from attacks import old_ways
 from attacks.catalogue import KINDS, PARTIES, dealt, even, n_honest, people
 from attacks.watching import LAWS, total, totals, watched
+from cases import each
 from veilsum.audit.reassignment import possible
 
 CASES = [(name, law) for name, kind in KINDS.items() for law in kind.laws]
@@ -48,7 +48,7 @@ def told_apart(n):
     return found
 
 
-@pytest.mark.parametrize(("name", "law"), TESTED)
+@each(("name", "law"), TESTED)
 def test_both_worlds_are_possible(name, law):
     worlds = worlds_of(KINDS[name], law, seed=3)
     for seen in worlds.values():

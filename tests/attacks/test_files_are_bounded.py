@@ -14,6 +14,7 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
+from cases import each
 from veilsum.agreement.costs import PublicCost
 from veilsum.agreement.sections import MasksSection, PolicySection, policy_of
 from veilsum.errors import InvalidGraphError, InvalidInputError, InvalidScenarioError
@@ -154,7 +155,7 @@ def groups(count, size):
     )
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         f"y~{':'.join(names(2500))}:{groups(3, 17)}",
@@ -193,7 +194,7 @@ def test_a_wrong_number_is_looked_at_once():
             read_formula(f"y~{text}")
 
 
-@pytest.mark.parametrize("text", ["1", "1.", ".5", "1.5e-3", "2E+10", "1.e5"])
+@each("text", ["1", "1.", ".5", "1.5e-3", "2E+10", "1.e5"])
 def test_a_number_is_a_number(text):
     (token,) = formula._Reader(text).tokens
     assert (token.kind, token.text) == ("number", text)
@@ -266,7 +267,7 @@ def test_an_attack_ends_when_its_work_is_done(size, monkeypatch):
     assert sum(solved) * 75**3 <= 1e8
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "alike"),
     [
         *((one, True) for one in ("petersen", "ring:128", "complete:64")),
@@ -355,7 +356,7 @@ BEYOND = [
 ]
 
 
-@pytest.mark.parametrize(("heading", "keys"), BEYOND, ids=map(str, BEYOND))
+@each(("heading", "keys"), BEYOND, ids=map(str, BEYOND))
 def test_what_a_file_says_is_bounded(heading, keys):
     kind = {"policy": PolicySection, "masks": MasksSection}[heading]
     with pytest.raises(InvalidScenarioError, match=rf"\[{heading}\]"):
@@ -365,7 +366,7 @@ def test_what_a_file_says_is_bounded(heading, keys):
     assert policy_of(minimum_honest=1).minimum_honest == 1
 
 
-@pytest.mark.parametrize("rows", [0, -1, 10**9 + 1, 10**300])
+@each("rows", [0, -1, 10**9 + 1, 10**300])
 def test_a_schema_has_no_more_rows_than_there_can_be(rows):
     column = {"x": {"kind": "number", "unit": 1}}
     for key in ("minimum_rows", "maximum_rows"):

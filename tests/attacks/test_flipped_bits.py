@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from contradictions import Accuser
 from finished import finished, wards
 from ledgers import run as charged_run
@@ -464,7 +465,7 @@ KINDS = (
 )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_a_flipped_bit_of_a_file_is_named_or_changes_nothing(kind, specimens):
     found = specimens[kind].outcomes(random.Random(kind), 12)
     assert {*found} <= {"right", "refused"}, found

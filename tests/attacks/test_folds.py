@@ -26,6 +26,7 @@ from attacks.organiser import (
     patients,
 )
 from attacks.organiser import refused_by as refused
+from cases import each
 from veilsum.jobs.evaluate import evaluate_job
 from veilsum.models.evaluation import folds_of
 from veilsum.models.rows import Rows
@@ -144,7 +145,7 @@ AT_HOME = {
 }
 
 
-@pytest.mark.parametrize(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
+@each(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
 def test_an_aimed_fold_is_refused(attack, rules):
     assert refused(attack) in rules
 

@@ -22,6 +22,7 @@ from attacks.catalogue import (
     n_honest,
 )
 from attacks.watching import LAWS
+from cases import each
 from net.runs import Company, answers, data_files
 from veilsum.audit.noninterference import MovedStreams, Watching, moves_between
 from veilsum.numbers.masking import ShareStreams
@@ -29,8 +30,8 @@ from veilsum.parties.joining import receipt_of
 from veilsum.protocol.messages import Join, Record, Share
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("name", ["sum", "statistics", "least squares", "dispatch"])
+@each("law", LAWS)
+@each("name", ["sum", "statistics", "least squares", "dispatch"])
 def test_how_long_frames_are_says_nothing_of_the_numbers(name, law):
     """Other rows, as many of them, and masks: all frames of the first sum are as long.
 

@@ -25,6 +25,7 @@ from attacks.organiser import (
     patients,
     refused_by,
 )
+from cases import each
 
 MARGIN = 2.0
 
@@ -215,7 +216,7 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
+@each(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
 def test_nothing_of_one_is_found(attack, rules):
     assert refused_by(attack) in rules
 
@@ -256,7 +257,7 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize("wish", TWINS.values(), ids=TWINS)
+@each("wish", TWINS.values(), ids=TWINS)
 def test_what_is_aimed_at_nobody_is_answered(wish):
     tables = patients()
     for table in tables.values():

@@ -11,9 +11,9 @@ from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
-import pytest
 
 import veilsum as vs
+from cases import each
 from veilsum.jobs import recipes, table_job
 from veilsum.jobs.presence import PRESENCE
 from veilsum.jobs.running import run_job
@@ -99,8 +99,8 @@ LIES = [
     ("statistics", 0, 1, 10**6, "sums of age"),
     ("statistics", 0, 3, -(10**8), "squares for age"),
     ("statistics", 0, 4, 10**9, "products for"),
-    ("groups", 0, 1, -(10**6), "sums of age where ward = a"),
-    ("groups", 0, 2, -(10**6), "squares for age where ward = a"),
+    ("groups", 0, 2, -(10**6), "sums of age where ward = a"),
+    ("groups", 0, 3, -(10**6), "squares for age where ward = a"),
     ("cox", 0, 0, -(1 << 70), "information for age"),
     ("cox", 1, 2, 1 << 80, "information for bmi"),
     ("cox", 0, 3, 1 << 60, "the score for age"),
@@ -156,7 +156,7 @@ def asked(question, when, place, by):
     return len(sums), ""
 
 
-@pytest.mark.parametrize("lie", LIES, ids=lambda lie: f"{lie[0]}: {lie[4]}")
+@each("lie", LIES, ids=lambda lie: f"{lie[0]}: {lie[4]}")
 def test_an_impossible_total_ends_the_run_and_names_no_party(lie):
     *given, name = lie
     sums, ended = asked(*given)
@@ -166,7 +166,7 @@ def test_an_impossible_total_ends_the_run_and_names_no_party(lie):
     assert not any(party in ended for party in PARTIES)
 
 
-@pytest.mark.parametrize("lie", TWINS, ids=lambda lie: f"{lie[0]}: {lie[4]}")
+@each("lie", TWINS, ids=lambda lie: f"{lie[0]}: {lie[4]}")
 def test_the_twin_without_the_check_the_run_goes_on_from_a_false_total(lie):
     *given, _ = lie
     with ExitStack() as off:
@@ -180,6 +180,6 @@ def test_the_twin_without_the_check_the_run_goes_on_from_a_false_total(lie):
     assert not ended if last else sums > given[1] + 1
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
+@each("question", QUESTIONS)
 def test_honest_tables_are_possible(question):
     assert asked(question, 0, 0, 0)[1] == ""

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from attacks.organiser import Found
+from cases import each
 from worlds import Faults, Machine, Policy, Setting
 
 try:
@@ -227,7 +228,7 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+@each("attack", ATTACKS.values(), ids=ATTACKS)
 def test_a_liar_has_no_such_power(attack):
     assert not attack().succeeded
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import veilsum as vs
+from cases import each
 from veilsum.agreement.consortium import Member
 from veilsum.agreement.study import Edition
 from veilsum.audit.literature import LiteratureTable, MechanismRow
@@ -384,7 +385,7 @@ def test_nothing_that_shows_itself_prints_in_another_way():
         } == set()
 
 
-@pytest.mark.parametrize("name", [*MADE, *FURTHER])
+@each("name", [*MADE, *FURTHER])
 def test_no_party_s_number_is_shown_and_no_name_is_obeyed(name):
     one = (MADE | FURTHER)[name]()
     html = one._repr_html_()
@@ -397,7 +398,7 @@ def test_no_party_s_number_is_shown_and_no_name_is_obeyed(name):
     assert max(map(places, str(one).split("\n"))) <= 80
 
 
-@pytest.mark.parametrize("name", HELD)
+@each("name", HELD)
 def test_what_a_party_holds_does_not_print(name):
     one = HELD[name]()
     assert leaks(repr(one)) == leaks(f"{one}") == []

@@ -26,6 +26,7 @@ from attacks.organiser import (
     refused_by,
     said,
 )
+from cases import each
 
 # A threshold that only the one is beyond, in ways to write it; BMI is the last.
 THRESHOLDS = {
@@ -157,7 +158,7 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
+@each(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
 def test_nothing_of_one_person_is_found(attack, rules):
     assert refused_by(attack) in rules
 
@@ -183,7 +184,7 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize("question", TWINS.values(), ids=TWINS)
+@each("question", TWINS.values(), ids=TWINS)
 def test_what_is_aimed_at_nobody_is_answered(question):
     assert question().released.sums
 

@@ -24,6 +24,7 @@ from attacks.organiser import (
     refused_by,
     said,
 )
+from cases import each
 
 FIRST = 1000 + 100 * SITES.index(AIM)
 CODE = 2 + SITES.index(AIM)
@@ -160,7 +161,7 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
+@each(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
 def test_nothing_of_one_site_is_found(attack, rules):
     assert refused_by(attack) in rules
 
@@ -204,6 +205,6 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize("question", TWINS.values(), ids=TWINS)
+@each("question", TWINS.values(), ids=TWINS)
 def test_what_is_aimed_at_nobody_is_answered(question):
     assert question().released.sums

@@ -13,11 +13,11 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-import pytest
 
 import veilsum as vs
 from attacks.offices import NAMES, Office, called
 from attacks.organiser import Found, patients
+from cases import each
 
 # Seconds of the processor's time after which an expansion is thought to have no end.
 LIMIT = 4.0
@@ -142,12 +142,12 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+@each("attack", ATTACKS.values(), ids=ATTACKS)
 def test_it_is_refused_in_a_sentence(attack):
     assert attack().recovered.startswith("refused: ")
 
 
-@pytest.mark.parametrize("formula", ["v1*v2", f"({plus(3)})**2", "v1/v2"])
+@each("formula", ["v1*v2", f"({plus(3)})**2", "v1/v2"])
 def test_what_is_small_is_answered(formula):
     tables = {
         name: pd.DataFrame(

@@ -20,6 +20,7 @@ from attacks.organiser import refused_by
 from attacks.studies import SCHEMA as CLINICS
 from attacks.studies import guesses_of_ages, guesses_of_smokers, patients
 from attacks.watching import total, totals, watched
+from cases import each
 from veilsum.audit.low_bits import low_bits
 from veilsum.audit.question import minus
 from veilsum.jobs.meta import MetaJob
@@ -36,7 +37,7 @@ def seen(kind, tables):
     return totals(watched(partial(PARTY_TERMS[kind], tables), PARTIES)[1])
 
 
-@pytest.mark.parametrize("kind", PARTY_TERMS)
+@each("kind", PARTY_TERMS)
 def test_whole_tables_exchanged_leave_every_bit(kind):
     tables = hands()
     chance = np.random.default_rng(5)
@@ -63,8 +64,8 @@ ABOUT_CLINICS = {
 }
 
 
-@pytest.mark.parametrize("guesses", [guesses_of_ages, guesses_of_smokers])
-@pytest.mark.parametrize("kind", ABOUT_CLINICS)
+@each("guesses", [guesses_of_ages, guesses_of_smokers])
+@each("kind", ABOUT_CLINICS)
 def test_low_bits_leave_every_candidate_of_a_clinic(kind, guesses):
     """As in test_low_bits: large parties' numbers have no spacing beyond a unit."""
 
@@ -565,7 +566,7 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize("kind", QUESTIONS)
+@each("kind", QUESTIONS)
 def test_a_column_that_points_at_one_row_or_party_is_refused(kind):
     at_a_row = aimed(QUESTIONS[kind], p4=outlier)
     assert refused_by(at_a_row) in ("effective_count", "maximum_leverage")

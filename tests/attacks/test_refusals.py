@@ -10,10 +10,9 @@ from __future__ import annotations
 import tempfile
 from functools import wraps
 
-import pytest
-
 from attacks.offices import HASTY, NAMES, Office
 from attacks.organiser import Found, patients
+from cases import each
 from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.files.tables import read_table
 from veilsum.jobs.statistics import statistics
@@ -120,7 +119,7 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+@each("attack", ATTACKS.values(), ids=ATTACKS)
 def test_no_bound_is_found_by_staying_away(attack):
     assert not attack().succeeded
 

@@ -8,9 +8,9 @@ The twins take the sums that every round had before: score, deviance, Pearson's 
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from flint import fmpz_mat
 
+from cases import each
 from veilsum.models.choices import ChoiceSearch, Multinomial
 from veilsum.models.choices import statistics as choice_statistics
 from veilsum.models.families import (
@@ -97,7 +97,7 @@ def exchanged(age, response):
     return found
 
 
-@pytest.mark.parametrize("family", CANONICAL)
+@each("family", CANONICAL)
 def test_sums_after_the_first_do_not_change_with_the_responses(family):
     """At the same requests, whatever the responses are, but for Pearson's sum."""
     age, response = patients(family)

@@ -12,6 +12,7 @@ import pytest
 from scipy.special import expit
 
 import veilsum as vs
+from cases import each
 from veilsum.errors import InvalidInputError
 from veilsum.models import choices
 from veilsum.models import newton as search
@@ -150,7 +151,7 @@ def test_a_strong_effect_is_no_separation():
         assert newton.fit(state).coefficients[1] > 0.2
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each("seed", range(3))
 def test_a_nearly_separated_fit_with_enough_open_rows_runs_under_default_rules(seed):
     """Of 20,000 rows about 80 are open; with Newton's steps it took 16 or 17 sums."""
     rng = np.random.default_rng(seed)

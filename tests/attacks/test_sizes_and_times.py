@@ -16,9 +16,12 @@ import pytest
 
 from attacks.catalogue import KINDS, dealt, even, n_honest
 from attacks.watching import LAWS
+from cases import each
 from veilsum.audit.noninterference import Watching
 from veilsum.drivers.faults import Faults
 from veilsum.numbers.laws import Masks
+from veilsum.numbers.limbs import is_wide, to_integers
+from veilsum.protocol.messages import Masked
 from worlds import Setting
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -44,8 +47,8 @@ def uneven(rows):
     return dealt(rows, np.arange(n)[::-1], [60, n - 60])
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("name", ["statistics", "least squares"])
+@each("law", LAWS)
+@each("name", ["statistics", "least squares"])
 def test_every_frame_is_as_long_and_as_early_whoever_has_how_many_rows(name, law):
     small, large = KINDS[name].rows(0, 300), KINDS[name].rows(9, 1500)
     first, sizes = seen(name, small, even(small), law)
@@ -90,17 +93,28 @@ class Wide(Setting):
         return super().private(party) * self.scale
 
 
-def test_where_numbers_take_as_many_bytes_as_they_need_lengths_say_how_many():
-    """The twin of the first: it is seen how large masked numbers are.
-
-    To a factor of 256, and under masks that are far smaller than the numbers; members
-    see these anyway. `docs/guides/relay.md` says so.
-    """
+def test_lengths_do_not_depend_on_how_large_wide_numbers_are():
     lengths = []
     for scale in (1.0, 2.0**60):
         world = Wide(scale=scale).world().run()
-        assert world.plan.law.dtype == object
+        assert is_wide(world.plan.law.dtype)
         lengths.append(sum(one[3] for one in frames(world)))
+    assert lengths[0] == lengths[1]
+
+
+def test_where_numbers_take_as_many_bytes_as_they_need_lengths_say_how_many():
+    """The twin: without zero limbs it is seen how large masked numbers are."""
+    lengths = []
+    for scale in (1.0, 2.0**60):
+        world = Wide(scale=scale).world().run()
+        numbers = [
+            to_integers(message.numbers)
+            for event in world.history
+            if event.what == "send"
+            and (message := world.plan.codec.decode(event.detail))
+            and isinstance(message, Masked)
+        ]
+        lengths.append(sum(int(n).bit_length() for row in numbers for n in row))
     assert lengths[0] < lengths[1]
 
 

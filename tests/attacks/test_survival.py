@@ -12,6 +12,7 @@ from attacks import organiser
 from attacks.organiser import AGE, AIM, HIV, ROW, SCHEMA, SITES, Found, asked, patients
 from attacks.organiser import refused_by as refused
 from attacks.test_the_ledger import Asking, asking, held
+from cases import each
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -129,7 +130,7 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize(("attack", "rule"), ATTACKS.values(), ids=ATTACKS)
+@each(("attack", "rule"), ATTACKS.values(), ids=ATTACKS)
 def test_an_aimed_question_is_refused(attack, rule):
     assert refused(attack) == rule
 
@@ -153,7 +154,7 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize("question", TWINS.values(), ids=TWINS)
+@each("question", TWINS.values(), ids=TWINS)
 def test_what_is_aimed_at_nobody_is_answered(question):
     assert question().released.sums
 

@@ -17,6 +17,7 @@ import pytest
 
 import veilsum as vs
 from attacks.organiser import Found, refused_by
+from cases import each
 
 COLUMNS = (
     vs.Column("age", "integer", 0, 100),
@@ -397,7 +398,7 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize(("attack", "kinds"), ATTACKS.values(), ids=ATTACKS)
+@each(("attack", "kinds"), ATTACKS.values(), ids=ATTACKS)
 def test_nothing_is_left_by_subtraction(attack, kinds):
     assert refused_by(attack) in kinds
 
@@ -485,7 +486,7 @@ def another_year(organiser):
     return True
 
 
-@pytest.mark.parametrize(
+@each(
     "question",
     [
         the_same_again,

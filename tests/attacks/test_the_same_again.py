@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pytest
 from scipy.optimize import least_squares
 
 import veilsum as vs
 from attacks.organiser import Found, refused_by
 from attacks.test_the_ledger import asking, patients
+from cases import each
 
 NAMES = "abcdef"
 # How each column comes the second time: its name, a factor, and what is added.
@@ -129,12 +129,12 @@ def by_another_form(form, **options):
     return attack
 
 
-@pytest.mark.parametrize("form", FORMS)
+@each("form", FORMS)
 def test_a_number_in_another_form_is_the_same_number(form):
     assert refused_by(by_another_form(form)) == "BudgetError"
 
 
-@pytest.mark.parametrize("form", [one for one in FORMS if one != "alone"])
+@each("form", [one for one in FORMS if one != "alone"])
 def test_who_declares_numbers_new_gives_a_party_away(form):
     """The twin: the total over five, taken off that over six."""
     assert by_another_form(form, new_data=True)().succeeded
@@ -237,7 +237,7 @@ def runs_until_refused(question, most=9):
     return most, ""
 
 
-@pytest.mark.parametrize(("n_parties", "runs"), [(5, 1), (8, 2), (11, 3)])
+@each(("n_parties", "runs"), [(5, 1), (8, 2), (11, 3)])
 def test_meta_analyses_are_charged_until_none_is_left(n_parties, runs):
     """Six sums a run, and two numbers of each honest party, one may be curious."""
 

@@ -10,6 +10,7 @@ import unicodedata
 import pytest
 from click.testing import CliRunner
 
+from cases import each
 from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.pem import pem_of
 from veilsum.cli.app import app
@@ -40,7 +41,7 @@ def consortium(**changes):
     }
 
 
-@pytest.mark.parametrize(
+@each(
     "title",
     [
         "a study\ndigest      0000 0000",
@@ -66,7 +67,7 @@ def test_a_title_is_one_line_that_can_be_seen(title):
     assert str(refusal.value).isprintable()
 
 
-@pytest.mark.parametrize("letter", ["\u202e", "\u2028", "\u2029", "\u200d", "\x9b"])
+@each("letter", ["\u202e", "\u2028", "\u2029", "\u200d", "\x9b"])
 def test_no_text_of_the_file_has_letters_that_cannot_be_seen(letter):
     with pytest.raises(InvalidScenarioError, match="control characters"):
         consortium_from(consortium(method={"name": f"dgd{letter}"}))

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from cases import each
 from liars import LIAR, LyingWorld, lying, wrongs
 from veilsum.drivers.faults import Faults, Partition
 from veilsum.protocol.book import Book
@@ -135,9 +136,9 @@ def check(graph, liar, group, at, step, *, signs_both):
     assert any(f"{liar!r} signed two different" in one for one in told)
 
 
-@pytest.mark.parametrize("signs_both", [False, True])
-@pytest.mark.parametrize(("at", "step"), LIES)
-@pytest.mark.parametrize("graph", GRAPHS[:2])
+@each("signs_both", [False, True])
+@each(("at", "step"), LIES)
+@each("graph", GRAPHS[:2])
 def test_nobody_finishes_with_other_sums_than_another(graph, at, step, signs_both):
     check(graph, "3", splits(graph, "3")[-1], at, step, signs_both=signs_both)
 
@@ -296,9 +297,7 @@ def who_proves(world):
     return {n for n, one in world.honest.items() if one._book.proves(world.liar)}
 
 
-@pytest.mark.parametrize(
-    "case", DROPPED_ALONE, ids=lambda case: "-".join(map(str, case))
-)
+@each("case", DROPPED_ALONE, ids=lambda case: "-".join(map(str, case)))
 def test_who_drops_a_party_behind_the_others_backs_is_named_by_all(case):
     world = dropping(*case)
     assert wrongs(world, tells_two=True) == []

@@ -15,6 +15,7 @@ import veilsum as vs
 from attacks.organiser import Found
 from attacks.test_constants import AIM, ROW, SCHEMA, patients
 from attacks.test_the_ledger import asking, moments_of
+from cases import each
 from veilsum.tables.asked import Asking
 from veilsum.tables.rules import DisclosureError
 
@@ -45,7 +46,7 @@ def test_two_units_leave_a_person_between_them(monkeypatch):
     assert all(attacked(seed).succeeded for seed in range(10))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each("seed", range(10))
 def test_a_column_in_another_unit_than_before_is_refused(seed):
     with pytest.raises(DisclosureError, match="counts 'age' in units of"):
         attacked(seed)

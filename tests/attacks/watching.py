@@ -11,6 +11,7 @@ from unittest.mock import patch
 import numpy as np
 
 import veilsum as vs
+from veilsum.numbers.limbs import to_integers
 
 LAWS = {"uniform": {"law": "uniform"}, "lattice": {"law": "lattice", "sigma": 1e9}}
 
@@ -67,7 +68,7 @@ def whole(numbers):
     """A vector of a law's numbers as Python integers, with their signs."""
     if numbers.dtype == np.uint64:
         numbers = numbers.view(np.int64)
-    return [int(one) for one in numbers.tolist()]
+    return [int(one) for one in to_integers(numbers).tolist()]
 
 
 def total(given):

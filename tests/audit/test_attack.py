@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import veilsum as vs
+from cases import each
 from veilsum.audit.attack import (
     Outcome,
     Scene,
@@ -44,9 +45,7 @@ def test_bounds_are_clopper_and_pearson_s(trials, data, alarms):
     assert high == pytest.approx(found.high, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("runs", "ratio"), [(10**5, 2.6), (10**6, 1.42), (4 * 10**6, 1.2)]
-)
+@each(("runs", "ratio"), [(10**5, 2.6), (10**6, 1.42), (4 * 10**6, 1.2)])
 def test_ten_coalitions_at_51_percent_need_millions_of_runs(runs, ratio):
     found = least_found(0.51, runs, 0.05 / 10)
     excess = divergence_for_success(found) / divergence_for_success(0.51)
@@ -75,14 +74,14 @@ def test_nothing_exceeds_certainty_and_one_success_exceeds_never():
     assert outcome(0, 1000, 0.5).falls_short()
 
 
-@pytest.mark.parametrize(("successes", "trials"), [(1, 0), (-1, 5), (6, 5)])
+@each(("successes", "trials"), [(1, 0), (-1, 5), (6, 5)])
 def test_counts_are_counts(successes, trials):
     with pytest.raises(vs.InvalidInputError, match="at least once"):
         outcome(successes, trials, 0.5)
 
 
-@pytest.mark.parametrize("masks", LAWS, ids=lambda masks: masks.law)
-@pytest.mark.parametrize("coalition", [(), ("0",), ("1", "3")])
+@each("masks", LAWS, ids=lambda masks: masks.law)
+@each("coalition", [(), ("0",), ("1", "3")])
 def test_a_sight_is_the_view_of_the_same_run(masks, coalition):
     """One execution drawn from the same root is the simulator's own."""
     scene = Scene(topology=RING, law=masks.on(RING), width=3)

@@ -9,6 +9,7 @@ import pytest
 
 import veilsum as vs
 from audit.questions import named
+from cases import each
 from veilsum.audit import auditing, real_parties
 from veilsum.audit.attack import Outcome, Scene, played
 from veilsum.audit.auditing import Audit, audit, coalitions_of, executions_of
@@ -145,7 +146,7 @@ def test_the_same_seed_gives_the_same_audit_however_it_is_spread():
     assert other.to_dict() != first.to_dict()
 
 
-@pytest.mark.parametrize("law", MASKS)
+@each("law", MASKS)
 def test_guessers_who_share_what_they_see_guess_as_each_alone(law):
     """On the coalition's own view of each world, and on noise that is moved."""
     here, groups = scene(masks=MASKS[law]), [("0", "1"), ("4",), ()]
@@ -222,14 +223,12 @@ def test_power_is_said_as_an_excess_of_divergence():
     assert found.power.startswith("A divergence 2.59 times what is promised")
 
 
-@pytest.mark.parametrize(
-    ("asked", "many"), [("all:2", 10), ("all:0", 1), ("0,1;4", 2), ("worst", 1)]
-)
+@each(("asked", "many"), [("all:2", 10), ("all:0", 1), ("0,1;4", 2), ("worst", 1)])
 def test_coalitions_are_asked_for_by_a_word(asked, many):
     assert len(coalitions_of(FIVE, asked, 1)) == many
 
 
-@pytest.mark.parametrize("asked", ["all:4", "all:x", "nobody"])
+@each("asked", ["all:4", "all:x", "nobody"])
 def test_other_words_are_refused(asked):
     with pytest.raises(vs.VeilsumError):
         coalitions_of(FIVE, asked, 1)

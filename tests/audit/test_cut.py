@@ -1,8 +1,8 @@
 """A part that no share leaves is named exactly; all other parts are not."""
 
 import numpy as np
-import pytest
 
+from cases import each
 from scenes import LAWS, PETERSEN, RING, rate_of, scene_of
 from veilsum.audit import alone, cut
 from veilsum.audit.attack import Outcome, Player
@@ -17,8 +17,8 @@ AROUND = ["1", "4", "5"]
 LEAKS = [name for name, leak in PLANTED.items() if "hidden cut" in leak.found_by]
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize(
+@each("law", LAWS)
+@each(
     ("topology", "coalition", "part"),
     [(BARBELL, ["3"], (0, 1, 2)), (PETERSEN, AROUND, (0,)), (RING, ["0", "2"], (1,))],
 )
@@ -40,8 +40,8 @@ def test_the_sum_of_a_part_has_nine_digits():
     assert abs(sight.stripped[rows].sum(axis=0) + 1.7).max() < 1e-9
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("topology", [PETERSEN, BARBELL])
+@each("law", LAWS)
+@each("topology", [PETERSEN, BARBELL])
 def test_sound_masks_hide_every_other_part(law, topology):
     scene = scene_of(law, topology, width=1)
     assert cut.aim(scene, ["0"]) is None
@@ -61,9 +61,9 @@ def test_sound_masks_hide_every_other_part(law, topology):
     assert found.exceeds(0.01)
 
 
-@pytest.mark.parametrize("law", ["gaussian", "uniform"])
-@pytest.mark.parametrize("leak", LEAKS)
-@pytest.mark.parametrize("topology", [PETERSEN, BARBELL])
+@each("law", ["gaussian", "uniform"])
+@each("leak", LEAKS)
+@each("topology", [PETERSEN, BARBELL])
 def test_planted_cuts_are_found_in_every_trial(law, leak, topology):
     scene = scene_of(law, topology)
     player = cut.aim_deeper(scene, PLANTED[leak].coalition(topology))
@@ -82,7 +82,7 @@ def test_which_parts_are_tried():
     assert "2 parts" in cut.aim_deeper(scene_of(topology=path), ["0", "1"]).about
 
 
-@pytest.mark.parametrize("law", LAWS)
+@each("law", LAWS)
 def test_one_honest_party_has_no_secrets(law):
     scene = scene_of(law)
     player = alone.aim(scene, [str(i) for i in range(9)])

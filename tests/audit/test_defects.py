@@ -13,6 +13,7 @@ from veilsum.audit.question import Skipped
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.recipes import PartyWork
 from veilsum.numbers.laws import LatticeCounts, UniformCounts
+from veilsum.numbers.limbs import subtract
 from veilsum.numbers.masking import Shares, ShareStreams
 from veilsum.numbers.streams import KEY_BYTES, Keystream
 from veilsum.protocol.codec import Codec
@@ -222,8 +223,8 @@ def a_second_masked_vector(patch):
     def twice(self):
         phase, epoch = emit(self), self._epoch
         name = epoch.place.neighbours[0]
-        less = epoch.sent[name].numbers - epoch.got[name].numbers
-        numbers = self.plan.law.wrap(epoch.masked.numbers - less)
+        less = subtract(epoch.sent[name].numbers, epoch.got[name].numbers)
+        numbers = self.plan.law.wrap(subtract(epoch.masked.numbers, less))
         more = Masked(
             party=self.me, epoch=epoch.number, nonce=bytes(64), numbers=numbers
         )

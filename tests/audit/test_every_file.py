@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from cases import each
 from veilsum.audit.auditing import audit_question, coalitions_of, play, scene_of
 from veilsum.audit.likelihood import aim, distance_for
 from veilsum.audit.question import BRIEF, Rehearsal
@@ -75,7 +76,7 @@ def test_a_scenario_of_the_docs_has_masks_to_audit(text, tmp_path):
     assert scene.width >= 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "width", "coalition"),
     [("paper", 1, ("2",)), ("quadratic", 20, ()), ("rendezvous", 2, ())],
 )

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from cases import each
 from scenes import LAWS, PETERSEN, RING, TRIANGLE, coins, rate_of, scene_of
 from veilsum.audit import float_bits
 from veilsum.audit.attack import Player, Scene
@@ -16,16 +17,16 @@ ARCS = Topology.from_edges([(2, 0), (2, 1), (1, 0)], directed=True)
 EXACT = [law for law in LAWS if law != "gaussian"]
 
 
-@pytest.mark.parametrize("law", EXACT)
-@pytest.mark.parametrize("topology", [TRIANGLE, PETERSEN, ARCS])
+@each("law", EXACT)
+@each("topology", [TRIANGLE, PETERSEN, ARCS])
 def test_whole_numbers_rule_nothing_out(law, topology):
     player = float_bits.aim(scene_of(law, topology), LEAK.coalition(topology))
     assert isinstance(player, Player)
     assert rate_of(player, 200)[0] == 0
 
 
-@pytest.mark.parametrize("law", EXACT)
-@pytest.mark.parametrize("topology", [TRIANGLE, PETERSEN, ARCS])
+@each("law", EXACT)
+@each("topology", [TRIANGLE, PETERSEN, ARCS])
 def test_planted_floats_are_found(law, topology):
     scene = LEAK(scene_of(law, topology))
     player = float_bits.aim(scene, LEAK.coalition(topology))
@@ -33,7 +34,7 @@ def test_planted_floats_are_found(law, topology):
     assert right > 0.2 * trials
 
 
-@pytest.mark.parametrize(("sigma", "rate"), [(1.0, 0.711), (1e3, 0.648), (1e6, 0.644)])
+@each(("sigma", "rate"), [(1.0, 0.711), (1e3, 0.648), (1e6, 0.644)])
 def test_the_rates_of_decimals(sigma, rate):
     """PRIVACY 2.1: [.1, .2, .3] on a triangle; a standard error is 0.007."""
     scene = scene_of("gaussian", TRIANGLE, width=1, sigma=sigma)
@@ -43,7 +44,7 @@ def test_the_rates_of_decimals(sigma, rate):
     assert player.play(sight, first).mean() == pytest.approx(rate, abs=0.03)
 
 
-@pytest.mark.parametrize("topology", [TRIANGLE, PETERSEN, ARCS])
+@each("topology", [TRIANGLE, PETERSEN, ARCS])
 def test_the_truth_is_never_ruled_out(topology):
     scene = scene_of("gaussian", topology, sigma=1e3)
     player = float_bits.aim(scene, LEAK.coalition(topology))

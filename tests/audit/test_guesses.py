@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from cases import each
 from scenes import LAWS, PETERSEN, SUMS_ONLY, scene_of
 from veilsum.audit import guesses
 from veilsum.audit.planted import PLANTED
@@ -38,7 +39,7 @@ def test_petersen_against_the_sum_only(law):
     assert rms(found["posterior"]) < rms(found["sum only"])
 
 
-@pytest.mark.parametrize(("runs", "theory"), [(1, 2.530), (100, 0.253), (1000, 0.080)])
+@each(("runs", "theory"), [(1, 2.530), (100, 0.253), (1000, 0.080)])
 def test_means_of_runs(runs, theory):
     """PRIVACY 3c: sqrt(2 sigma^2 tr L / (T h))."""
     aimed = guesses.aim(scene_of(topology=WHEEL, width=1), [], runs=runs)
@@ -49,7 +50,7 @@ def test_means_of_runs(runs, theory):
     assert predicted(aimed, "posterior") < min(theory, predicted(aimed, "sum only"))
 
 
-@pytest.mark.parametrize("law", LAWS)
+@each("law", LAWS)
 def test_as_often_right_as_predicted(law):
     aimed = guesses.aim(scene_of(law), ["0", "1"])
     outcomes = {

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import veilsum as vs
+from cases import each
 from veilsum.audit.attack import Outcome, Scene, played
 from veilsum.audit.likelihood import (
     LikelihoodRatio,
@@ -91,7 +92,7 @@ def test_the_paper_s_example_is_told_apart_in_63_8_percent():
     assert found.rate == pytest.approx(0.638163, abs=0.0076)
 
 
-@pytest.mark.parametrize("name", ["petersen", "grid", "wheel"])
+@each("name", ["petersen", "grid", "wheel"])
 def test_the_pair_has_the_divergence_that_is_promised(name):
     graph = topology(name)
     scene = Scene(topology=graph, law=Masks("gaussian", 2.0).on(graph), width=3)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from cases import each
 from veilsum.audit.attack import clopper_pearson
 from veilsum.audit.literature import (
     ALARMS,
@@ -55,7 +56,7 @@ def table():
 # DECOR
 
 
-@pytest.mark.parametrize(("graph", "own", "pairs", "epsilon"), PUBLISHED)
+@each(("graph", "own", "pairs", "epsilon"), PUBLISHED)
 def test_an_iteration_of_decor_tells_what_its_accountant_says(
     graph, own, pairs, epsilon
 ):
@@ -102,7 +103,7 @@ def test_decor_arrives_where_its_authors_did(graph, own, pairs, published):
 # Laplace noise
 
 
-@pytest.mark.parametrize("shift", [1e-5, 9e-4, 1.1e-3, 0.3, 1.0, 4.0])
+@each("shift", [1e-5, 9e-4, 1.1e-3, 0.3, 1.0, 4.0])
 def test_the_divergence_of_laplace_laws(shift):
     def term(y):
         return np.exp(-abs(y)) / 2.0 * (abs(y - shift) - abs(y))
@@ -278,7 +279,7 @@ def test_a_seed_repeats_the_table(table):
     assert again.told_apart(PAIR, RUNS, 0) / (2 * RUNS) == row.measured
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         *({"target": one} for one in (0.0, inf, 1e-9, "much")),
@@ -290,7 +291,7 @@ def test_what_is_no_number_is_refused(wrong):
         beside_the_literature(**wrong)
 
 
-@pytest.mark.parametrize(("right", "of"), [(0, 10), (3, 10), (10, 10), (6400, 10000)])
+@each(("right", "of"), [(0, 10), (3, 10), (10, 10), (6400, 10000)])
 def test_intervals_are_those_of_scipy(right, of):
     known = stats.binomtest(right, of).proportion_ci(0.95, method="exact")
     assert clopper_pearson(right, of, ALARMS) == pytest.approx((known.low, known.high))

@@ -1,8 +1,8 @@
 """What parties hold in attacks is in the law's numbers, and luck is bounded."""
 
 import numpy as np
-import pytest
 
+from cases import each
 from scenes import LAWS, PETERSEN, RING, SUMS_ONLY, scene_of
 from veilsum.audit.made_up import (
     LUCK,
@@ -21,7 +21,7 @@ from veilsum.audit.made_up import (
 from veilsum.graphs.topology import Topology
 
 
-@pytest.mark.parametrize("law", LAWS)
+@each("law", LAWS)
 def test_holdings_come_back_as_whole_steps(law):
     scene = scene_of(law)
     whole = holdings(scene)
@@ -35,7 +35,7 @@ def test_holdings_come_back_as_whole_steps(law):
     assert near(scene, real(scene, other), real(scene, held)).sum() == 7
 
 
-@pytest.mark.parametrize("law", LAWS)
+@each("law", LAWS)
 def test_luck_is_rare(law):
     """No number of a share is met more often than said, and a trial has enough."""
     scene = scene_of(law, width=1)
@@ -52,7 +52,7 @@ def test_no_masks_need_no_luck():
     assert best_chance(scene_of(), ["0"], np.zeros((10, 3), dtype=int)) == 0.5
 
 
-@pytest.mark.parametrize("law", LAWS)
+@each("law", LAWS)
 def test_what_every_view_reveals_is_told_for_sure(law):
     scene = scene_of(law, RING, width=1)
     shift = np.array([[0], [1], [-1], [0], [0]])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import veilsum as vs
+from cases import each
 from scenes import PETERSEN, RING, rate_of, scene_of
 from veilsum.audit import neighbour, private_start
 from veilsum.audit.attack import Player, Scene
@@ -28,7 +29,7 @@ def test_plain_gradients_are_named(topology):
     assert right == trials
 
 
-@pytest.mark.parametrize("law", REAL)
+@each("law", REAL)
 def test_masked_ones_are_not(law):
     player = neighbour.aim(scene_of(law, width=1), ["0", "1"])
     assert rate_of(player, 1000)[0] == 0
@@ -80,16 +81,16 @@ def test_a_run_of_the_package_with_masks_names_effective_costs(law):
     assert np.abs(first - first[0]).max() == 0.0
 
 
-@pytest.mark.parametrize("law", REAL)
-@pytest.mark.parametrize("aim", [private_start.aim, private_start.aim_at_steps])
+@each("law", REAL)
+@each("aim", [private_start.aim, private_start.aim_at_steps])
 def test_public_starts_and_steps_name_nothing(law, aim):
     player = aim(scene_of(law), ["0", "1"])
     assert isinstance(player, Player)
     assert rate_of(player, 1000)[0] == 0
 
 
-@pytest.mark.parametrize("law", REAL)
-@pytest.mark.parametrize(
+@each("law", REAL)
+@each(
     ("aim", "habit"),
     [(private_start.aim, own_minimum), (private_start.aim_at_steps, own_step)],
 )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import veilsum as vs
+from cases import each
 from veilsum.audit.own_run import in_words, look
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import Shares, ShareStreams, draw_shares
@@ -41,8 +42,8 @@ def twice(values):
     return np.repeat(values[:1], len(values), axis=0)
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("spoil", [zeros, twice])
+@each("law", LAWS)
+@each("spoil", [zeros, twice])
 def test_shares_that_mask_nothing_are_found(law, spoil):
     (found,) = look(transcript(LAWS[law], spoil))
     assert found.exceeds(1e-6)

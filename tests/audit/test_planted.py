@@ -1,8 +1,8 @@
 """Planted leaks change how shares come about, and nothing that is promised."""
 
 import numpy as np
-import pytest
 
+from cases import each
 from scenes import LAWS, PETERSEN, RING, rate_of, scene_of
 from veilsum.audit import (
     alone,
@@ -35,9 +35,9 @@ AIMS = {
 }
 
 
-@pytest.mark.parametrize("topology", [PETERSEN, ARCS])
-@pytest.mark.parametrize("name", PLANTED)
-@pytest.mark.parametrize("law", LAWS)
+@each("topology", [PETERSEN, ARCS])
+@each("name", PLANTED)
+@each("law", LAWS)
 def test_a_leak_draws_other_shares_of_the_same_kind(law, name, topology):
     scene, leak = scene_of(law, topology), PLANTED[name]
     if not leak.fits(scene):
@@ -63,8 +63,8 @@ def test_promises_stay():
         assert leak.found_by
 
 
-@pytest.mark.parametrize("name", PLANTED)
-@pytest.mark.parametrize("law", LAWS)
+@each("name", PLANTED)
+@each("law", LAWS)
 def test_every_leak_is_found_by_all_who_must(law, name):
     scene, leak = scene_of(law, RING), PLANTED[name]
     if not leak.fits(scene):
@@ -78,7 +78,7 @@ def test_every_leak_is_found_by_all_who_must(law, name):
         assert clopper_pearson(right, trials, 1e-6)[0] > player.promised
 
 
-@pytest.mark.parametrize("law", LAWS)
+@each("law", LAWS)
 def test_no_attack_finds_anything_in_a_sound_scene(law):
     """Some fifty outcomes, each wrong at most once in a million times."""
     scene = scene_of(law, RING)

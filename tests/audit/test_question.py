@@ -7,6 +7,7 @@ import pytest
 
 import veilsum as vs
 from audit.questions import ASKED, FIT, NAMES, named, question
+from cases import each
 from veilsum.audit import reassignment
 from veilsum.audit.question import Rehearsal
 from veilsum.drivers.loopback import Loopback
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@pytest.mark.parametrize("name", ASKED)
+@each("name", ASKED)
 def test_everybody_answers_on_made_up_rows(name):
     asked = named(name)
     held, played = asked.sound(1)

@@ -16,6 +16,7 @@ import pytest
 from scipy.stats import binom
 
 from audit.questions import COLUMNS, COST, question
+from cases import each
 from surveys import opened
 from veilsum.audit import auditing, real_parties, reassignment, share_law, unlisted
 from veilsum.audit import visits as audited_visits
@@ -37,6 +38,7 @@ from veilsum.numbers.laws import (
     UniformCounts,
     UniformMasks,
 )
+from veilsum.numbers.limbs import subtract
 from veilsum.numbers.masking import ShareStreams
 from veilsum.parties import networked
 from veilsum.parties.events import Telling
@@ -182,7 +184,7 @@ UNLISTED = {
 }
 
 
-@pytest.mark.parametrize("kind", ["fit", "means", "robust"])
+@each("kind", ["fit", "means", "robust"])
 def test_a_list_that_is_kept_to_is_not_accused(kind):
     assert told(kind, trials=2).successes == 0
 
@@ -262,7 +264,7 @@ ONE_NUMBER = {
 }
 
 
-@pytest.mark.parametrize("asked", [LATTICE, MEANS, COST], ids=["lattice", "", "cost"])
+@each("asked", [LATTICE, MEANS, COST], ids=["lattice", "", "cost"])
 def test_numbers_as_agreed_are_not_accused(asked):
     scene = scene_of(question(**asked))
     for one in share_law.by_number(scene, 5):
@@ -336,7 +338,7 @@ def one_link_less_after_a_crash(patch):
         restore(self, stored, masked)
         if masked is not None and self.sent:
             name = next(iter(self.sent))
-            numbers = masked.numbers - self.sent[name].numbers
+            numbers = subtract(masked.numbers, self.sent[name].numbers)
             self.masked = msgspec.structs.replace(masked, numbers=numbers)
 
     patch.setattr(Epoch, "restore", less)

@@ -6,6 +6,7 @@ False alarms of an interval below: 1e-4 at each end.
 import numpy as np
 import pytest
 
+from cases import each
 from scenes import LAWS, PETERSEN, SUMS_ONLY, TRIANGLE, rate_of, scene_of
 from veilsum.audit import repeated
 from veilsum.audit.attack import Player, clopper_pearson
@@ -27,10 +28,8 @@ def petersen_pair():
     return tuple(in_steps(one).astype(np.int64) for one in (first, second))
 
 
-@pytest.mark.parametrize("law", ["gaussian", "lattice"])
-@pytest.mark.parametrize(
-    ("runs", "theory"), [(1, 0.661), (4, 0.796), (16, 0.951), (64, 0.9995)]
-)
+@each("law", ["gaussian", "lattice"])
+@each(("runs", "theory"), [(1, 0.661), (4, 0.796), (16, 0.951), (64, 0.9995)])
 def test_petersen_over_runs(law, runs, theory):
     """THEORY 7d."""
     scene = scene_of(law, width=1)
@@ -53,7 +52,7 @@ def test_the_papers_example(law):
     assert high - low < 0.03
 
 
-@pytest.mark.parametrize("law", LAWS)
+@each("law", LAWS)
 def test_no_law_lets_more_through(law):
     player = repeated.aim(scene_of(law), ["0", "1"])
     right, trials = rate_of(player, 400 if law == "counts" else 2000)
@@ -66,7 +65,7 @@ def test_no_law_lets_more_through(law):
         assert right > 0.55 * trials
 
 
-@pytest.mark.parametrize("law", ["gaussian", "lattice", "coarse lattice"])
+@each("law", ["gaussian", "lattice", "coarse lattice"])
 def test_a_tenth_of_sigma_is_found(law):
     scene, leak = scene_of(law, PETERSEN), PLANTED["a tenth of sigma"]
     player = repeated.aim(scene, leak.coalition(PETERSEN))

@@ -1,8 +1,8 @@
 """Changed data under the same masks shows the change; under fresh ones it is a coin."""
 
 import numpy as np
-import pytest
 
+from cases import each
 from scenes import LAWS, PETERSEN, RING, SUMS_ONLY, rate_of, scene_of
 from veilsum.audit import reused
 from veilsum.audit.attack import Player, clopper_pearson
@@ -11,7 +11,7 @@ from veilsum.audit.planted import PLANTED
 LEAKS = [name for name, leak in PLANTED.items() if "reused masks" in leak.found_by]
 
 
-@pytest.mark.parametrize("law", LAWS)
+@each("law", LAWS)
 def test_fresh_masks_leave_a_coin(law):
     player = reused.aim(scene_of(law), ["0", "1"])
     assert isinstance(player, Player)
@@ -22,8 +22,8 @@ def test_fresh_masks_leave_a_coin(law):
         assert player.promised == 0.5
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("leak", LEAKS)
+@each("law", LAWS)
+@each("leak", LEAKS)
 def test_reused_masks_show_every_change(law, leak):
     scene = scene_of(law)
     player = reused.aim(scene, PLANTED[leak].coalition(PETERSEN))
@@ -31,7 +31,7 @@ def test_reused_masks_show_every_change(law, leak):
     assert right == trials
 
 
-@pytest.mark.parametrize("law", LAWS)
+@each("law", LAWS)
 def test_epochs_have_masks_of_their_own(law):
     scene = scene_of(law, RING)
     found = reused.across_epochs(scene, ["0"], seed=3, trials=300)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import veilsum as vs
+from cases import each
 from veilsum.audit import share_law
 from veilsum.audit.attack import Scene
 from veilsum.audit.planted import Spoilt
@@ -36,7 +37,7 @@ def scene(law):
     return Scene(topology=RING, law=LAWS[law], width=2)
 
 
-@pytest.mark.parametrize("law", LAWS)
+@each("law", LAWS)
 def test_sound_shares_are_as_agreed(law):
     found = play(scene(law), (), **HOW)
     assert found.successes == 0
@@ -80,7 +81,7 @@ def below_three_quarters(topology, values):
     values[:] = np.where(values < most, values, values - most)
 
 
-@pytest.mark.parametrize(
+@each(
     ("law", "spoil"),
     [
         ("lattice", no_tails),

@@ -3,6 +3,7 @@
 import pytest
 
 from audit.questions import ASKED, COST, NAMES, InFloats, InPart, named, question
+from cases import each
 from veilsum.audit import low_bits, partial_round, reassignment
 from veilsum.audit.question import Skipped
 from veilsum.errors import InvalidInputError
@@ -41,7 +42,7 @@ def test_low_bits_of_floats_tell_the_table():
     assert outcome.exceeds(0.001)
 
 
-@pytest.mark.parametrize("name", ASKED)
+@each("name", ASKED)
 def test_two_dealings_release_the_same(name):
     outcome = played(reassignment, named(name), trials=2)
     assert (outcome.successes, outcome.promised) == (0, 0.0)
@@ -53,7 +54,7 @@ def test_two_dealings_are_told_apart_in_floats():
     assert outcome.exceeds(0.05)
 
 
-@pytest.mark.parametrize("name", ["logistic", "survival", "dispatch", "a cost"])
+@each("name", ["logistic", "survival", "dispatch", "a cost"])
 def test_every_round_is_answered_by_all(name):
     outcome = played(partial_round, named(name), trials=2)
     assert (outcome.successes, outcome.promised) == (0, 0.0)
@@ -65,7 +66,7 @@ def test_a_party_that_sends_zeros_is_found():
     assert outcome.exceeds(0.05)
 
 
-@pytest.mark.parametrize("attack", [low_bits, reassignment, partial_round])
+@each("attack", [low_bits, reassignment, partial_round])
 def test_where_nothing_is_released_it_is_said(attack):
     iterating = {**COST, "method": {"name": "nids"}, "stopping": {"iterations": 20}}
     iterating["masks"] = {"law": "lattice", "sigma": 100.0, "grid": 20, "largest": 99.0}

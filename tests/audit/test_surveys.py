@@ -11,6 +11,7 @@ import pytest
 import tomli_w
 from click.testing import CliRunner
 
+from cases import each
 from surveys import MEMBERS, opened, survey_table
 from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.survey import closing_of
@@ -132,9 +133,7 @@ def test_two_worlds_have_one_sum_and_one_pattern(made):
     assert made.terms.least <= min(counts) <= max(counts) <= made.terms.most
 
 
-@pytest.mark.parametrize(
-    "bounds", [(0, 0.01), (-1_000_000, -999_999), (3, 4), (-1e9, 1e9)]
-)
+@each("bounds", [(0, 0.01), (-1_000_000, -999_999), (3, 4), (-1e9, 1e9)])
 def test_tables_are_made_up_within_any_range(bounds):
     found = Visits.like(opened(range=bounds))
     assert by_name(play(found, ("bob",), seed=1, trials=5))[TWO_WORLDS].successes == 0
@@ -208,7 +207,7 @@ def test_a_browsers_generator_is_that_of_the_published_algorithm():
     assert words_from(source(24)).tolist() == expected
 
 
-@pytest.mark.parametrize("places", [(0,), (1,), (0, 2)])
+@each("places", [(0,), (1,), (0, 2)])
 def test_its_state_is_worked_out_from_a_share(places):
     state = int.from_bytes(tape(places)(16), "big")
     source = browsers_chance(state)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cases import each
 from scenes import LAWS, RING, rate_of, scene_of
 from veilsum.audit import weak_randomness
 from veilsum.audit.attack import Player
@@ -18,16 +19,16 @@ def coalition_of(leak, scene):
     return PLANTED[leak].coalition(scene.topology)
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("width", [1, 20])
+@each("law", LAWS)
+@each("width", [1, 20])
 def test_sound_shares_are_never_suspected(law, width):
     player = weak_randomness.aim(scene_of(law, width=width), ["0", "1"])
     assert isinstance(player, Player)
     assert rate_of(player, 150)[0] == 0
 
 
-@pytest.mark.parametrize("law", ["gaussian", "lattice"])
-@pytest.mark.parametrize("leak", LEAKS)
+@each("law", ["gaussian", "lattice"])
+@each("leak", LEAKS)
 def test_planted_leaks_are_found_in_every_trial(law, leak):
     scene = scene_of(law, width=5)
     player = weak_randomness.aim(scene, coalition_of(leak, scene))
@@ -62,7 +63,7 @@ def test_who_knows_no_share_does_not_look():
     assert look_up(scene, everybody, seed=1) is None
 
 
-@pytest.mark.parametrize("law", LAWS)
+@each("law", LAWS)
 def test_few_seeds_tell_everything(law):
     scene = scene_of(law, RING, width=2)
     weak = replace(scene, draw=FewSeeds(scene.draw, bits=6))

@@ -8,6 +8,7 @@ import pytest
 from scipy.sparse import csgraph
 
 import engines
+from cases import each
 from clocks import Lap, Laps, in_turn, side_by_side, suitable_count
 from engines import floors, looped
 from veilsum.engines.numpy import PlainEngine
@@ -89,7 +90,7 @@ def agent_by_agent(form, weights, slope_of, start, steps):
     return np.array(x)
 
 
-@pytest.mark.parametrize("form", LOOPS)
+@each("form", LOOPS)
 def test_loops_are_the_formulas(form):
     given = LeastSquares.of(agents=8, dim=3)
     steps, start = step_sizes(form, 6), np.zeros((8, 3))
@@ -104,7 +105,7 @@ def test_loops_are_the_formulas(form):
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
 
 
-@pytest.mark.parametrize("form", LOOPS)
+@each("form", LOOPS)
 def test_forms_differ(form):
     """Otherwise a check against the plain loop would not tell them apart."""
     given = LeastSquares.of(agents=8, dim=3)
@@ -129,7 +130,7 @@ def test_steps_are_short_enough_for_the_rows():
     assert 6.0 < curvatures.max() <= 8.0
 
 
-@pytest.mark.parametrize("agents", [8, 9, 10, 1_000])
+@each("agents", [8, 9, 10, 1_000])
 def test_six_neighbours_are_six(agents):
     weights = six_neighbours(agents)
     assert (weights != weights.T).nnz == 0
@@ -139,7 +140,7 @@ def test_six_neighbours_are_six(agents):
     assert csgraph.connected_components(weights)[0] == 1
 
 
-@pytest.mark.parametrize("case", QUICK, ids=lambda case: case.words)
+@each("case", QUICK, ids=lambda case: case.words)
 def test_engine_and_loops_do_the_same(case):
     work = workload(case)
     engine = PlainEngine(work.task)
@@ -166,7 +167,7 @@ def test_conditions_are_where_they_were_promised():
     assert wanted["gradient-tracking", 100_000, 10] == "5 passes"
 
 
-@pytest.mark.parametrize(
+@each(
     ("wanted", "met"),
     [
         (Wanted(), None),

@@ -8,9 +8,10 @@ import pytest
 import gpu_dispatch
 import veilsum as vs
 from gpu_dispatch import SEARCH, Device, Homes, asked_by_sites, sites, year
+from later import optional
 from veilsum.costs.differentiated import in_64_bits
 
-jax = pytest.importorskip("jax")
+jax = optional("jax")
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 HOMES = Homes(11, seed=3)

@@ -5,6 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from cases import each
 from veilsum.cli.app import app
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -100,7 +101,7 @@ def test_both_helps_show_an_example():
         assert "veilsum attack float --values" in found.output
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "message"),
     [
         ((), "Missing command"),

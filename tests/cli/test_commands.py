@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from cases import each
 from veilsum.cli.app import COMMANDS, app
 from veilsum.cli.output import LAWS
 from veilsum.numbers import laws
@@ -38,7 +39,7 @@ def refusal(*words):
     return found.stderr
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each("name", COMMANDS)
 def test_every_command_has_help_with_an_example(name):
     found = call(name, "--help")
     assert found.exit_code == 0
@@ -95,7 +96,7 @@ def test_privacy_of_uniform_masks_is_a_coin(words):
     assert any("generator" in limit for limit in found["limits"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "sentence"),
     [
         (("--law", "lattice", "--sigma", 1), "needs a grid"),
@@ -134,7 +135,7 @@ def test_privacy_for_people_names_the_status_and_the_limits():
     assert "Limits" in found.output
 
 
-@pytest.mark.parametrize("sigma", ["0", "-1", "nan", "inf"])
+@each("sigma", ["0", "-1", "nan", "inf"])
 def test_a_sigma_that_is_no_noise_is_refused(sigma):
     message = refusal("privacy", "--graph", "ring:5", "--sigma", sigma)
     assert "sigma must be positive" in message
@@ -216,7 +217,7 @@ def test_masks_that_leave_no_answer_are_said_to():
     assert words not in call("solve", file).output
 
 
-@pytest.mark.parametrize("name", with_costs())
+@each("name", with_costs())
 def test_every_example_runs_and_reaches_the_pooled_answer(name):
     found = document("solve", EXAMPLES / f"{name}.toml")
     assert list(found) == [
@@ -278,7 +279,7 @@ def test_one_shot_writes_its_result_and_no_curve(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "sentence"),
     [
         (("--law", "uniform"), "use method one-shot, or law lattice"),

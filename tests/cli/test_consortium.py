@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from cases import each
 from veilsum.cli.app import app
 from veilsum.files.consortiums import read_consortium
 from veilsum.net.identity import fingerprint, make_certificate, new_identity
@@ -270,7 +271,7 @@ def test_a_job_without_a_schema_is_told_how_to_write_one(words, tmp_path):
     assert 'age = { kind = "number", minimum = 0' in refusal(*words)
 
 
-@pytest.mark.parametrize("words", [(), ("new",), ("show",)], ids=str)
+@each("words", [(), ("new",), ("show",)], ids=str)
 def test_help_has_an_example(words):
     found = call(*words, "--help")
     assert found.exit_code == 0

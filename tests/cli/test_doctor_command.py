@@ -5,6 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from cases import each
 from veilsum.cli.app import app
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -103,7 +104,7 @@ def test_long_lists_are_cut_short():
     )
 
 
-@pytest.mark.parametrize(("t", "word"), [(-1, "negative"), (4, "n - 1"), (9, "n - 1")])
+@each(("t", "word"), [(-1, "negative"), (4, "n - 1"), (9, "n - 1")])
 def test_a_senseless_number_of_colluders_is_one_sentence(t, word):
     assert word in refusal("--graph", "ring:5", "--tolerate", t)
 

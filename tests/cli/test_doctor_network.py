@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from cases import each
 from net.village import HOST, PLAN, QUICK, free_port
 from veilsum.agreement.consortium import Address, consortium_from
 from veilsum.cli.app import app
@@ -242,7 +243,7 @@ def test_a_file_that_is_none_is_one_sentence(tmp_path):
     assert "study.toml" in refusal("--network", tmp_path / "study.toml")
 
 
-@pytest.mark.parametrize(
+@each(
     "words",
     [
         (),

@@ -2,9 +2,9 @@
 
 import json
 
-import pytest
 from click.testing import CliRunner
 
+from cases import each
 from veilsum.cli.app import app
 from veilsum.net.identity import fingerprint, read_identity
 
@@ -73,7 +73,7 @@ def test_odd_wishes_are_answered_in_a_sentence(tmp_path):
     assert "private key" in refusal("show", tmp_path / "mine.txt")
 
 
-@pytest.mark.parametrize("words", [(), ("new",), ("show",)], ids=str)
+@each("words", [(), ("new",), ("show",)], ids=str)
 def test_help_has_an_example(words):
     found = call(*words, "--help")
     assert found.exit_code == 0

@@ -17,20 +17,57 @@ except SystemExit as done:
     assert not done.code, done.code
 print({{name for name in {heavy!r} if name in sys.modules}})
 """
-HEAVY = (
-    "sklearn",
-    "lifelines",
-    "statsmodels",
-    "numba",
-    "networkx",
-    "scipy.stats",
-    "jax",
+NEVER = (
+    *("sklearn", "lifelines", "statsmodels", "numba", "networkx", "scipy.stats"),
+    *("jax", "jaxtyping", "pyarrow", "asyncio", "multiprocessing"),
 )
+# Modules of other questions, of ledgers, of other engines, and of real parties.
+OTHERS = (
+    *("formulaic", "scipy.optimize", "veilsum.models.cox", "veilsum.models.mixed"),
+    *("veilsum.models.fleets", "veilsum.models.price", "veilsum.jobs.survival"),
+    *("veilsum.jobs.statistics", "veilsum.jobs.evaluate", "veilsum.jobs.meta"),
+    *("veilsum.jobs.dispatch", "veilsum.files.ledger", "veilsum.privacy.accountant"),
+    *("veilsum.engines.numba", "veilsum.engines.mpi", "veilsum.engines.jax"),
+    *("veilsum.scale.cluster", "veilsum.scale.processes", "veilsum.protocol.machine"),
+    *("veilsum.net", "veilsum.parties", "veilsum.report"),
+)
+ARRAYS = ("numpy", "scipy", "pandas", "flint", "veilsum.jobs", "veilsum.agreement")
 
 
-@pytest.mark.parametrize("words", ["fit examples/diabetes.toml", "--help"])
-def test_a_small_fit_loads_no_package_that_it_does_not_need(words):
-    code = ROAD.format(words=words, heavy=HEAVY)
-    run = [sys.executable, "-c", code]
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [
+        ("fit examples/diabetes.toml", (*NEVER, *OTHERS)),
+        ("--help", (*NEVER, *OTHERS, *ARRAYS, "rich", "msgspec")),
+        ("--version", (*NEVER, *OTHERS, *ARRAYS, "rich", "msgspec")),
+        ("fit --help", (*NEVER, *OTHERS, *ARRAYS)),
+        ("check --help", (*NEVER, *OTHERS, *ARRAYS)),
+    ],
+)
+def test_a_command_loads_no_package_that_it_does_not_need(words, heavy):
+    run = [sys.executable, "-c", ROAD.format(words=words, heavy=heavy)]
     found = subprocess.run(run, check=True, capture_output=True, text=True)
     assert found.stdout.splitlines()[-1] == "set()"
+
+
+def test_importing_the_package_loads_no_array_library():
+    heavy = (*NEVER, *OTHERS, *ARRAYS, "click", "rich", "msgspec")
+    code = f"import sys, veilsum; print({{n for n in {heavy!r} if n in sys.modules}})"
+    run = [sys.executable, "-c", code]
+    found = subprocess.run(run, check=True, capture_output=True, text=True)
+    assert found.stdout == "set()\n"
+
+
+SUM = """
+import sys
+import veilsum as vs
+vs.sum({{"a": [1, 2], "b": [3, 4], "c": [5, 6], "d": [7, 8]}})
+print({{name for name in {heavy!r} if name in sys.modules}})
+"""
+
+
+def test_a_sum_loads_neither_tables_nor_statistics():
+    heavy = (*NEVER, *OTHERS, "pandas", "veilsum.jobs.regression", "scipy.special")
+    run = [sys.executable, "-c", SUM.format(heavy=heavy)]
+    found = subprocess.run(run, check=True, capture_output=True, text=True)
+    assert found.stdout == "set()\n"

@@ -5,6 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from cases import each
 from veilsum.cli.app import app
 from veilsum.graphs.topology import Topology
 from veilsum.privacy.worst_case import worst_case
@@ -123,7 +124,7 @@ def test_a_given_graph_is_planned_for_alone(tmp_path):
     assert found["best"]["sigma"] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "message"),
     [
         ((*FIVE,), "give one target"),

@@ -7,9 +7,9 @@ import signal
 import subprocess
 import sys
 
-import pytest
 from click.testing import CliRunner
 
+from cases import each
 from net.village import HOST, free_port
 from veilsum.cli.app import app
 from veilsum.net.passes import read_token, token_digest
@@ -34,7 +34,7 @@ def test_a_token_is_made_once(tmp_path):
     assert len(json.loads(other.stdout)["sha256"]) == 64
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "words"),
     [
         (["--admit", "x", "--behind-proxy"], "--admit takes the SHA-256"),

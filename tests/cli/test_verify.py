@@ -254,8 +254,8 @@ def test_hostile_evidence_ends_with_2_and_a_sentence(study, tmp_path):
         "twice": text.replace('"width": 0', '"width": 0, "width": 1'),
         "deep": text.replace('"width": 0', f'"width": {"[" * 9000}{"]" * 9000}'),
         "infinite": text.replace('"width": 0', '"width": Infinity'),
-        "another": text.replace("evidence 2", "evidence 9"),
-        "older": text.replace("evidence 2", "evidence 1"),
+        "another": text.replace("evidence 3", "evidence 9"),
+        "older": text.replace("evidence 3", "evidence 2"),
         "more": text.replace('"width": 0', '"width": 0, "x": 0'),
     }
     for name, content in bad.items():

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import veilsum.methods
+from cases import each
 from veilsum.costs.bases import Affine
 from veilsum.costs.domains import Box, WholeSpace
 from veilsum.costs.effective import EffectiveCost
@@ -154,7 +155,7 @@ def test_a_planted_method_is_caught_in_the_act(method, noted):
     assert asked == {"gradient", noted}
 
 
-@pytest.mark.parametrize("reach", ["value", "private", "masks", "cost", "owner"])
+@each("reach", ["value", "private", "masks", "cost", "owner"])
 def test_there_is_no_private_handle_to_read(reach):
     with pytest.raises(AttributeError, match=reach):
         getattr(some_cost(3), reach)
@@ -181,7 +182,7 @@ def test_no_method_reaches_around_the_import_rule():
         assert not SLY & set(names_in(text)), module.__name__
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "import importlib\n",

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import veilsum.methods
+from cases import each
 from veils import veil
 from veilsum.agreement.scenario import Settings
 from veilsum.costs.cost import Cost, coefficient_rows
@@ -68,7 +69,7 @@ def test_there_are_methods_to_look_at():
     assert "dgd.py" in {path.name for path in METHODS}
 
 
-@pytest.mark.parametrize("path", METHODS, ids=lambda path: path.stem)
+@each("path", METHODS, ids=lambda path: path.stem)
 def test_no_method_reaches_costs_masks_or_privacy(path):
     reached = everything_behind(path)
     assert not [name for name in reached if name.startswith(FORBIDDEN)]

@@ -3,10 +3,11 @@
 import ast
 import re
 import sys
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-import pytest
+from cases import each
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "veilsum"
@@ -23,6 +24,11 @@ def imported(file):
             yield node.module.split(".")[0]
 
 
+@cache
+def homes():
+    return packages_distributions()
+
+
 def pinned():
     text = (ROOT / "requirements" / "run.txt").read_text("utf-8")
     return {canonical(one) for one in re.findall(r"^([\w.-]+)==", text, re.M)}
@@ -32,13 +38,12 @@ def canonical(name):
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-@pytest.mark.parametrize("command", ["serve", "collect", "relay"])
+@each("command", ["serve", "collect", "relay"])
 def test_run_requirements_have_all_that_a_command_imports(command):
     files = [SOURCE / "cli" / f"{command}.py"]
     files += [file for part in PARTS for file in part.glob("*.py")]
     names = {name for file in files for name in imported(file)}
     own = {*sys.stdlib_module_names, "veilsum"}
-    homes = packages_distributions()
-    wanted = {canonical(one) for name in names - own for one in homes[name]}
+    wanted = {canonical(one) for name in names - own for one in homes()[name]}
     assert wanted >= {"click", "cryptography", "starlette", "uvicorn", "websockets"}
     assert wanted <= pinned()

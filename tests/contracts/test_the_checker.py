@@ -11,6 +11,7 @@ from beartype.roar import BeartypeCallHintViolation
 from jaxtyping._decorator import jaxtyped
 
 import veilsum as vs
+from cases import each
 from typechecker import checker, once_a_call
 from veilsum.errors import VeilsumError
 from veilsum.numbers.arrays import FloatArray
@@ -94,8 +95,8 @@ CALLS = [
 DECORATORS = {"ours": once_a_call, "theirs": jaxtyped}
 
 
-@pytest.mark.parametrize("decorate", DECORATORS.values(), ids=DECORATORS)
-@pytest.mark.parametrize(("function", "args", "kwargs", "is_right"), CALLS)
+@each("decorate", DECORATORS.values(), ids=DECORATORS)
+@each(("function", "args", "kwargs", "is_right"), CALLS)
 def test_a_call_is_taken_or_refused_as_jaxtyping_does(
     decorate, function, args, kwargs, is_right
 ):

@@ -3,10 +3,11 @@ from math import comb, sqrt
 
 import numpy as np
 import pytest
-import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
+from later import Later
 from strategies import eighths, few, finite_arrays
 from veilsum.costs.bases import (
     Affine,
@@ -17,6 +18,8 @@ from veilsum.costs.bases import (
     svec,
 )
 from veilsum.errors import InvalidInputError
+
+sympy = Later("sympy")
 
 BASES = [
     Affine(1),
@@ -124,7 +127,7 @@ def test_a_change_of_gradient_is_the_difference_of_gradients(basis, data):
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-10)
 
 
-@pytest.mark.parametrize(
+@each(
     ("basis", "linear"),
     [(Affine(2), [0, 1]), (Polynomial(2, 3), [0, 1]), (Quadratic(2), [3, 4, 5])],
 )
@@ -139,8 +142,8 @@ def test_a_change_of_gradient_holds_no_bit_of_the_linear_coefficients(basis, lin
     )
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3, 4])
-@pytest.mark.parametrize("degree", [1, 2, 3, 5])
+@each("dim", [1, 2, 3, 4])
+@each("degree", [1, 2, 3, 5])
 def test_a_polynomial_basis_has_every_monomial_once(dim, degree):
     """binom(m + d, d) monomials of total degree up to d, less the constant."""
     basis = Polynomial(dim, degree)
@@ -252,8 +255,8 @@ def test_a_quadratic_basis_counts_its_triangle_its_vector_and_its_constant():
     assert [Quadratic(m).size for m in (1, 2, 5)] == [3, 6, 21]
 
 
-@pytest.mark.parametrize("dim", [0, -1])
-@pytest.mark.parametrize("kind", [Affine, Quadratic, lambda m: Polynomial(m, 2)])
+@each("dim", [0, -1])
+@each("kind", [Affine, Quadratic, lambda m: Polynomial(m, 2)])
 def test_a_basis_needs_a_variable(kind, dim):
     with pytest.raises(InvalidInputError, match=f"at least 1, found {dim}"):
         kind(dim)

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import eighths, few, finite_arrays
 from veilsum.costs.bases import Affine, Polynomial, Quadratic
 from veilsum.costs.cost import Cost, coefficient_rows, common_basis
@@ -46,7 +47,7 @@ def test_a_polynomial_s_coefficients_rise_by_degree(c, x):
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(
+@each(
     ("dim", "size", "degree"), [(1, 1, 1), (1, 4, 4), (2, 5, 2), (2, 9, 3), (3, 9, 2)]
 )
 def test_the_number_of_coefficients_tells_a_polynomial_s_degree(dim, size, degree):
@@ -54,7 +55,7 @@ def test_the_number_of_coefficients_tells_a_polynomial_s_degree(dim, size, degre
     assert cost.basis == Polynomial(dim, degree)
 
 
-@pytest.mark.parametrize(("dim", "size"), [(2, 3), (2, 6), (3, 4)])
+@each(("dim", "size"), [(2, 3), (2, 6), (3, 4)])
 def test_a_number_of_coefficients_that_fits_no_polynomial_is_refused(dim, size):
     with pytest.raises(InvalidInputError, match=f"{size} coefficients fit no polyn"):
         Cost.polynomial(np.ones(size), dim=dim)
@@ -160,7 +161,7 @@ def test_an_anchor_of_the_wrong_length_is_refused():
         Cost.from_gradient(lambda x: x, dim=2, anchor=[1.0, 2.0, 3.0])
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "what"),
     [
         (lambda: Cost.affine([np.nan]), "affine coefficients"),

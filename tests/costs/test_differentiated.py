@@ -1,17 +1,21 @@
 """Costs written with JAX: exact gradients, 64 bits, and no trace left behind."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given
 
+from cases import each
+from later import Later, optional
 from strategies import few, finite_arrays
 from veilsum.costs import differentiated
 from veilsum.costs.cost import Cost
 from veilsum.costs.remainders import FUNCTION_LIMIT, exposed
 from veilsum.errors import InvalidInputError, MissingExtraError
 
-jax = pytest.importorskip("jax")
-jnp = jax.numpy
+jax = optional("jax")
+jnp = Later("jax.numpy")
 
 RNG = np.random.default_rng(0)
 DESIGN, RESPONSE = RNG.standard_normal((12, 3)), RNG.standard_normal(12)
@@ -26,13 +30,15 @@ def its_gradient(b):
     return DESIGN.T @ (away / np.sqrt(1.0 + away**2))
 
 
-COST = Cost.from_jax(soft_absolute, dim=3)
+@cache
+def soft_cost():
+    return Cost.from_jax(soft_absolute, dim=3)
 
 
 @few
 @given(finite_arrays((3,)))
 def test_gradients_have_all_their_digits(b):
-    np.testing.assert_allclose(COST.gradient(b), its_gradient(b), atol=1e-13)
+    np.testing.assert_allclose(soft_cost().gradient(b), its_gradient(b), atol=1e-13)
 
 
 @pytest.mark.parametrize("anchor", [0.0, [0.3, -1.0, 2.0]], ids=["0", "x0"])
@@ -47,8 +53,8 @@ def test_the_split_is_canonical(anchor):
 
 def test_many_points_are_evaluated_like_single_ones():
     x = RNG.standard_normal((4, 3))
-    found = COST.remainder.gradient(x)
-    assert found[2].tolist() == COST.remainder.gradient(x[2]).tolist()
+    found = soft_cost().remainder.gradient(x)
+    assert found[2].tolist() == soft_cost().remainder.gradient(x[2]).tolist()
 
 
 def test_the_rest_of_the_program_keeps_its_precision():
@@ -60,10 +66,10 @@ def test_the_rest_of_the_program_keeps_its_precision():
 
 def test_the_precision_of_the_caller_does_not_matter():
     b = np.array([0.1, 0.2, 0.3])
-    found = [COST.gradient(b)]
+    found = [soft_cost().gradient(b)]
     for wide in (True, False):
         with jax.enable_x64(wide):
-            found += [COST.gradient(b)]
+            found += [soft_cost().gradient(b)]
             found += [Cost.from_jax(soft_absolute, dim=3).gradient(b)]
     assert len({one.tobytes() for one in found}) == 1
 
@@ -74,7 +80,7 @@ def test_data_of_32_bits_are_refused():
         Cost.from_jax(lambda b: jnp.sum((narrow @ b) ** 2), dim=3)
 
 
-@pytest.mark.parametrize(
+@each(
     ("function", "found"),
     [
         (lambda b: b, r"float64 of shape \(2,\)"),
@@ -134,4 +140,4 @@ def test_versions_of_jax_with_the_scope_in_another_place_do_as_well(monkeypatch)
     parts = {"jax": Older(), "jax.experimental": Experimental()}
     monkeypatch.setattr(differentiated, "import_module", parts.__getitem__)
     found = Cost.from_jax(soft_absolute, dim=3).gradient(np.ones(3))
-    assert found.tolist() == COST.gradient(np.ones(3)).tolist()
+    assert found.tolist() == soft_cost().gradient(np.ones(3)).tolist()

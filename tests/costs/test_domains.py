@@ -7,6 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import optimize
 
+from cases import each
 from strategies import few, finite_arrays
 from veilsum.costs import domains
 from veilsum.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
@@ -123,7 +124,7 @@ def test_rows_are_projected_one_by_one(domain, data):
     np.testing.assert_array_equal(together, [domain.project(row) for row in x])
 
 
-@pytest.mark.parametrize(
+@each(
     ("domain", "x", "expected"),
     [
         (Box(-1.0, 1.0, dim=2), [3.0, 0.5], [1.0, 0.5]),
@@ -166,7 +167,7 @@ def test_the_simplex_projection_is_the_best_over_all_supports(data, dim, total):
     np.testing.assert_allclose(found, nearest_on_simplex(x, total), atol=1e-10)
 
 
-@pytest.mark.parametrize("far", [1e8, 1e17, 1e100])
+@each("far", [1e8, 1e17, 1e100])
 def test_a_point_far_from_the_simplex_still_lands_on_it(far):
     """Masks with a large sigma throw iterates this far."""
     found = Simplex(3).project(np.array([far, 0.0, -far]))
@@ -341,7 +342,7 @@ def test_a_half_space_that_asks_nothing_changes_nothing():
     np.testing.assert_allclose(found, [1.0, 3.0], rtol=1e-14)
 
 
-@pytest.mark.parametrize(
+@each(
     ("normals", "offsets"),
     [
         ([[1.0], [-1.0]], [-1.0, -1.0]),  # x <= -1 and x >= 1
@@ -356,7 +357,7 @@ def test_half_spaces_without_a_common_point_are_refused(normals, offsets):
         HalfSpaces(normals, offsets)
 
 
-@pytest.mark.parametrize(
+@each(
     ("normals", "offsets"),
     [([1.0, 2.0], [1.0]), ([[1.0, 2.0]], [1.0, 2.0]), ([[1.0, 2.0]], [[1.0]])],
 )
@@ -365,7 +366,7 @@ def test_half_spaces_of_odd_shapes_are_refused(normals, offsets):
         HalfSpaces(normals, offsets)
 
 
-@pytest.mark.parametrize(
+@each(
     ("domain", "bounded"),
     [
         (Box(-1.0, 1.0, dim=2), True),
@@ -420,7 +421,7 @@ def test_boundedness_is_answered_for_normals_of_very_different_lengths():
     assert domain.is_bounded in {True, False}
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "what"),
     [
         (lambda: Box(1.0, 0.0, dim=2), "the box is empty"),
@@ -456,3 +457,20 @@ def test_a_ball_is_about_the_origin_unless_told_otherwise():
     )
     with pytest.raises(InvalidInputError, match="radius"):
         Ball(3.0, dim=2)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 7, 60])
+def test_points_inside_a_ball_move_by_rounding_alone(dim):
+    """Those that are surely inside take a shortcut, to the same bits.
+
+    Twin: a point beyond the shortcut's reach, still inside, beside them in one array.
+    """
+    ball = Ball(0.3, 5.0, dim=dim)
+    reach = 5.0 / (1.02 * np.sqrt(dim))
+    near = 0.3 + np.random.default_rng(dim).uniform(-reach, reach, size=(20, dim))
+    far = ball.centre + 4.999 * np.eye(dim)[:1]
+    along = ball.project(np.concatenate([near, far]))
+    assert (ball.project(near) == along[:-1]).all()
+    assert np.abs(along - np.concatenate([near, far])).max() < 1e-14
+    outside = ball.project(ball.centre + np.full((1, dim), reach * 1.1))
+    assert np.linalg.norm(outside - ball.centre) == pytest.approx(5.0, rel=1e-12)

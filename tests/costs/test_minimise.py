@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse.linalg
 
 from veilsum.costs import minimise as module
 from veilsum.costs.domains import Ball, Box
@@ -46,8 +47,8 @@ def test_both_roads_lead_to_one_minimiser(monkeypatch):
 
 def test_a_curvature_that_does_not_settle_is_an_error_of_ours(monkeypatch):
     def fails(*arguments, **options):
-        raise module.ArpackError(-9999)
+        raise scipy.sparse.linalg.ArpackError(-9999)
 
-    monkeypatch.setattr(module, "eigsh", fails)
+    monkeypatch.setattr(scipy.sparse.linalg, "eigsh", fails)
     with pytest.raises(NumericalError, match="curvature was not found"):
         curvatures(bowl(np.ones(400), np.zeros(400)), np.zeros(400))

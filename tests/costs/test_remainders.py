@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import finite_arrays
 from veilsum.costs.remainders import (
     FUNCTION_LIMIT,
@@ -77,7 +78,7 @@ def test_local_remainders_are_never_merged_even_when_they_are_one_object():
     assert isinstance(stack([local, local]), RemainderStack)
 
 
-@pytest.mark.parametrize(
+@each(
     "remainder",
     [
         NoRemainder(),
@@ -164,7 +165,7 @@ def test_what_remainders_expose_is_said_once():
     assert exposed(local) == exposed(stack([local, local])) == (FUNCTION_LIMIT,)
 
 
-@pytest.mark.parametrize("bad", [lambda x: x[:1], lambda x: 1.0, lambda x: [x]])
+@each("bad", [lambda x: x[:1], lambda x: 1.0, lambda x: [x]])
 def test_a_gradient_of_the_wrong_shape_is_refused(bad):
     with pytest.raises(InvalidInputError, match="must return 2 numbers, found shape"):
         checked_gradient(bad, np.zeros(2))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import few, finite_arrays, seeds
 from veilsum.costs.cost import Cost
 from veilsum.errors import InvalidInputError
@@ -125,7 +126,7 @@ def test_a_cost_that_cannot_be_checked_anywhere_is_refused():
         Cost.from_gradient(lambda x: x, dim=2, value=lambda x: math.nan)
 
 
-@pytest.mark.parametrize("value", [lambda x: x, lambda x: [x], lambda x: np.ones(0)])
+@each("value", [lambda x: x, lambda x: [x], lambda x: np.ones(0)])
 def test_a_value_that_is_not_one_number_is_refused(value):
     with pytest.raises(InvalidInputError, match="value must be one number, found"):
         Cost.from_gradient(lambda x: x, dim=2, value=value)

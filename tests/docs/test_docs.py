@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from markdown.extensions.toc import slugify, unique
 
 import veilsum as vs
+from cases import each
 from veilsum import errors
 from veilsum.agreement.sections import ScenarioFile
 from veilsum.cli.app import COMMANDS, app
@@ -108,14 +109,14 @@ def test_the_readme_has_an_example():
     assert ">>> " in (ROOT / "README.md").read_text("utf-8")
 
 
-@pages
+@each("page", PAGES)
 def test_every_python_block_is_an_example_that_runs(page):
     """A block without prompts would be shown and never tested."""
     for match in FENCE.finditer(page.read_text("utf-8")):
         assert match["language"] != "python" or ">>> " in match["body"], match[0]
 
 
-@pages
+@each("page", PAGES)
 def test_every_relative_link_leads_to_a_file(page):
     prose = INLINE_CODE.sub("", FENCE.sub("", page.read_text("utf-8")))
     targets = [match["target"] for match in LINK.finditer(prose)]
@@ -151,7 +152,7 @@ def cli_page_generator():
     return module
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each("command", COMMANDS)
 def test_every_command_has_its_section(command):
     assert f"\n## veilsum {command}\n" in text_of("reference/cli.md")
 
@@ -161,7 +162,7 @@ def test_commands_in_a_group_have_their_section_too():
     assert "\n## veilsum attack float\n" in text_of("reference/cli.md")
 
 
-@pytest.mark.parametrize("path", cli_page_generator().paths(), ids=" ".join)
+@each("path", cli_page_generator().paths(), ids=" ".join)
 def test_every_command_takes_json_or_is_a_group(path):
     """What the page says of them all."""
     _, _, after = text_of("reference/cli.md").partition(
@@ -178,7 +179,7 @@ def test_the_command_page_is_what_the_commands_say_now():
     )
 
 
-@pytest.mark.parametrize("path", cli_page_generator().paths(), ids=" ".join)
+@each("path", cli_page_generator().paths(), ids=" ".join)
 def test_every_option_says_what_it_does(path):
     """The page is their help, so what is documented nowhere shows here."""
     command = cli_page_generator().command_at(path)
@@ -224,9 +225,7 @@ SECTIONS = section_keys(ScenarioFile)
 SECTIONS["schema"] += ColumnSection.__struct_fields__
 
 
-@pytest.mark.parametrize(
-    ("section", "key"), [(name, key) for name in SECTIONS for key in SECTIONS[name]]
-)
+@each(("section", "key"), [(name, key) for name in SECTIONS for key in SECTIONS[name]])
 def test_every_scenario_key_is_described_in_its_section(section, key):
     assert f"| `{key}` |" in scenario_section(section)
 
@@ -249,7 +248,7 @@ def test_every_option_of_a_job_is_described():
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@each("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_is_named(path):
     pages = text_of("quickstart.md") + text_of("guides/scenario-files.md")
     assert f"`examples/{path.name}`" in pages or f"`{path.stem}`" in pages
@@ -276,7 +275,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@each("name", FUNCTIONS)
 def test_a_function_tells_what_its_keywords_mean(name):
     text = inspect.getdoc(FUNCTIONS[name])
     as_of = re.search(r"It takes what `(\w+)` takes", text)
@@ -399,7 +398,7 @@ JOB_RESULTS = {
 }
 
 
-@pytest.mark.parametrize("title", JOB_RESULTS)
+@each("title", JOB_RESULTS)
 def test_every_key_of_a_job_is_described(title):
     found = JOB_RESULTS[title]().to_dict()
     page = json_section(title) + json_section("Fit")

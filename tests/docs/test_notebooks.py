@@ -31,23 +31,33 @@ def executed(nbclient, notebook):
     return notebook
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs(path, nbformat, nbclient):
-    notebook = nbformat.read(path, 4)
-    nbformat.validate(notebook)
-    assert [one for one in notebook.cells if one.get("outputs")] == [], "clear it first"
-    shown = [
-        output
-        for cell in executed(nbclient, notebook).cells
-        for output in cell.get("outputs", [])
-    ]
-    # Figures and results are shown as a reader wants them, and nothing warns; on a busy
-    # machine a line says how far things are.
-    assert any("text/html" in one.get("data", {}) for one in shown)
-    assert any("image/png" in one.get("data", {}) for one in shown)
-    told = "".join(one["text"] for one in shown if one.get("name") == "stderr")
-    assert "Warning" not in told
-    assert "Error" not in told
+def test_every_notebook_runs(nbformat, nbclient):
+    """One after another in one kernel, which forgets all names in between."""
+    notebooks = {path: nbformat.read(path, 4) for path in NOTEBOOKS}
+    cells = []
+    for path, notebook in notebooks.items():
+        nbformat.validate(notebook)
+        kept = [one for one in notebook.cells if one.get("outputs")]
+        assert kept == [], f"clear {path.name} first"
+        cells += [nbformat.v4.new_code_cell("%reset -f"), *notebook.cells]
+    executed(nbclient, nbformat.v4.new_notebook(cells=cells))
+    for path, notebook in notebooks.items():
+        shown = [one for cell in notebook.cells for one in cell.get("outputs", [])]
+        # Figures and results are shown as a reader wants them, and nothing warns; on a
+        # busy machine a line says how far things are.
+        assert any("text/html" in one.get("data", {}) for one in shown), path
+        assert any("image/png" in one.get("data", {}) for one in shown), path
+        told = "".join(one["text"] for one in shown if one.get("name") == "stderr")
+        assert "Warning" not in told, path
+        assert "Error" not in told, path
+
+
+def test_a_notebook_has_no_names_of_the_one_before(nbformat, nbclient):
+    """The twin: in one kernel a notebook could lean on another."""
+    lines = ["left = 1", "%reset -f", "left"]
+    cells = [nbformat.v4.new_code_cell(line) for line in lines]
+    with pytest.raises(nbclient.exceptions.CellExecutionError, match="NameError"):
+        executed(nbclient, nbformat.v4.new_notebook(cells=cells))
 
 
 def test_a_notebook_that_claims_too_much_fails(nbformat, nbclient):

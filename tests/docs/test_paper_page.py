@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
+from cases import each
 from veilsum.cli.app import app
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +44,7 @@ def text_of(file):
     return (ROOT / file).read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", sorted({q for q in QUOTED if q.startswith("tests/")}))
+@each("name", sorted({q for q in QUOTED if q.startswith("tests/")}))
 def test_every_test_is_there(name):
     file, _, test = name.partition("::")
     if test:
@@ -52,9 +53,7 @@ def test_every_test_is_there(name):
         assert (ROOT / file).exists()
 
 
-@pytest.mark.parametrize(
-    "name", sorted({q for q in QUOTED if q.startswith("veilsum.")})
-)
+@each("name", sorted({q for q in QUOTED if q.startswith("veilsum.")}))
 def test_every_name_is_there(name):
     parts = name.split(".")
     for end in range(len(parts), 0, -1):

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cases import each
 from rules import broken_rules
 from veilsum.agreement.scenario import Scenario, Settings
 from veilsum.costs.cost import Cost
@@ -42,8 +43,8 @@ def shortened(name, method, law, **changes):
     return Scenario(**{**fields, "settings": few})
 
 
-@pytest.mark.parametrize("name", ["paper", "rendezvous", "quadratic", "quartic"])
-@pytest.mark.parametrize(("method", "law"), WAYS)
+@each("name", ["paper", "rendezvous", "quadratic", "quartic"])
+@each(("method", "law"), WAYS)
 def test_both_drivers_draw_the_same_masks_and_find_the_same_answer(name, method, law):
     scenario = shortened(name, method, law)
     rows = run_scenario(scenario)

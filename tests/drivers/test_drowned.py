@@ -1,8 +1,7 @@
 """A run whose masks leave no answer says so, and no other run does."""
 
-import pytest
-
 import veilsum as vs
+from cases import each
 
 COSTS = [vs.Cost.squared_distance([k, 1.0]) for k in (-4.0, -2.0, 0.0, 1.0, 3.0)]
 BOX = vs.Box(-10, 10, dim=2)
@@ -27,7 +26,7 @@ DOMAINS = {
 }
 
 
-@pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
+@each("domain", DOMAINS.values(), ids=DOMAINS)
 def test_masks_that_fill_the_domain_are_said_to(domain):
     found = run(sigma=1e4, domain=domain, iterations=100)
     assert found.max_error > 5.0
@@ -35,7 +34,7 @@ def test_masks_that_fill_the_domain_are_said_to(domain):
     assert "law lattice" in found.drowned
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "largest"),
     [
         ({"sigma": 1.0}, 0.2),

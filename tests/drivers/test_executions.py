@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import any_topologies, coalitions, eighths, few, seeds, sigmas
 from veilsum.drivers import executions as executions_module
 from veilsum.drivers import executions as module
@@ -145,7 +146,7 @@ def test_more_executions_than_fit_are_refused_before_they_are_begun():
         )
 
 
-@pytest.mark.parametrize("sigma", [0.0, -1.0, np.nan, np.inf])
+@each("sigma", [0.0, -1.0, np.nan, np.inf])
 def test_a_sigma_that_masks_nothing_is_refused(sigma):
     with pytest.raises(InvalidInputError, match="sigma must be positive"):
         simulate(K3, [1, 2, 3], sigma=sigma, executions=2, stream=stream())

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from veils import veil
 from veilsum.costs.bases import Affine
 from veilsum.costs.cost import Cost
@@ -111,8 +112,8 @@ def test_progress_is_told_in_rising_order_to_the_end():
 # Stopping
 
 
-@pytest.mark.parametrize("method", ["extra", "nids", "gradient-tracking", "push-pull"])
-@pytest.mark.parametrize("tolerance", [1e-3, 1e-9])
+@each("method", ["extra", "nids", "gradient-tracking", "push-pull"])
+@each("tolerance", [1e-3, 1e-9])
 def test_it_stops_once_everybody_is_within_the_tolerance(method, tolerance):
     found = journey(Settings(method=method, tolerance=tolerance)).run()
     assert found.stopped == "tolerance"
@@ -158,9 +159,7 @@ def test_dgd_is_never_stopped_by_its_shrinking_steps():
     assert journey(settings, domain=BOX).schedule.stopping is None
 
 
-@pytest.mark.parametrize(
-    ("family", "expected"), [("complete:5", 1), ("ring:9", 4), ("path:6", 5)]
-)
+@each(("family", "expected"), [("complete:5", 1), ("ring:9", 4), ("path:6", 5)])
 def test_the_width_of_a_graph(family, expected):
     assert width(Topology.family(family)) == expected
 
@@ -276,7 +275,7 @@ def solved(costs, settings, **more):
 FIXED_STEPS = ["extra", "nids", "gradient-tracking", "accelerated", "push-pull"]
 
 
-@pytest.mark.parametrize("method", [*FIXED_STEPS, "running-sums"])
+@each("method", [*FIXED_STEPS, "running-sums"])
 def test_a_bound_is_named_though_it_goes_wrong_within_a_few_iterations(method):
     settings = Settings(method=method, smooth=0.05, mean_smooth=0.04, mean_convex=0.01)
     with pytest.raises(DivergedError, match=r"more than smooth = 0\.05") as caught:
@@ -335,7 +334,7 @@ def test_a_budget_of_bytes_is_kept_to(method, tolerance):
 # Precision
 
 
-@pytest.mark.parametrize("method", FIXED_STEPS)
+@each("method", FIXED_STEPS)
 def test_a_tolerance_beyond_the_precision_is_refused(method):
     costs, bounds = uneven(6)
     single = replace(bounds, method=method, precision="float32")

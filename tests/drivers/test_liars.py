@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from cases import each
 from liars import LIAR, lying, wrongs
 from machines import picture, sealed, stopped_at
 from veilsum.drivers.faults import Crash, Faults
@@ -82,7 +83,7 @@ def gives_others_up(world, to, message):
     yield to, message
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
+@each("graph", GRAPHS)
 def test_a_notice_of_loss_changes_nothing_where_nobody_may_be_lost(graph):
     world = lying(Setting(graph, policy=STRICT), gives_others_up)
     assert wrongs(world) == []
@@ -170,8 +171,8 @@ def kept_bytes(machine):
     )
 
 
-@pytest.mark.parametrize("by_another_start", [False, True])
-@pytest.mark.parametrize("drop", [True, False])
+@each("by_another_start", [False, True])
+@each("drop", [True, False])
 def test_a_machine_keeps_no_more_of_many_losses_than_of_few(drop, by_another_start):
     setting = Setting("complete:7", policy=Policy(drop=drop))
     world = stopped_at(setting, "0", "sharing")
@@ -231,8 +232,8 @@ def claims(**more):
 LATER = {"share": 10**6, "round": 10**6, "confirm": 10**6}
 
 
-@pytest.mark.parametrize("more", [{}, LATER, {"epoch": 10**9}], ids=str)
-@pytest.mark.parametrize("work", ["one-shot", "sums", "nids"])
+@each("more", [{}, LATER, {"epoch": 10**9}], ids=str)
+@each("work", ["one-shot", "sums", "nids"])
 def test_a_false_word_about_a_partys_records_makes_nobody_stale(work, more):
     world = lying(Setting(work=work, policy=STRICT), claims(**more))
     assert wrongs(world) == []
@@ -248,7 +249,7 @@ def claims_later(world, to, message):
         yield from claims(**LATER)(world, to, message)
 
 
-@pytest.mark.parametrize("work", ["one-shot", "sums", "nids"])
+@each("work", ["one-shot", "sums", "nids"])
 def test_once_its_echo_has_counted_such_a_word_changes_nothing(work):
     faults = Faults(delay=(0.4, 0.4))
     world = lying(Setting(work=work), claims_later, faults=faults)
@@ -317,10 +318,8 @@ def came_back(script, liar, *, until, stale=0):
     return lying(setting, script, liar=liar, faults=Faults(crashes=(crash,)))
 
 
-@pytest.mark.parametrize("until", ["Join", "Share", "Ready", "Masked", "Agreed"])
-@pytest.mark.parametrize(
-    ("script", "by"), [(sends_all_again, "1"), (passes_on_what_was, LIAR)]
-)
+@each("until", ["Join", "Share", "Ready", "Masked", "Agreed"])
+@each(("script", "by"), [(sends_all_again, "1"), (passes_on_what_was, LIAR)])
 def test_frames_of_an_earlier_start_end_nothing_and_name_nobody(script, by, until):
     world = came_back(script, by, until=until)
     assert world.once, "they were played"
@@ -361,8 +360,8 @@ def second_attempt(kind, *, when, to_all):
     return lying(setting, plays, start=1)
 
 
-@pytest.mark.parametrize("kind", [Join, Ready, Masked, Agreed, Quit])
-@pytest.mark.parametrize("when", ["greeting", "committing", "agreeing"])
+@each("kind", [Join, Ready, Masked, Agreed, Quit])
+@each("when", ["greeting", "committing", "agreeing"])
 def test_words_of_a_start_whose_disk_is_gone_make_nobody_a_liar(kind, when):
     """Party 1 itself leaves over them, where it has not finished yet."""
     world = second_attempt(kind, when=when, to_all=True)
@@ -374,7 +373,7 @@ def test_words_of_a_start_whose_disk_is_gone_make_nobody_a_liar(kind, when):
         assert world.aborted["1"].reason == "stale"
 
 
-@pytest.mark.parametrize("kind", [Join, Ready, Masked, Agreed])
+@each("kind", [Join, Ready, Masked, Agreed])
 def test_words_of_an_earlier_start_are_refused_and_name_who_started_anew(kind):
     """The others go on with the start that joined, and finish with the right answer."""
     world = second_attempt(kind, when="committing", to_all=False)
@@ -406,8 +405,8 @@ def tells_two(kind):
     return script
 
 
-@pytest.mark.parametrize("work", ["one-shot", "sums"])
-@pytest.mark.parametrize("graph", GRAPHS)
+@each("work", ["one-shot", "sums"])
+@each("graph", GRAPHS)
 def test_two_masked_vectors_are_proven(graph, work):
     world = lying(Setting(graph, work=work), tells_two(Masked))
     assert wrongs(world, tells_two=True) == []
@@ -425,7 +424,7 @@ def told_two(words, kind):
     return two or "'3' signed a Masked of epoch 0 that does not open" in words
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
+@each("graph", GRAPHS)
 def test_two_requests_are_proven(graph):
     world = lying(Setting(graph), tells_two(Ready))
     assert wrongs(world) == []
@@ -433,7 +432,7 @@ def test_two_requests_are_proven(graph):
     assert all(told_two(one, "Ready") for one in told(world))
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
+@each("graph", GRAPHS)
 def test_two_proposed_answers_are_proven(graph):
     world = lying(Setting(graph), tells_two(Result), liar="0")
     assert wrongs(world) == []
@@ -442,7 +441,7 @@ def test_two_proposed_answers_are_proven(graph):
         assert "'0'" in world.aborted[name].detail
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
+@each("graph", GRAPHS)
 def test_two_signatures_are_the_signers_fault(graph):
     world = lying(Setting(graph), tells_two(Agreed))
     assert wrongs(world) == []
@@ -457,7 +456,7 @@ def ready_and_not(world, to, message):
     yield to, message
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
+@each("graph", GRAPHS)
 def test_who_is_ready_and_gives_up_is_proven_to(graph):
     world = lying(Setting(graph), ready_and_not)
     assert wrongs(world) == []
@@ -472,7 +471,7 @@ def unsigned(world, to, message):
     yield to, message
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
+@each("graph", GRAPHS)
 def test_who_does_not_sign_is_not_passed_on(graph):
     world = lying(Setting(graph), unsigned)
     assert wrongs(world) == []
@@ -492,7 +491,7 @@ def speaks_for_others(world, to, message):
     yield to, message
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
+@each("graph", GRAPHS)
 def test_nobody_speaks_for_another(graph):
     world = lying(Setting(graph), speaks_for_others)
     assert wrongs(world) == []
@@ -558,8 +557,8 @@ def lies_in(kind):
     return script
 
 
-@pytest.mark.parametrize("kind", [Up, Down])
-@pytest.mark.parametrize("liar", ["0", "1"])
+@each("kind", [Up, Down])
+@each("liar", ["0", "1"])
 def test_other_sums_along_a_tree_end_without_blaming_anybody(kind, liar):
     world = lying(Setting("path:5", spread="tree"), lies_in(kind), liar=liar)
     assert wrongs(world, tells_two=True) == []

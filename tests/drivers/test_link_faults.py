@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import connected_topologies, few, seeds
 from veilsum.costs.bases import Affine
 from veilsum.costs.domains import Box, WholeSpace
@@ -140,7 +141,7 @@ def borne(monkeypatch):
 # What is drawn.
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "words"),
     [
         ({"loss": 1.0}, "no message would ever arrive; found 1.0"),
@@ -396,7 +397,7 @@ def test_every_method_there_is_is_tried():
     assert METHODS.keys() == {method.name for method in ITERATIVE}
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "kinds", "words"),
     [
         ("gradient-tracking", {"loss": 0.1}, "message is lost; use running-sums"),

@@ -6,6 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from cases import each
 from rules import broken_rules
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import World
@@ -49,8 +50,8 @@ def sent_by(world, party):
             yield codec.decode(event.detail)
 
 
-@pytest.mark.parametrize("work", ["one-shot", "nids"])
-@pytest.mark.parametrize("spread", ["flooding", "tree"])
+@each("work", ["one-shot", "nids"])
+@each("spread", ["flooding", "tree"])
 def test_what_the_ledger_refused_never_leaves(work, spread):
     """Not at once, and not later when a neighbour asks for what it lacks."""
     setting = Setting(work=work, spread=spread)
@@ -167,7 +168,7 @@ def test_an_objection_counts_however_early_it_comes():
     assert broken_rules(world) == []
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each("seed", range(10))
 def test_only_who_objects_is_named_however_the_word_travels(seed):
     setting = Setting(graph="ring:5", seed=seed)
     world = setting.world(Faults(delay=(0.0, 2.0)), make=Stubborn).run()
@@ -236,7 +237,7 @@ class Liar(Machine):
         return super()._propose()
 
 
-@pytest.mark.parametrize(("off", "ended"), [(1e-7, 5), (1e-5, 0), (900.0, 0)])
+@each(("off", "ended"), [(1e-7, 5), (1e-5, 0), (900.0, 0)])
 def test_a_small_number_is_not_hidden_behind_a_large_one(off, ended):
     make = type("Off", (Liar,), {"off": off})
     assert len(Setting().world(make=make).run().finished) == ended

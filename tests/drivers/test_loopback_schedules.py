@@ -10,6 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from cases import each
 from rules import broken_rules
 from veilsum.drivers.faults import ClockJump, Crash, Faults, Partition
 from veilsum.protocol.plan import Policy
@@ -60,7 +61,7 @@ def test_the_rules_hold_on_many_random_schedules(first):
     check_parcel(first)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_a_seed_repeats_the_whole_history(seed):
     setting, faults = schedule(seed)
     one, two = (setting.world(faults).run() for _ in range(2))
@@ -78,8 +79,8 @@ def story(event):
 # Nothing goes wrong
 
 
-@pytest.mark.parametrize("graph", [*GRAPHS, "petersen", "complete:2", "path:6"])
-@pytest.mark.parametrize("spread", ["flooding", "tree"])
+@each("graph", [*GRAPHS, "petersen", "complete:2", "path:6"])
+@each("spread", ["flooding", "tree"])
 def test_an_undisturbed_run_ends_with_the_right_answer(graph, spread):
     setting = Setting(graph, spread=spread)
     world = replayed(setting, Faults())
@@ -174,8 +175,8 @@ def test_no_kind_of_run_is_changed_by_a_crash_and_a_restart(setting, party):
     check_crashes(setting, party)
 
 
-@pytest.mark.parametrize("party", ["0", "2"])
-@pytest.mark.parametrize("spread", ["flooding", "tree"])
+@each("party", ["0", "2"])
+@each("spread", ["flooding", "tree"])
 def test_a_party_that_vanishes_before_it_confirmed_is_dropped(party, spread):
     setting = Setting("complete:5", spread=spread)
     others = tuple(sorted(set(setting.parties) - {party}))
@@ -274,7 +275,7 @@ def test_a_policy_without_drops_waits_and_then_gives_up():
     assert {one.reason for one in world.aborted.values()} == {"timeout"}
 
 
-@pytest.mark.parametrize("seed", [1353, 2287, 2556])
+@each("seed", [1353, 2287, 2556])
 def test_schedules_that_once_failed_keep_the_rules(seed):
     """A disk lost after the end; a blank disk that gave up at once; a returned party
     that did not wait anew.

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import veilsum as vs
+from cases import each
 from rules import broken_rules
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import Assignment, Driver, GivenUpError
@@ -92,8 +93,8 @@ def task(plan, works, **options):
 every_driver = pytest.mark.parametrize("kind", [Loopback, Arrays])
 
 
-@pytest.mark.parametrize("spread", ["flooding", "tree"])
-@pytest.mark.parametrize("name", LAWS)
+@each("spread", ["flooding", "tree"])
+@each("name", LAWS)
 def test_both_drivers_release_the_same_sums(name, spread):
     one, other = (
         kind(seed=3).carry_out(task(plan(LAWS[name], spread), works(name)))
@@ -112,8 +113,8 @@ def test_both_drivers_release_the_same_sums(name, spread):
     assert one.bytes > other.bytes > 0  # frames have more than bare numbers
 
 
-@pytest.mark.parametrize("stale", [0, 3])
-@pytest.mark.parametrize("after", [15, 40, 70])
+@each("stale", [0, 3])
+@each("after", [15, 40, 70])
 def test_wide_sums_survive_a_restart(after, stale):
     faults = Faults(crashes=(Crash(party="2", after=after, back=1.0, stale=stale),))
     name = "uniform, 128 bits"

@@ -6,6 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from cases import each
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box, HalfSpaces, WholeSpace
 from veilsum.costs.remainders import exposed
@@ -86,7 +87,7 @@ def test_both_drivers_stop_at_one_iteration_at_one_answer(method, graph):
     assert np.linalg.norm(quick.estimates - pooled, axis=1).max() <= 1e-8
 
 
-@pytest.mark.parametrize("method", ["nids", "gradient-tracking", "accelerated"])
+@each("method", ["nids", "gradient-tracking", "accelerated"])
 def test_on_a_box_too(method):
     settings = Settings(method=method, tolerance=1e-9, iterations=20_000)
     box = Box(-0.05, 0.05, dim=3)
@@ -316,7 +317,7 @@ def distances(settings, faults, *, law="lattice", domain=None):
     )
 
 
-@pytest.mark.parametrize("kinds", ANY_FAULT, ids=str)
+@each("kinds", ANY_FAULT, ids=str)
 def test_one_sum_has_no_iterations_for_faults_to_happen_in(kinds):
     faults = LinkFaults(**kinds)
     with pytest.raises(InvalidInputError, match="takes none: use method auto"):
@@ -333,7 +334,7 @@ def test_faults_that_never_happen_change_nothing(method):
     assert distances(Settings(method=method), LinkFaults()).method == "one-shot"
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "kinds", "domain", "words"),
     [
         ("push-pull", {"delay": (1, 2)}, None, "messages come late; use running-sums"),
@@ -359,7 +360,7 @@ def test_auto_looks_past_the_fastest_if_it_does_not_bear_the_faults():
     assert distances(uneven, LinkFaults(changing=0.5)).method == "gradient-tracking"
 
 
-@pytest.mark.parametrize("kinds", ANY_FAULT[:4], ids=str)
+@each("kinds", ANY_FAULT[:4], ids=str)
 def test_where_nobody_can_tell_when_to_stop_the_tolerance_is_said_to_be_unused(kinds):
     asked = Settings(method="auto", tolerance=1e-3, iterations=200)
     run = distances(asked, LinkFaults(**kinds))

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from cases import each
 from machines import changed
 from rules import broken_rules
 from veilsum.drivers.faults import Crash, Faults
@@ -175,7 +176,7 @@ PLANTED = [
 ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("defect", "setting", "faults", "rule"),
     PLANTED,
     ids=[case[0].__name__ for case in PLANTED],

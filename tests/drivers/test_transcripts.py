@@ -15,6 +15,7 @@ import pytest
 
 from attacks.catalogue import KINDS, PARTIES, even
 from attacks.watching import LAWS, total, watched, whole
+from cases import each
 from veilsum.agreement.scenario import Settings
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box
@@ -92,7 +93,7 @@ def same(rows, machines):
     return rows(PARTIES)
 
 
-@pytest.mark.parametrize("name", JOBS)
+@each("name", JOBS)
 def test_machines_exchange_what_a_simulation_says(name):
     found, rounds = simulated(name)
     everybody = same(found, tapped(name))
@@ -107,9 +108,7 @@ def test_machines_exchange_what_a_simulation_says(name):
         assert [int(one) for one in law.decode(found.total)] == total(given)
 
 
-@pytest.mark.parametrize(
-    "options", [LAWS["lattice"], {"spread": "tree"}, {"law": "none"}]
-)
+@each("options", [LAWS["lattice"], {"spread": "tree"}, {"law": "none"}])
 def test_under_other_masks_and_along_a_tree_too(options):
     found, _ = simulated("logistic", **options)
     everybody = same(found, tapped("logistic", **options))
@@ -117,7 +116,7 @@ def test_under_other_masks_and_along_a_tree_too(options):
     assert set(first.subtrees) == ({"b", "c", "d"} if "spread" in options else set())
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {},

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from cases import each
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box, WholeSpace
 from veilsum.errors import BadGradientError, InvalidInputError, ProtocolError
@@ -52,7 +53,7 @@ def solved(problem, driver="vectorised"):
 # Working in place
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "driver"),
     [*((name, "vectorised") for name in FIXED), ("nids", "loopback")],
 )
@@ -79,7 +80,7 @@ def test_dgd_s_state_is_left_alone_too(gradient_at):
 # How often it is called
 
 
-@pytest.mark.parametrize("method", NAMES)
+@each("method", NAMES)
 def test_dgd_calls_a_gradient_once_in_an_iteration_and_others_twice(method):
     calls = []
 
@@ -127,8 +128,8 @@ def root_of(error):
     return error
 
 
-@pytest.mark.parametrize(("how", "words"), HOW.items(), ids=["nan", "raises"])
-@pytest.mark.parametrize(
+@each(("how", "words"), HOW.items(), ids=["nan", "raises"])
+@each(
     ("good", "when"), [(0, ""), (1 + 2 * 9, " in iteration 10")], ids=["start", "later"]
 )
 def test_a_gradient_that_fails_is_named_with_its_party_and_iteration(
@@ -158,8 +159,8 @@ def test_a_gradient_that_fails_in_the_pooled_answer_only_is_named_too():
     assert found.value.iteration is None
 
 
-@pytest.mark.parametrize(("how", "words"), HOW.items(), ids=["nan", "raises"])
-@pytest.mark.parametrize("good", [0, 1 + 2 * 9], ids=["start", "later"])
+@each(("how", "words"), HOW.items(), ids=["nan", "raises"])
+@each("good", [0, 1 + 2 * 9], ids=["start", "later"])
 def test_a_party_s_machine_names_the_iteration_of_a_failing_gradient(how, words, good):
     task = problem(among_the_others(failing(how, good=good)), step=0.1)
     iteration = 10 if good else 0
@@ -209,7 +210,7 @@ def threefold(one):
 TARGET = Cost.squared_distance([1.0, 2.0, 3.0])
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "words"),
     [
         (
@@ -240,7 +241,7 @@ def test_costs_may_come_from_any_iterable():
     np.testing.assert_allclose(run.reference, [1.0, 2.0, 3.0], atol=1e-8)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "found"),
     [
         *(("iterations", one) for one in ("100", 2.5, 1e3, True)),
@@ -254,8 +255,8 @@ def test_counts_are_whole_numbers(name, found):
         Settings(**{name: found})
 
 
-@pytest.mark.parametrize("name", ["step", "power", "tolerance", "smooth"])
-@pytest.mark.parametrize("found", ["0.1", True, 0.0, -1.0, np.inf, np.nan])
+@each("name", ["step", "power", "tolerance", "smooth"])
+@each("found", ["0.1", True, 0.0, -1.0, np.inf, np.nan])
 def test_sizes_are_positive_numbers(name, found):
     with pytest.raises(InvalidInputError, match=f"{name} must be positive"):
         Settings(**{name: found})
@@ -268,7 +269,7 @@ def test_numbers_may_be_numpy_s():
     assert LinkFaults(delay=(np.int64(1), 2), stragglers=(np.int64(1),), seed=0).kinds
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "words"),
     [
         ({"delay": 3}, "delay must be two whole numbers of rounds.*found 3"),
@@ -289,7 +290,7 @@ def test_faults_of_links_that_mean_nothing_are_refused_in_words(given, words):
         LinkFaults(**given)
 
 
-@pytest.mark.parametrize("dim", ["3", 2.5, 0])
+@each("dim", ["3", 2.5, 0])
 def test_a_dimension_is_a_whole_number(dim):
     with pytest.raises(InvalidInputError, match="the dimension of x must be"):
         Cost.from_gradient(in_place, dim=dim)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from engine_tasks import (
     METHODS,
     all_weights,
@@ -74,7 +75,7 @@ def test_it_is_an_engine():
     assert engine.name == "numba"
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each("method", METHODS)
 def test_every_method_takes_the_steps_of_its_source(method):
     task = make_task(method)
     assert (compiled_run(task) is not None) == (method in COMPILED)
@@ -120,7 +121,7 @@ def test_with_a_matrix_each_extra_is_carried_out_by_its_source():
     assert_same(FusedEngine(task), PlainEngine(task))
 
 
-@pytest.mark.parametrize("method", ["dgd", "extra", "tracking"])
+@each("method", ["dgd", "extra", "tracking"])
 def test_costs_may_be_slopes_alone(method):
     task = make_task(method, cost="slopes alone")
     assert_same(FusedEngine(task), PlainEngine(task))
@@ -176,7 +177,7 @@ def test_two_calls_go_as_far_as_one(seed, first, second):
     np.testing.assert_array_equal(halfway.x, kept)
 
 
-@pytest.mark.parametrize("method", ["dgd", "extra", "tracking in a box"])
+@each("method", ["dgd", "extra", "tracking in a box"])
 def test_it_goes_on_from_any_state_as_from_the_one_it_was_left_in(method):
     task = make_task(method)
     engine = FusedEngine(task)

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 import veilsum as vs
+from later import optional
 from veilsum.costs.differentiated import in_64_bits
 from veilsum.costs.domains import WholeSpace
 from veilsum.drivers.arrays import Arrays
@@ -29,7 +30,7 @@ from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import exact_totals
 from veilsum.numbers.units import Counts
 
-jax = pytest.importorskip("jax")
+jax = optional("jax")
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 GRAPHS = ["regular:40:6:seed=1", "star:9", "path:4", "complete:5"]

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from engine_tasks import arrived, make_task
+from later import optional
 from veilsum.engines import jax as module
 from veilsum.engines.jax import Dealt, JaxEngine
 
-pytest.importorskip("jax")
+optional("jax")
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 # Parties that four devices share evenly, and some that they do not.

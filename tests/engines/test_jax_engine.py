@@ -5,13 +5,15 @@ from functools import partial
 import numpy as np
 import pytest
 
+from cases import each
 from engine_tasks import METHODS, arrived, assert_same, make_task, one_way_task
+from later import optional
 from veilsum.engines.engine import Engine
 from veilsum.engines.jax import JaxEngine, mixing_table
 from veilsum.engines.numpy import PlainEngine
 from veilsum.errors import InvalidInputError
 
-jax = pytest.importorskip("jax")
+jax = optional("jax")
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 UNKNOWN = {"running sums": "RunningSums", "dgd in a simplex": "Simplex"}
@@ -23,7 +25,7 @@ def test_it_is_an_engine():
     assert engine.name == "jax"
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name not in UNKNOWN])
+@each("method", [name for name in METHODS if name not in UNKNOWN])
 def test_every_method_takes_the_steps_of_its_source(method):
     task = make_task(method)
     assert_same(JaxEngine(task), PlainEngine(task))
@@ -35,7 +37,7 @@ def test_agents_may_have_a_matrix_each(method):
     assert_same(JaxEngine(task), PlainEngine(task))
 
 
-@pytest.mark.parametrize(
+@each(
     ("family", "road"),
     [("ring:5", "dense"), ("regular:120:6:seed=3", "heard"), ("star:150", "row")],
 )

@@ -5,6 +5,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from cases import each
 from engine_tasks import METHODS, arrived, make_task
 from veilsum.engines import numpy as plain
 from veilsum.engines.engine import Engine
@@ -30,7 +31,7 @@ def test_it_is_the_iterator_of_methods(method, dense, monkeypatch):
     np.testing.assert_allclose(found[1], task.method.aim(expected), atol=1e-12)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each("method", METHODS)
 def test_states_keep_the_precision_asked_for(method):
     """Bounds of domains are in float64, and must not lift parties' numbers to it."""
     engine = PlainEngine(make_task(method, precision="float32"))
@@ -44,7 +45,7 @@ def test_states_keep_the_precision_asked_for(method):
     np.testing.assert_allclose(engine.points(state), double, atol=1e-5)
 
 
-@pytest.mark.parametrize(
+@each(
     ("family", "dim", "dense"),
     [
         ("ring:10", 3, True),

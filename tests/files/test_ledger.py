@@ -25,6 +25,8 @@ from veilsum.errors import BudgetError, InvalidInputError, LedgerError, SecretEr
 from veilsum.files.ledger import (
     APPLICATION_ID,
     VERSION,
+    Wanted,
+    copy_ledger,
     create_journal,
     open_journal,
     open_ledger,
@@ -158,6 +160,24 @@ def test_a_charge_and_its_releases_are_recorded_together_or_not_at_all(path):
         ledger.charge(run("one"), releases=wanted[:1])
         ledger.charge(run("one"), releases=wanted[:1])
         assert len(ledger.history().releases) == 1
+
+
+def test_a_copy_spends_nothing_until_its_owner_resumes_it(path, ledger):
+    """What the original has shown since then is missing in the copy."""
+    ledger.charge(run("one"), when="then")
+    there = path.with_name("copy.ledger")
+    copy_ledger(path, there, when="then")
+    with open_ledger(there) as copied:
+        with pytest.raises(BudgetError, match=r"is a copy .* put back from a backup"):
+            copied.charge(run("two"), when="later")
+        with pytest.raises(BudgetError, match="is a copy"):
+            copied.reserve(reservation("three"))
+        assert epochs(there) == ["one"]
+        copied.resume("nothing was shown meanwhile", when="later")
+        copied.charge(run("two"), when="later")
+    assert epochs(there) == ["one", "two"]
+    ledger.charge(run("four"), when="later")
+    assert epochs(path) == ["one", "four"]
 
 
 def test_the_differencing_pair_is_refused(ledger):
@@ -355,6 +375,14 @@ def test_a_table_that_differs_in_few_rows_from_a_used_one_is_refused(ledger, cha
     assert ledger.history() == before
 
 
+def test_rows_are_compared_in_the_columns_of_the_earlier_question(ledger):
+    table = frame(sex="F")
+    begin(ledger, table)
+    begin(ledger, table.assign(sex="M"), "another value in another column")
+    with pytest.raises(BudgetError, match="differs in about 1 row from the one of"):
+        begin(ledger, table[1:], "a row less")
+
+
 def test_a_table_with_enough_new_rows_or_never_used_is_taken(ledger):
     table = frame()
     begin(ledger, table, show=False)
@@ -376,6 +404,36 @@ def test_a_reservation_is_kept_until_its_run_has_ended(path, ledger):
         other.settle("one")
     begin(ledger, frame(), "two", show=False, **about)
     assert len(ledger.history().settlements) == 1
+
+
+def wanted(ledger, table, name, **changes):
+    """What a run on a table asks beforehand."""
+    known = ledger.data(Source(table, ("age", "pay")))
+    about = {"columns": known.asked, "rows": 10, "data": known.data, "numbers": 2}
+    return Wanted(
+        reservation=reservation(name, **{**about, **changes}),
+        charge=run(name, data=known.data),
+        first=aggregate(run=name, epoch=name, **about),
+        known=known,
+    )
+
+
+def test_several_runs_are_reserved_all_or_none(path, ledger):
+    one = wanted(ledger, frame(), "one")
+    other = wanted(ledger, frame(70, seed=1), "other")
+    ledger.check_all({"a": one, "b": other})
+    assert ledger.totals() == ()
+    greedy = wanted(ledger, frame(), "greedy", numbers=9)
+    for ask in (ledger.check_all, ledger.reserve_all):
+        with pytest.raises(BudgetError, match="question 'c': "):
+            ask({"a": one, "b": other, "c": greedy})
+    assert ledger.totals() == ()
+    ledger.reserve_all({"a": one, "b": other})
+    assert sorted(ledger.history().pending) == ["one", "other"]
+    assert {version.data for version in ledger.history().versions} == {
+        one.known.data,
+        other.known.data,
+    }
 
 
 RESERVER = """

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from cases import each
 from veilsum.agreement.scenario import scenario_from
 from veilsum.agreement.sections import ScenarioFile
 from veilsum.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
@@ -79,7 +80,7 @@ def test_defaults_are_the_papers_method():
     assert (found.seed, found.corrupted) == (None, ())
 
 
-@pytest.mark.parametrize(
+@each(
     ("section", "kind"),
     [
         ({"kind": "box", "lower": [-1, -2], "upper": 1}, Box),
@@ -98,7 +99,7 @@ def test_every_domain_can_be_written(section, kind):
     assert found.dim == 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("section", "gradient_at_one"),
     [
         # h = c x, c x + x^2, (x - c)^2, c x + c x^2, P x^2/2 + q x: derivatives at 1.
@@ -157,7 +158,7 @@ def test_a_graph_file_is_found_beside_the_scenario(tmp_path):
 SECTIONS = section_keys(ScenarioFile)
 
 
-@pytest.mark.parametrize("section", SECTIONS)
+@each("section", SECTIONS)
 def test_a_misspelt_key_in_any_section_is_answered_with_the_nearest(section):
     key = SECTIONS[section][0]
     content = {**table().get(section, {}), key + "x": 1}
@@ -165,13 +166,13 @@ def test_a_misspelt_key_in_any_section_is_answered_with_the_nearest(section):
         parsed(**{section: content})
 
 
-@pytest.mark.parametrize("needed", ["graph", "cost", "domain", "masks"])
+@each("needed", ["graph", "cost", "domain", "masks"])
 def test_a_missing_section_is_named(needed):
     with pytest.raises(InvalidScenarioError, match=rf"needs a \[{needed}\]"):
         parsed(**{needed: {}})
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "words"),
     [
         ({"graph": "complete:3"}, "must be a section"),
@@ -258,7 +259,7 @@ def test_an_altered_scenario_keeps_what_was_not_altered():
     assert (same.seed, same.settings) == (5, found.settings)
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "expected"),
     [
         ({"sigma": 9.0}, ("lattice", 9.0, 40, 8.0)),
@@ -305,7 +306,7 @@ def test_faults_of_links_are_read_with_their_stragglers_by_name():
     assert parsed().faults is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("faults", "words"),
     [
         (3, "must be a table"),

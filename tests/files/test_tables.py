@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cases import each
 from veilsum.errors import InvalidInputError
 from veilsum.files import tables
 from veilsum.files.tables import agreed_table, read_table, table_to_draft
@@ -344,7 +345,7 @@ def test_a_missing_package_names_its_extra(tmp_path, package, call, extra):
     assert extra in found.stdout, found.stderr
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "names", "why"),
     [
         (np.zeros((2, 2)), None, "give names="),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 
+from cases import each
 from strategies import any_topologies, connected_topologies, few
 from veilsum.errors import InvalidGraphError, VeilsumError
 from veilsum.graphs.connectivity import (
@@ -41,7 +42,7 @@ CLOSED_FORMS = {
 }
 
 
-@pytest.mark.parametrize("spec", CLOSED_FORMS)
+@each("spec", CLOSED_FORMS)
 def test_mu2_is_its_closed_form(spec):
     found = algebraic_connectivity(Topology.family(spec))
     assert found == pytest.approx(CLOSED_FORMS[spec], rel=1e-12)
@@ -124,7 +125,7 @@ def test_a_directed_graph_is_connected_when_its_links_are():
     assert is_connected(converging)
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "kappa"),
     [
         ("path:5", 1),

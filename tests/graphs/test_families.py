@@ -4,6 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from cases import each
 from veilsum.errors import InvalidGraphError
 from veilsum.graphs.connectivity import algebraic_connectivity, is_connected
 from veilsum.graphs.families import FAMILIES
@@ -72,7 +73,7 @@ DEFINITIONS = {
 }
 
 
-@pytest.mark.parametrize("spec", DEFINITIONS)
+@each("spec", DEFINITIONS)
 def test_a_family_is_the_graph_its_definition_says(spec):
     n, edges = DEFINITIONS[spec]
     found = Topology.family(spec)
@@ -123,12 +124,12 @@ def test_every_family_appears_in_these_tests():
     assert tested == set(FAMILIES)
 
 
-@pytest.mark.parametrize("spec", [*DEFINITIONS, "karate", "regular:18:4:seed=3"])
+@each("spec", [*DEFINITIONS, "karate", "regular:18:4:seed=3"])
 def test_every_example_of_a_family_is_connected(spec):
     assert is_connected(Topology.family(spec))
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "usage"),
     [
         ("complete", "complete:N"),

@@ -1,6 +1,7 @@
 """Graphs made as arrays of links, against networkx and against small graphs."""
 
 import json
+from itertools import pairwise
 
 import networkx as nx
 import numpy as np
@@ -79,6 +80,22 @@ def test_cycles_are_regular_and_connected(n, degree, seed):
     made = links.cycles(n, degree, seed)
     check_plain(made)
     assert (np.bincount(made.ends.ravel(), minlength=n) == degree).all()
+
+
+def around(walk):
+    """Return the links of a closed walk."""
+    return {tuple(sorted(pair)) for pair in pairwise([*walk, walk[0]])}
+
+
+def test_walks_without_a_common_link_are_united_as_they_are():
+    n, apart = 60, 0
+    for seed in range(20):
+        stream = np.random.default_rng((n, 4, seed))
+        one, other = (around(stream.permutation(n).tolist()) for _ in range(2))
+        if not one & other:
+            apart += 1
+            assert set(told(links.cycles(n, 4, seed))) == one | other
+    assert apart > 0
 
 
 @given(st.integers(2, 200), st.integers(1, 12), st.integers(0, 5))

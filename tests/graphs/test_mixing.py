@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import connected_topologies, few
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.mixing import MIXING, mixing_rate, mixing_weights
@@ -27,7 +28,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("spec", "name", "rate"), CASES)
+@each(("spec", "name", "rate"), CASES)
 def test_mixing_rates_are_the_known_ones(spec, name, rate):
     weights = mixing_weights(Topology.family(spec), name)
     assert round(mixing_rate(weights), 4) == rate

@@ -1,5 +1,7 @@
 """Claims that no test made until a mutant had shown it (`tests/mutation`)."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -44,10 +46,18 @@ def test_a_drawing_leaves_no_stress_to_take_away(spec):
     assert np.abs(slope.sum(axis=1)).max() < 1e-2
 
 
-def test_a_heavier_link_breaks_the_symmetry_of_a_ring():
-    ring = [(0, 1), (1, 2), (2, 3), (3, 0)]
-    assert is_vertex_transitive(Topology.from_edges(ring, weights=[2.0] * 4))
-    assert not is_vertex_transitive(Topology.from_edges(ring, weights=[2, 1, 1, 1]))
+def test_weights_break_a_symmetry_that_closed_walks_of_six_steps_do_not_miss():
+    """Heavy links on a ring of 7 and a ring of 8 within the complete graph of 15.
+
+    Walks of up to six steps do not tell the rings apart, and no symmetry exchanges
+    parties of rings of different lengths.
+    """
+    heavy = {(k, (k + 1) % 7) for k in range(7)}
+    heavy |= {(7 + k, 7 + (k + 1) % 8) for k in range(8)}
+    links = list(combinations(range(15), 2))
+    weights = [2.0 if {(a, b), (b, a)} & heavy else 1.0 for a, b in links]
+    assert is_vertex_transitive(Topology.from_edges(links, weights=[2.0] * 105))
+    assert not is_vertex_transitive(Topology.from_edges(links, weights=weights))
 
 
 def test_rows_are_filled_as_scipy_fills_them():
@@ -67,6 +77,23 @@ def test_a_repair_that_falls_short_is_never_returned(monkeypatch):
     monkeypatch.setattr(augmentation, "vertex_connectivity", lambda *_, **__: 1)
     with pytest.raises(NumericalError):
         augmentation.augment(Topology.family("star:5"), connectivity=2)
+
+
+@pytest.mark.parametrize("many", [5, 100])
+def test_progress_of_a_repair_ends_at_its_total(many, monkeypatch):
+    """Above `MANY_PARTIES` there is one attempt, below it there are several."""
+    monkeypatch.setattr(augmentation, "MANY_PARTIES", many)
+    stages = []
+
+    def opening(label, total):
+        stages.append((label, total, []))
+        return stages[-1][2].append
+
+    augmentation.augment(Topology.family("ring:8"), connectivity=3, progress=opening)
+    ((_, total, done),) = (stage for stage in stages if stage[0] == "links to add")
+    assert total > 0
+    assert done == sorted(done)
+    assert done[-1] == total
 
 
 @pytest.mark.parametrize("weight", [0.0, -0.5, np.inf, np.nan])

@@ -1,5 +1,6 @@
 """mu2 with a certificate: from below, whatever the solver believed."""
 
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -184,6 +185,28 @@ def test_the_filter_is_chebyshev_s_polynomial_without_means(
     assert told == list(range(1, steps + 1))
     np.testing.assert_allclose(found, expected, atol=1e-9)
     assert np.abs(found.mean(axis=0)).max() < 1e-12
+
+
+@pytest.mark.parametrize("columns", [1, 8])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_vectors_of_many_parties_are_combined_as_the_formula_says(
+    compiled, columns, monkeypatch
+):
+    """By machine code, and without numba by scipy."""
+    monkeypatch.setattr(spectrum, "COMPILED_PARTIES", 0)
+    if compiled:
+        pytest.importorskip("numba")
+    else:
+        monkeypatch.setattr(spectrum, "find_spec", lambda _: None)
+        monkeypatch.setitem(sys.modules, "veilsum.graphs.filtering", None)
+    laplacian = Topology.family("regular:60:4:seed=2").laplacian
+    stream = np.random.default_rng(4)
+    now, before = stream.standard_normal((2, 60, columns))
+    less = stream.standard_normal(columns)
+    expected = 0.7 * now - 0.3 * (laplacian.toarray() @ now) - before - less
+    means = spectrum._combine(laplacian, now, before, (0.7, 0.3), less)
+    np.testing.assert_allclose(before, expected, atol=1e-12)
+    np.testing.assert_allclose(means, expected.mean(axis=0), atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -4,13 +4,14 @@ import dataclasses
 import pickle
 import random
 import stat
-from itertools import combinations
+from itertools import combinations, product
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from surveys import MEMBERS, World, opened
 from veilsum.agreement.survey import Guest, SurveyTally
 from veilsum.errors import BudgetError, InvalidInputError, SecretError, StoreError
@@ -20,9 +21,11 @@ from veilsum.guests.delegate import (
     _people,
     _shown,
     share_sums,
+    to_answer,
 )
+from veilsum.guests.store_copy import copy_store, put_in_use
 from veilsum.guests.submission import SUITE, guest_key, seal_info
-from veilsum.guests.survey_set import SurveySet
+from veilsum.guests.survey_set import SurveySet, set_of
 
 TERMS = opened()
 NOBODY = SurveyTally((), ())
@@ -56,6 +59,28 @@ def test_a_delegate_may_come_back_for_the_same_set(world):
     assert (share_sums(terms, sent, key) == first).all()
     assert [one.set for one in again.answered()] == [terms.set]
     again.close()
+
+
+def test_a_copy_that_knows_a_survey_is_put_in_use_with_it(world, tmp_path):
+    sent = all_sent(world)
+    world.total(world.closed(sent), sent)
+    answered = world.stores["ann"].answered()
+    copy = tmp_path / "kept.surveys"
+    copy_store(world.stores["ann"].path, copy)
+    put_in_use(copy, answered)
+    again = DelegateStore.open(copy)
+    assert again.answered() == answered
+    again.close()
+
+
+def test_an_answered_survey_keeps_who_filled_every_cell(world):
+    """Four cells, each with the twelve guests' bits."""
+    sent = all_sent(world)
+    terms = world.closed(sent)
+    named = product(["Wages"], ["managers", "clerks"], ["women", "men"])
+    assert to_answer(terms, set_of(terms, sent)).cells == dict.fromkeys(
+        named, b"\xff\xf0"
+    )
 
 
 def test_to_examine_writes_nothing(world):
@@ -245,7 +270,7 @@ def span_refusal(terms, now, before):
     return False
 
 
-@pytest.mark.parametrize("seed", range(200))
+@each("seed", range(200))
 def test_two_sets_differ_by_none_or_by_many_for_every_coalition(seed):
     """The rule as it is said, coalition by coalition, guest by guest."""
     chance = random.Random(seed)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from surveys import MEMBERS, delegate_key, guest_row, opened, seed_of
 from veilsum.agreement.survey import words_of
 from veilsum.errors import InvalidInputError, VeilsumError
@@ -232,7 +233,7 @@ TAMPERED = {
 }
 
 
-@pytest.mark.parametrize("name", TAMPERED)
+@each("name", TAMPERED)
 def test_every_field_is_signed(name):
     found, why = TAMPERED[name]
     with pytest.raises(InvalidInputError, match=why):
@@ -339,7 +340,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("name", ODD)
+@each("name", ODD)
 def test_odd_lines_are_refused(name):
     with pytest.raises(InvalidInputError):
         read_submission(ODD[name], TERMS)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from surveys import World, opened
 from veilsum.agreement.survey import check_filled, words_of
 from veilsum.errors import InvalidInputError, RangeError
@@ -44,7 +45,7 @@ def test_bits_have_one_spelling(given_cells):
             check_filled(terms, padded)
 
 
-@pytest.mark.parametrize(
+@each(
     ("cell", "why"),
     [
         (0.005, "no whole number of 1/100"),

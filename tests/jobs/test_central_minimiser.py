@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import eighths, finite_arrays
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
@@ -40,7 +41,7 @@ def test_squared_distances_are_least_at_the_mean(data, n, dim):
     np.testing.assert_allclose(found, targets.mean(axis=0), atol=1e-9)
 
 
-@pytest.mark.parametrize(
+@each(
     ("domain", "expected"),
     [
         # The sum is n ||x - mean||^2: the answer is the mean's nearest point of X.
@@ -61,7 +62,7 @@ def test_an_active_constraint_gives_its_closed_form(domain, expected):
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-@pytest.mark.parametrize(
+@each(
     ("domain", "expected"),
     [
         (Box([-1.0, -2.0], [1.0, 0.5], dim=2), [-1.0, -2.0]),

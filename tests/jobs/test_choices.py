@@ -14,16 +14,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
-from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 import veilsum as vs
+from cases import each
+from later import Later
 from veilsum.agreement.sections import ModelSection
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.job_file import table_job
 from veilsum.models.choices import Multinomial, Ordinal
 from veilsum.reading import read
 from veilsum.tables.rules import DisclosureError
+
+sm = Later("statsmodels.api")
+ordinal_model = Later("statsmodels.miscmodels.ordinal_model")
 
 FOLDER = Path(__file__).parents[1] / "references"
 R = json.loads((FOLDER / "choices.json").read_text())
@@ -127,7 +130,7 @@ def near(found, expected, rtol):
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol)
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_as_r(name):
     # R's own searches leave the sixth digit open, its Hessians the fourth.
     result = fitted(name)
@@ -212,7 +215,7 @@ def test_as_the_ordered_model():
     x, codes = design_of("housing"), codes_of("housing")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = OrderedModel(codes, x, distr="logit")
+        model = ordinal_model.OrderedModel(codes, x, distr="logit")
         theirs = model.fit(method="bfgs", gtol=1e-8, maxiter=500, disp=0)
     result, n = fitted("housing"), x.shape[1]
     near(result.params[:n], theirs.params[:n], 1e-6)

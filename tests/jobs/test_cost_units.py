@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import seeds
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box
@@ -115,7 +116,7 @@ def test_a_cost_is_rounded_once_and_says_how_often():
     assert again is cost
 
 
-@pytest.mark.parametrize(
+@each(
     "made",
     [
         lambda unit: Cost.affine([1.26], unit=unit),

@@ -10,17 +10,20 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import veilsum as vs
+from cases import each
+from later import Later
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.jobs.cox import CoxJob, CoxRequest
 from veilsum.models import cox as models
 from veilsum.models.cox import risk_sums
 from veilsum.numbers import compiled
 from veilsum.tables.rules import DisclosureError, Rules
+
+sm = Later("statsmodels.api")
 
 REFERENCES = Path(__file__).parent.parent / "references"
 FOUND = json.loads((REFERENCES / "cox.json").read_text())
@@ -45,8 +48,8 @@ def near(found, expected, of=1.0, digits=1e-9):
     assert (np.abs(np.asarray(found) - np.asarray(expected)) <= digits * of).all()
 
 
-@pytest.mark.parametrize("name", FORMULAS)
-@pytest.mark.parametrize("ties", ["efron", "breslow"])
+@each("name", FORMULAS)
+@each("ties", ["efron", "breslow"])
 def test_a_baseline_for_each_party_is_r_s_strata(name, ties):
     result = vs.cox(FORMULAS[name], tables_of(name), ties=ties, driver="vectorised")
     fit, expected = result.fit, FOUND[name][ties]
@@ -200,16 +203,39 @@ def test_over_agreed_times_rows_dealt_anew_change_no_bit(seed):
     assert found[0] == found[1]
 
 
-def test_compiled_or_not_the_same_bits(monkeypatch):
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+def test_compiled_or_not_the_same_bits(ties, monkeypatch):
     stream = np.random.default_rng(1)
-    design = np.rint(stream.normal(0, 2**30, (5000, 3)))
-    weights = np.exp(stream.normal(0, 5, 5000))
-    first = np.unique(stream.integers(0, 5000, 700))
+    design = np.rint(stream.normal(0, 2**30, (20000, 3)))
+    time, event = stream.integers(0, 700, 20000), stream.integers(0, 2, 20000)
+    measures = _measures(-(2**33), 2**33, n_columns=3)
+    rows = vs.Rows(design, event.astype(float))
+    at_risk = models.AtRisk.of(measures, time.astype(float), rows, ties)
+    weights = np.exp(stream.normal(0, 5, 20000))
     monkeypatch.setattr(compiled, "WORTH_LOADING", 0)
-    quick = risk_sums(design, weights, first)
+    quick = risk_sums(at_risk, weights)
     monkeypatch.setattr(models, "compiled", lambda *_: None)
-    assert (risk_sums(design, weights, first) == quick).all()
-    near(quick[0] / (design[first[0] :].T @ weights[first[0] :]), 1.0)
+    assert (risk_sums(at_risk, weights) == quick).all()
+    start = at_risk.first[0]
+    near(quick[0] / (at_risk.design[start:].T @ weights[start:]), 1.0)
+
+
+def test_a_round_is_whole_numbers_throughout(monkeypatch):
+    """One fraction for each number of each round took as long as the sums."""
+    stream = np.random.default_rng(6)
+    rows = vs.Rows(np.rint(stream.normal(0, 9, (50, 2))), np.ones(50))
+    search = models.CoxSearch(_measures(-99, 99, n_columns=2), ("x", "z"))
+    scales = search.scales
+    at_risk = models.AtRisk.of(scales.measures, stream.random(50), rows)
+    _ = scales.counts
+    monkeypatch.setattr(models, "Fraction", None)
+    assert models.statistics(scales, at_risk, np.zeros(2), first=True)[-1] == 50
+
+
+@given(st.integers(-(2**90), 2**90), st.integers(-80, 9))
+def test_powers_of_two_are_taken_off_as_fractions_are_rounded(number, power):
+    found = models._shifted(number, power)
+    assert found == round(Fraction(number) * Fraction(2) ** power)
 
 
 def test_far_from_0_nothing_is_lost():
@@ -251,12 +277,12 @@ def test_far_from_0_nothing_is_lost():
     )
 
 
-def _measures(low, high):
+def _measures(low, high, n_columns=1):
     from veilsum.models.rows import RowMeasures
     from veilsum.numbers.units import Measure
 
     one = Fraction(1)
-    return RowMeasures((Measure(one, low, high),), Measure(one, 0, 1))
+    return RowMeasures((Measure(one, low, high),) * n_columns, Measure(one, 0, 1))
 
 
 # What is refused
@@ -276,7 +302,7 @@ def changed(**columns):
     return {name: one.assign(**columns) for name, one in data.items()}
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "told"),
     [
         ({"strata": "none"}, r"at risk at each event: \d+ numbers in every round"),

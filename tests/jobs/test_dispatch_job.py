@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from cases import each
 from strategies import few
 from veilsum.costs.domains import Box, HalfSpaces
 from veilsum.errors import InvalidInputError
@@ -23,8 +24,8 @@ def sites_of(case, parties=6):
     return {name: site_of(t) for name, t in power_case(case, parties).items()}
 
 
-@pytest.mark.parametrize("case", PRICES)
-@pytest.mark.parametrize("driver", ["loopback", "vectorised"])
+@each("case", PRICES)
+@each("driver", ["loopback", "vectorised"])
 def test_prices_of_known_networks(case, driver):
     sites = sites_of(case)
     found = dispatch(sites, prices=(0, 1000), driver=driver, compare=True, seed=1)
@@ -60,8 +61,8 @@ def test_a_demand_that_nobody_can_meet_is_explained():
         dispatch(sites, prices=(0, 10))
 
 
-@pytest.mark.parametrize("driver", ["loopback", "vectorised"])
-@pytest.mark.parametrize("law", ["uniform", "lattice"])
+@each("driver", ["loopback", "vectorised"])
+@each("law", ["uniform", "lattice"])
 def test_no_sum_tells_which_site_has_which_generator(driver, law):
     """Generators and demands of three sites change hands: every round is the same."""
     sites, options = sites_of("case30"), {"law": law, "driver": driver, "seed": 1}
@@ -154,9 +155,9 @@ NEEDED = {1000: (30, 30), 810: (15, 30), 600: (10, 14), 1.5: (10, 10), 1330: (30
 BIDS = {"bus-2": [(35, -100), (25, -150), (12, -80)], "bus-4": [(40, 200), (30, -60)]}
 
 
-@pytest.mark.parametrize("price_unit", [None, 0.01])
-@pytest.mark.parametrize("bids", [{}, BIDS], ids=["fixed", "elastic"])
-@pytest.mark.parametrize("needed", NEEDED)
+@each("price_unit", [None, 0.01])
+@each("bids", [{}, BIDS], ids=["fixed", "elastic"])
+@each("needed", NEEDED)
 def test_steps_and_bids_clear_as_the_pooled_linear_program(needed, bids, price_unit):
     tables = step_tables({**PJM, **bids}, {"bus-2": 0.5, "bus-3": needed - 0.5})
     sites = {name: site_of(table, name) for name, table in tables.items()}
@@ -375,7 +376,7 @@ def test_costs_of_different_dimensions_are_refused(costs):
         quadratic_program(wrong)
 
 
-@pytest.mark.parametrize(
+@each(
     ("matrix", "domain", "why"),
     [
         (-np.eye(2), None, "not convex"),

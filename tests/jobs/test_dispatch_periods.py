@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import veilsum as vs
+from cases import each
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
 from veilsum.files.datasets import fleet_of
@@ -79,7 +80,7 @@ def test_a_table_has_demands_generators_and_stores():
     assert not len(only.generators) + len(only.stores)
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "periods", "said"),
     [
         ({}, 3, "and demand_3 cannot be found"),

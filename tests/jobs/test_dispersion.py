@@ -11,17 +11,20 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import digamma, polygamma
 from scipy.stats import nbinom
 
+from cases import each
+from later import Later
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.regression import fit
 from veilsum.models.dispersion import scatter_terms
 from veilsum.models.rows import Rows
 from veilsum.tables.rules import Rules
+
+sm = Later("statsmodels.api")
 
 FOLDER = Path(__file__).parents[1] / "references"
 R = json.loads((FOLDER / "models.json").read_text())
@@ -45,7 +48,7 @@ def fitted(name):
     return quick(formula, pd.read_csv(FOLDER / f"models_{source}.csv"))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@each("name", MODELS)
 def test_it_is_glm_nb_of_mass(name):
     found = fitted(name)
     np.testing.assert_allclose(found.params, R[f"{name} coefficients"], rtol=1e-9)
@@ -125,7 +128,7 @@ def test_the_slope_is_that_of_scipy_s_law():
     np.testing.assert_allclose(found.curvature, -bend, rtol=1e-4)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@each("seed", [1, 2, 3])
 def test_dealing_rows_anew_changes_no_bit(seed):
     result = fitted("warp")
     recipe, sums = result.inner

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
-from statsmodels.stats.meta_analysis import combine_effects
 
 import veilsum as vs
+from cases import each
+from later import Later
 from veilsum.errors import InvalidInputError
+
+meta_analysis = Later("statsmodels.stats.meta_analysis")
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -20,14 +23,14 @@ def studies(n, spread=0.3, seed=0):
     }
 
 
-@pytest.mark.parametrize("spread", [0.3, 0.0001])
-@pytest.mark.parametrize("driver", ["vectorised", "loopback"])
+@each("spread", [0.3, 0.0001])
+@each("driver", ["vectorised", "loopback"])
 def test_means_errors_and_tau2_are_statsmodels(driver, spread):
     held = studies(7, spread)
     found = vs.meta_analysis(held, **RANGES, driver=driver, compare=True, seed=0)
     y, e = np.array(list(held.values())).T
     with np.errstate(invalid="ignore"):  # theirs may have a tau2 below zero
-        theirs = combine_effects(y, e**2, method_re="dl", use_t=False)
+        theirs = meta_analysis.combine_effects(y, e**2, method_re="dl", use_t=False)
     assert found.fixed.coefficients[0] == pytest.approx(theirs.mean_effect_fe, rel=1e-8)
     assert found.fixed.standard_errors[0] == pytest.approx(theirs.sd_eff_w_fe, rel=1e-8)
     assert found.fixed.q == pytest.approx(theirs.q, rel=1e-6, abs=1e-8)
@@ -49,7 +52,7 @@ def test_means_errors_and_tau2_are_statsmodels(driver, spread):
     assert [row["name"] for row in document["table"]] == ["fixed", "random"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("study", "said"),
     [
         ((0.5, 0.123456789), "s0: the estimate has 1 digits"),

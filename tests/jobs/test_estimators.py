@@ -31,6 +31,7 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
+from cases import each
 from veilsum import Topology
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.estimators import (
@@ -109,16 +110,14 @@ def test_scikit_learn_s_checks_of_other_families(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("kind", ALL)
+@each("kind", ALL)
 def test_the_list_of_expected_failures_names_checks_that_exist(kind):
     checks = estimator_checks_generator(private(kind))
     known = {check.func.__name__ for _, check in checks}
     assert EXPECTED_FAILED_CHECKS.get(kind.__name__, {}).keys() <= known
 
 
-@pytest.mark.parametrize(
-    "kind", [kind for kind in ALL if kind.__name__ in EXPECTED_FAILED_CHECKS]
-)
+@each("kind", [kind for kind in ALL if kind.__name__ in EXPECTED_FAILED_CHECKS])
 def test_with_a_ridge_the_check_expected_to_fail_passes(kind):
     check_sample_weight_equivalence_on_dense_data(
         kind.__name__, private(kind, ridge=1.0, n_parties=2)
@@ -145,10 +144,10 @@ def reference(kind, *, ridge, total, fit_intercept=True):
     return sklearn_s(alpha=ridge / total, **newton)
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("ridge", [0.0, 2.5])
-@pytest.mark.parametrize("kind", ALL)
+@each("fit_intercept", [True, False])
+@each("weighted", [False, True])
+@each("ridge", [0.0, 2.5])
+@each("kind", ALL)
 def test_coefficients_are_those_of_scikit_learn(kind, ridge, weighted, fit_intercept):
     design, response, _ = rows_for(kind)
     weights = weights_for(design) if weighted else None
@@ -160,7 +159,7 @@ def test_coefficients_are_those_of_scikit_learn(kind, ridge, weighted, fit_inter
     assert_same_fit(found, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ALL)
+@each("kind", ALL)
 def test_predictions_and_scores_are_those_of_scikit_learn(kind):
     design, response, _ = rows_for(kind)
     weights = weights_for(design)
@@ -206,7 +205,7 @@ def test_probabilities_far_out_keep_their_digits():
 # --- whose rows they are
 
 
-@pytest.mark.parametrize("kind", ALL)
+@each("kind", ALL)
 def test_parties_rows_take_the_road_of_fit_arrays(kind):
     design, response, owners = rows_for(kind)
     model = private(kind, ridge=0.5, rules=Rules(minimum_rows=20, release_fraction=0.9))
@@ -226,7 +225,7 @@ def test_parties_rows_take_the_road_of_fit_arrays(kind):
     assert model.result_.guarantee.worst.tolerate == 1
 
 
-@pytest.mark.parametrize("kind", ALL)
+@each("kind", ALL)
 def test_coefficients_do_not_depend_on_whose_rows_they_are(kind):
     # Of 200 counts, one row has 25 % of a party's weight at the answer.
     n_rows = 600 if kind is PrivatePoissonRegressor else 200
@@ -260,7 +259,7 @@ def test_parties_may_be_numbers_or_a_series():
         assert_array_equal(model.coef_, by_name.coef_)
 
 
-@pytest.mark.parametrize(
+@each(
     ("parties", "message"),
     [
         (np.ones(200), r"row 0 has 1\.0 \(weights go to sample_weight\)"),
@@ -390,7 +389,7 @@ def test_dependent_columns_are_named():
 # --- scikit-learn's company
 
 
-@pytest.mark.parametrize("kind", ALL)
+@each("kind", ALL)
 def test_parameters_are_kept_untouched_and_cloned(kind):
     model = kind(ridge=3.0, topology="ring:6", n_parties=6, seed=4)
     copy = clone(model)
@@ -464,8 +463,8 @@ def test_coefficients_are_the_estimator_s_own():
     assert_array_equal(model.result_.fit.coefficients, before)
 
 
-@pytest.mark.parametrize("driver", ["loopback", "vectorised"])
-@pytest.mark.parametrize("kind", ALL)
+@each("driver", ["loopback", "vectorised"])
+@each("kind", ALL)
 def test_a_pickled_estimator_holds_no_row(kind, driver):
     design, response, owners = rows_for(kind)
     model = kind(driver=driver, rules=Rules(minimum_rows=20, release_fraction=9.0))

@@ -12,13 +12,25 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.calibration import calibration_curve
-from sklearn.linear_model import LinearRegression
-from sklearn.metrics import brier_score_loss, r2_score, roc_auc_score
-from sklearn.model_selection import PredefinedSplit, cross_val_predict
 
 import veilsum as vs
-from veilsum.models.evaluation import Concordance, Discrimination, edges_of
+from cases import each
+from later import Later
+from veilsum.models.evaluation import (
+    Concordance,
+    Discrimination,
+    ErrorSums,
+    Predictor,
+    edges_of,
+)
+from veilsum.models.families import Gaussian
+from veilsum.models.rows import ONES, RowMeasures
+from veilsum.numbers.units import Measure
+
+calibration = Later("sklearn.calibration")
+linear_model = Later("sklearn.linear_model")
+metrics = Later("sklearn.metrics")
+model_selection = Later("sklearn.model_selection")
 
 FOLDER = Path(__file__).parent.parent / "references"
 KNOWN = json.loads((FOLDER / "evaluation.json").read_text())
@@ -90,9 +102,11 @@ def test_chances_are_those_of_r_and_proc(pima):
 def test_chances_are_those_of_scikit_learn(pima):
     rows = pooled("pima")
     p = chance(rows)
-    assert pima.brier == pytest.approx(brier_score_loss(rows["ill"], p), rel=1e-11)
+    assert pima.brier == pytest.approx(
+        metrics.brier_score_loss(rows["ill"], p), rel=1e-11
+    )
     places = np.searchsorted(pima.job.edges, p, side="right")
-    assert pima.auc.value == pytest.approx(roc_auc_score(rows["ill"], places))
+    assert pima.auc.value == pytest.approx(metrics.roc_auc_score(rows["ill"], places))
     tenths = vs.evaluate(
         PIMA,
         tables("pima"),
@@ -102,7 +116,7 @@ def test_chances_are_those_of_scikit_learn(pima):
         rules=vs.Rules.none(),
         **OPTIONS,
     )
-    observed, predicted = calibration_curve(rows["ill"], p, n_bins=10)
+    observed, predicted = calibration.calibration_curve(rows["ill"], p, n_bins=10)
     np.testing.assert_allclose(tenths.calibration()["observed"], observed, rtol=1e-12)
     np.testing.assert_allclose(tenths.calibration()["predicted"], predicted, rtol=1e-9)
     assert tenths.refit is None
@@ -126,7 +140,7 @@ def test_a_fit_to_the_same_rows_is_calibrated():
     assert found.found.expected == pytest.approx(found.found.n_events, rel=1e-9)
 
 
-@pytest.mark.parametrize("family", ["probit", "cloglog", "quasi-binomial"])
+@each("family", ["probit", "cloglog", "quasi-binomial"])
 def test_other_links_have_chances_of_their_own(family):
     held = tables("pima")
     given = {"family": family, "coefficients": {"Intercept": -4.0, "glu": 0.03}}
@@ -216,8 +230,10 @@ def test_folds_are_what_scikit_learn_makes_of_them(held, response, columns, fold
     dealt = np.concatenate([found.job.folds(one) for one in own.values()])
     rows = pd.concat(held.values())
     x, y = rows[columns].to_numpy(), rows[response].to_numpy()
-    said = cross_val_predict(LinearRegression(), x, y, cv=PredefinedSplit(dealt))
-    assert found.errors.r_squared == pytest.approx(r2_score(y, said), rel=1e-9)
+    said = model_selection.cross_val_predict(
+        linear_model.LinearRegression(), x, y, cv=model_selection.PredefinedSplit(dealt)
+    )
+    assert found.errors.r_squared == pytest.approx(metrics.r2_score(y, said), rel=1e-9)
     assert found.errors.rmse == pytest.approx(np.sqrt(np.mean((y - said) ** 2)))
     assert found.errors.bias == pytest.approx(np.mean(said - y), abs=1e-9)
     sizes = np.bincount(dealt)
@@ -225,7 +241,9 @@ def test_folds_are_what_scikit_learn_makes_of_them(held, response, columns, fold
     assert sizes.min() > 90
     for k, one in enumerate(found.folds):
         here = dealt == k
-        assert one.r_squared == pytest.approx(r2_score(y[here], said[here]), rel=1e-9)
+        assert one.r_squared == pytest.approx(
+            metrics.r2_score(y[here], said[here]), rel=1e-9
+        )
     whole = vs.fit(formula, held, driver="vectorised")
     np.testing.assert_array_equal(found.fit.coefficients, whole.fit.coefficients)
 
@@ -272,13 +290,13 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("asked", "why"), REFUSED.values(), ids=REFUSED)
+@each(("asked", "why"), REFUSED.values(), ids=REFUSED)
 def test_what_does_not_fit_is_refused_with_the_reason(asked, why):
     with pytest.raises(vs.InvalidInputError, match=why):
         vs.evaluate(**{"formula": "stations ~ mag", **asked}, data=tables("quakes"))
 
 
-@pytest.mark.parametrize("edges", [[], [0.5, 0.5], [0.0], [0.2, 1.0], [np.nan]])
+@each("edges", [[], [0.5, 0.5], [0.0], [0.2, 1.0], [np.nan]])
 def test_edges_ascend_between_0_and_1(edges):
     with pytest.raises(vs.InvalidInputError, match="edges must"):
         edges_of(edges, 0.0, 1.0)
@@ -302,9 +320,9 @@ def test_the_area_is_between_its_bounds(rows, cuts):
         np.bincount(places, p, minlength=n),
         float(((y - p) ** 2).sum()),
     )
-    exact = roc_auc_score(y, p)
+    exact = metrics.roc_auc_score(y, p)
     assert found.auc.least - 1e-12 <= exact <= found.auc.largest + 1e-12
-    assert found.auc.value == pytest.approx(roc_auc_score(y, places))
+    assert found.auc.value == pytest.approx(metrics.roc_auc_score(y, places))
     away, up = found.roc()
     assert np.trapezoid(up, away) == pytest.approx(found.auc.value)
 
@@ -375,3 +393,20 @@ def test_the_figure_has_the_curve_and_what_happened(pima):
     np.testing.assert_array_equal(left.lines[0].get_ydata(), true)
     shares = right.lines[0].get_ydata()
     np.testing.assert_array_equal(shares, pima.calibration()["observed"])
+
+
+def test_errors_of_a_narrow_response_keep_their_digits():
+    narrow = Measure.of(-0.001, 0.001, Fraction(1, 10**6))
+    known = Predictor.of(
+        Gaussian(),
+        RowMeasures.of([ONES], narrow, intercept=0),
+        names=("one",),
+        intercept=0,
+        coefficients={"one": 0.0004},
+    )
+    y = np.random.default_rng(2).integers(-1000, 1001, 50) / 1e6
+    sums, m = ErrorSums(known), np.full(50, 0.0004)
+    found = sums.errors(50, sums.sums(y, m))
+    squares = [float(found.response_square), float(found.squared)]
+    expected = [(y**2).sum(), ((y - m) ** 2).sum()]
+    np.testing.assert_allclose(squares, expected, rtol=1e-11)

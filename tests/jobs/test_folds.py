@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import veilsum as vs
+from cases import each
 from veilsum.jobs.evaluate import RefitsJob
 from veilsum.jobs.fitting import NewtonRecipe
 from veilsum.jobs.presence import Screened
@@ -56,7 +57,7 @@ def brought(found, held):
     return {site: job.bring(job.schema.check(site, held[site])) for site in held}
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@each("name", QUESTIONS)
 def test_folds_are_predicted_as_by_r(name):
     """Chances under the usual rules, others where parties agreed on dominance = 1."""
     held, known = tables(name), KNOWN[name]
@@ -160,7 +161,7 @@ def made(response, seed=3):
     return held
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@each("family", FAMILIES)
 def test_every_family_is_what_one_owner_of_all_rows_finds(family):
     found = vs.evaluate(
         "y ~ x + z",

@@ -3,14 +3,17 @@
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
-from sklearn.datasets import load_diabetes, load_wine
-from sklearn.decomposition import PCA
-from sklearn.linear_model import ElasticNet, lasso_path
-from statsmodels.sandbox.regression.gmm import IV2SLS
 
 import veilsum as vs
+from cases import each
+from later import Later
 from veilsum.errors import InvalidInputError
+
+datasets = Later("sklearn.datasets")
+decomposition = Later("sklearn.decomposition")
+linear_model = Later("sklearn.linear_model")
+sm = Later("statsmodels.api")
+gmm = Later("statsmodels.sandbox.regression.gmm")
 
 
 def described(frame, **options):
@@ -21,13 +24,13 @@ def described(frame, **options):
 
 @pytest.fixture(scope="module")
 def diabetes():
-    frame = load_diabetes(as_frame=True, scaled=False).frame.sort_index(axis=1)
+    frame = datasets.load_diabetes(as_frame=True, scaled=False).frame.sort_index(axis=1)
     return frame, described(frame)
 
 
 @pytest.fixture(scope="module")
 def wine():
-    frame = load_wine(as_frame=True).frame.sort_index(axis=1)
+    frame = datasets.load_wine(as_frame=True).frame.sort_index(axis=1)
     return frame, described(frame)
 
 
@@ -36,7 +39,9 @@ def wine():
 def test_an_elastic_net_is_that_of_the_rows(data, l1_ratio, alpha, request):
     frame, found = request.getfixturevalue(data)
     path = vs.elastic_net(found, "target", l1_ratio=l1_ratio, alphas=[alpha])
-    theirs = ElasticNet(alpha=alpha, l1_ratio=l1_ratio, tol=1e-14, max_iter=10**6)
+    theirs = linear_model.ElasticNet(
+        alpha=alpha, l1_ratio=l1_ratio, tol=1e-14, max_iter=10**6
+    )
     design, target = frame.drop(columns="target"), frame["target"]
     theirs.fit(design - design.mean(), target)
     np.testing.assert_allclose(path.coefficients[0], theirs.coef_, atol=1e-8)
@@ -52,7 +57,9 @@ def test_a_path_begins_where_no_column_is_left(diabetes):
     design = frame.drop(columns="target")
     scaled = (design - design.mean()) / design.std()
     target = frame["target"] - frame["target"].mean()
-    alphas, wanted, _ = lasso_path(scaled, target, alphas=20, tol=1e-13, max_iter=10**6)
+    alphas, wanted, _ = linear_model.lasso_path(
+        scaled, target, alphas=20, tol=1e-13, max_iter=10**6
+    )
     np.testing.assert_allclose(path.alphas, alphas, rtol=1e-9)
     found_scaled = path.coefficients * design.std().to_numpy()
     np.testing.assert_allclose(found_scaled, wanted.T, atol=1e-6)
@@ -65,14 +72,14 @@ def test_a_path_begins_where_no_column_is_left(diabetes):
 def test_components_are_those_of_the_rows(data, request):
     frame, found = request.getfixturevalue(data)
     scaled = (frame - frame.mean()) / frame.std()
-    theirs = PCA().fit(scaled)
+    theirs = decomposition.PCA().fit(scaled)
     mine = vs.principal_components(found)
     np.testing.assert_allclose(mine.variances, theirs.explained_variance_, rtol=1e-9)
     np.testing.assert_allclose(mine.shares, theirs.explained_variance_ratio_, rtol=1e-9)
     same = np.abs((mine.loadings * theirs.components_).sum(axis=1))
     np.testing.assert_allclose(same, 1.0, rtol=1e-9)
     plain = vs.principal_components(found, list(frame.columns[:3]), correlation=False)
-    wanted = PCA().fit(frame[frame.columns[:3]]).explained_variance_
+    wanted = decomposition.PCA().fit(frame[frame.columns[:3]]).explained_variance_
     np.testing.assert_allclose(plain.variances, wanted, rtol=1e-9)
 
 
@@ -97,14 +104,14 @@ def test_two_stages_are_those_of_the_rows(case):
     frame, response, on, instruments = case()
     found = vs.two_stage(described(frame), response, on=on, instruments=instruments)
     design, given = (sm.add_constant(frame[names]) for names in (on, instruments))
-    wanted = IV2SLS(frame[response], design, given).fit()
+    wanted = gmm.IV2SLS(frame[response], design, given).fit()
     np.testing.assert_allclose(found.coefficients, wanted.params, rtol=1e-8)
     np.testing.assert_allclose(found.standard_errors, wanted.bse, rtol=1e-8)
     np.testing.assert_allclose(found.p_values, wanted.pvalues, rtol=1e-6, atol=1e-12)
     assert "two stages" in str(found)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "said"),
     [
         ({"alphas": [-1]}, r"alphas must be .* 0 or more, .* found \[-1\]"),

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
-import statsmodels.formula.api as smf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each
+from later import Later
 from veilsum.agreement.sections import ModelSection
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.fitting import FURTHER_HONEST
@@ -30,6 +30,9 @@ from veilsum.reading import read
 from veilsum.showing import number
 from veilsum.tables.rules import DisclosureError, Rules
 from veilsum.tables.schema import Schema
+
+sm = Later("statsmodels.api")
+smf = Later("statsmodels.formula.api")
 
 FOLDER = Path(__file__).parents[1] / "references"
 R = json.loads((FOLDER / "inference.json").read_text())
@@ -77,7 +80,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@each("name", MODELS)
 def test_robust_errors_are_those_of_r(name):
     source, formula, how = MODELS[name]
     data = dealt(table(source))
@@ -209,7 +212,7 @@ def test_walds_tests_are_those_of_r():
 NAMES = ("Intercept", "x", "x1", "C(sex)[T.a = b, c]", "I(x ** 2)", "x:z", "height-m")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "rows", "values"),
     [
         ("x = 0", [{"x": 1}], [0]),
@@ -233,7 +236,7 @@ def test_hypotheses_are_read_by_names(text, rows, values):
     assert found.values.tolist() == values
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "said"),
     [
         ("", "a name or a number is missing"),

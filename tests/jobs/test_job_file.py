@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from cases import each
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.scenarios import read_scenario
@@ -27,7 +29,7 @@ def run(*words):
     return result
 
 
-@pytest.mark.parametrize("name", ["diabetes", "lung", "randhie"])
+@each("name", ["diabetes", "lung", "randhie"])
 def test_regressions_print_their_difference_from_the_pooled_fit(name):
     result = run("fit", EXAMPLES / f"{name}.toml", "--driver", "vectorised")
     output = result.output.replace("\n", " ")
@@ -60,10 +62,22 @@ def test_machines_and_arrays_print_the_same_table():
     assert json.loads(one.output)["table"] == json.loads(other.output)["table"]
 
 
-def test_firms_print_their_difference_from_the_pooled_means():
+def test_firms_print_their_difference_and_every_long_step_is_named(monkeypatch):
+    steps = []
+
+    def noted(label):
+        steps.append(label)
+        return nullcontext()
+
+    monkeypatch.setattr("veilsum.cli.job.show_activity", noted)
     result = run("stats", EXAMPLES / "wages.toml", "--driver", "vectorised")
     said = result.output.split("difference from the pooled means: ")[1].split()[0]
     assert float(said) < 1e-9
+    assert steps == [
+        "Reading wages.toml",
+        "Running 130 parties",
+        "Searching for the worst coalition",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import veilsum as vs
+from cases import each
 from veilsum import memory
 from veilsum.cli.app import app
 from veilsum.costs.bases import Affine
@@ -51,7 +52,7 @@ def theta(targets):
     return law.decode(law.encode(-2.0 * targets) + shares.masks())
 
 
-@pytest.mark.parametrize("method", LARGE_METHODS)
+@each("method", LARGE_METHODS)
 def test_estimates_are_those_of_the_ordinary_road(method, targets, theta):
     """All shares at once, networkx's weights, each method by its own source."""
     found = large(GRAPH, targets, method=method, iterations=30, seed=5, **QUICK)
@@ -272,7 +273,7 @@ def test_ten_million_are_estimated_below_eight_gigabytes():
         assert bytes_wanted(10**7, 3 * 10**7, 4, method=method) < 8e9
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "said"),
     [
         ({"method": "nids"}, "no method of large runs"),

@@ -12,6 +12,7 @@ import pytest
 from scipy.optimize import minimize
 
 import veilsum as vs
+from cases import each
 from veilsum.jobs.mixed import MixedJob
 from veilsum.models.mixed import MIXED_BITS, ROOT_BITS, THETA_BITS, At, as_float
 from veilsum.tables.frames import as_frame
@@ -89,7 +90,7 @@ MODELS = [
 ]
 
 
-@pytest.mark.parametrize(("ratio", "random", "method"), MODELS)
+@each(("ratio", "random", "method"), MODELS)
 def test_models_converge_under_the_usual_rules_whatever_the_ratio(
     ratio, random, method
 ):
@@ -162,7 +163,7 @@ def dealt(sds, correlation=0.0):
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("sds", "correlation", "said"),
     [
         ((0.0, 0.0), 0.0, "the variances of Intercept, x between parties are 0"),

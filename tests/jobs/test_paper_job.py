@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from cases import each
 from veilsum.paper import Row, gaussian_divergence, quartic_run, reproduce
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -60,7 +61,7 @@ def test_a_row_outside_its_tolerance_says_so():
     assert Row("x", (1.0, 2.0), (1.0, 2.04), 0.05).holds
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each("seed", range(3))
 def test_masked_quartics_are_not_convex_and_still_solved(seed):
     """Section III-B: sum (x - t_i)^4 has its minimum where sum (x - t_i)^3 = 0."""
     run = quartic_run(seed=seed)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from cases import each
 from veilsum.files.ledger import open_ledger
 from veilsum.jobs.presence import PRESENCE, Cells, Screened, held
 from veilsum.jobs.recipes import Contribution
@@ -119,7 +120,7 @@ def test_a_question_about_one_site_ends_after_the_first_sum(which, driver, tmp_p
     assert all(one.startswith("who holds what") for one in shown)
 
 
-@pytest.mark.parametrize("which", sorted({*SITE_QUESTIONS} - {"disguise"}))
+@each("which", sorted({*SITE_QUESTIONS} - {"disguise"}))
 def test_the_same_question_runs_where_site_terms_are_allowed(which):
     """The twin: what refuses is this rule, and its absence is said."""
     ask, given, options = SITE_QUESTIONS[which]
@@ -131,7 +132,7 @@ def test_the_same_question_runs_where_site_terms_are_allowed(which):
     assert said in found.guarantee.limits
 
 
-@pytest.mark.parametrize("tolerate", [0, 1, 2])
+@each("tolerate", [0, 1, 2])
 def test_a_level_has_no_holder_or_two_beyond_those_who_collude(tolerate):
     for holders in range(8):
         data = {

@@ -12,6 +12,7 @@ import pytest
 from scipy.special import expit
 
 import veilsum as vs
+from cases import each
 from veilsum.agreement.sections import ModelSection
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.jobs.job_file import table_job
@@ -69,8 +70,8 @@ def propensity(name, kind, **more):
     return vs.Propensity(formula, known, kind, **more)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", CASES)
+@each("kind", KINDS)
+@each("name", CASES)
 def test_weighted_fits_are_those_of_r(name, kind):
     _, _, outcome, family = CASES[name]
     data = dealt(table(name))
@@ -84,8 +85,8 @@ def test_weighted_fits_are_those_of_r(name, kind):
     assert "Rows are weighted by the propensity of" in found.summary()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", CASES)
+@each("kind", KINDS)
+@each("name", CASES)
 def test_weights_have_the_sum_and_the_largest_of_r(name, kind):
     frame = table(name)
     job = FormulaJob.of(
@@ -124,7 +125,7 @@ KNOWN = {"Intercept": -2.0, "age": 0.04}
 PLAIN = vs.Propensity("treated ~ age", KNOWN)
 
 
-@pytest.mark.parametrize("kind", ["ate", "att", "atc", "overlap"])
+@each("kind", ["ate", "att", "atc", "overlap"])
 def test_each_kind_is_its_formula(kind):
     frame = people()
     e, t = expit(0.04 * frame["age"] - 2.0), frame["treated"] == 1
@@ -139,7 +140,7 @@ def test_each_kind_is_its_formula(kind):
     np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize("kind", ["ate", "att", "overlap"])
+@each("kind", ["ate", "att", "overlap"])
 def test_who_has_which_row_changes_no_bit(kind):
     frame = people()
     asked = {"weights": vs.Propensity("treated ~ age", KNOWN, kind), "schema": SCHEMA}
@@ -198,7 +199,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "message"), BAD)
+@each(("wrong", "message"), BAD)
 def test_what_cannot_be_used_is_a_sentence(wrong, message):
     given = {"formula": "treated ~ age", "coefficients": KNOWN, **wrong}
     with pytest.raises(InvalidInputError, match=message):
@@ -250,7 +251,7 @@ def test_a_file_asks_for_the_same():
     assert job.model.variables == 3
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "message"),
     [
         ({"weights": "y"}, "leave one of them out"),

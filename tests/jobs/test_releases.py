@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from cases import each
 from veilsum.drivers.loopback import World
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
@@ -115,8 +116,8 @@ def traces(vector, numbers):
             yield number.to_bytes(40, "little", signed=True)[start : start + 7]
 
 
-@pytest.mark.parametrize("family", ["gaussian", "logistic"])
-@pytest.mark.parametrize("law", ["uniform", "none"])
+@each("family", ["gaussian", "logistic"])
+@each("law", ["uniform", "none"])
 def test_no_contribution_appears_in_any_message(family, law):
     """With law none the same search finds them: it can fail."""
     world = world_of(family, law)
@@ -260,7 +261,7 @@ def test_the_advice_in_the_refusal_is_enough():
         replace(LIMIT, minimum_rows=enough - 1).check(100, 7)
 
 
-@pytest.mark.parametrize("size", [1, 6, 7, 10, 11, 99, 100, 1000])
+@each("size", [1, 6, 7, 10, 11, 99, 100, 1000])
 def test_as_many_rounds_as_there_is_room_for(size):
     rounds = LIMIT.rounds(size)
     assert rounds <= LIMIT.most_rounds
@@ -340,7 +341,7 @@ def test_powers_of_a_number_are_no_further_numbers():
 # Terms
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "why"),
     [
         ({"topology": "ring:5", "tolerate": 2}, "could separate"),
@@ -440,7 +441,7 @@ def test_two_parties_of_one_name_are_refused():
         masked_sum({1: 1, "1": 5, 2: 1, 3: 1, 4: 1})
 
 
-@pytest.mark.parametrize("bad", [1.5, -1, True, "two"])
+@each("bad", [1.5, -1, True, "two"])
 def test_a_number_of_colluders_is_a_whole_number(bad):
     with pytest.raises(InvalidInputError, match="whole number of parties"):
         masked_sum(dict.fromkeys(PARTIES, 1.0), tolerate=bad)

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import veilsum as vs
+from cases import each
 from veilsum import jobs
 from veilsum.jobs import table_job
 from veilsum.jobs.regression import fit_arrays
@@ -35,7 +36,7 @@ ONE_SUM = {
 REFERENCES = Path(__file__).parents[1] / "references"
 
 
-@pytest.mark.parametrize(
+@each(
     ("table", "formula", "family"),
     [
         ("inference_birthwt", "low ~ age + lwt + smoke", "cloglog"),
@@ -139,7 +140,7 @@ def test_ranges_far_wider_than_a_table_cost_two_sums():
     assert sums[1] <= sums[0] + 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("table", "formula", "random"),
     [
         ("sites_schools", "lang ~ iq + ses", ["1", "iq"]),

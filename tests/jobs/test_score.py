@@ -11,12 +11,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
 
+from cases import each
+from later import Later
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.regression import fit
 from veilsum.models.rows import Rows
 from veilsum.tables.rules import DisclosureError, Rules
+
+sm = Later("statsmodels.api")
 
 FOLDER = Path(__file__).parents[1] / "references"
 R = json.loads((FOLDER / "models.json").read_text())
@@ -47,7 +50,7 @@ def probed(name):
     return quick(formula, table(source), further, **how)
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_it_is_r_s_rao(name):
     result, found = probed(name), probed(name).score_test()
     rao, chance, degrees, _, own = R[f"{name} anova"]

@@ -12,13 +12,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from flint import fmpq, fmpq_mat
-from statsmodels.regression.mixed_linear_model import MixedLM
 
 import veilsum as vs
+from cases import each
+from later import Later
 from veilsum.jobs.meta import MetaJob
 from veilsum.jobs.mixed import MixedJob
 from veilsum.jobs.regression import formula_job
 from veilsum.tables.frames import as_frame
+
+mixed_linear_model = Later("statsmodels.regression.mixed_linear_model")
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -68,7 +71,7 @@ def agree(found, reference, tolerance=1e-9):
 # Effects of parties, absorbed
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "asked", "data"),
     [
         ("sleep", {"formula": "y ~ x"}, "sleep"),
@@ -155,7 +158,7 @@ def test_a_run_under_masks_is_the_fit_of_all_rows():
     assert "rounded for each party" not in " ".join(plain.guarantee.limits)
 
 
-@pytest.mark.parametrize(
+@each(
     ("formula", "options", "said"),
     [
         ("y ~ x + site", {"rules": vs.Rules.none()}, "site is the same in all rows"),
@@ -202,7 +205,7 @@ def test_a_column_that_names_the_site_is_told_what_to_do(formula):
 # Mixed models
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "data", "formula", "random", "method"),
     [
         ("sleep_reml", "sleep", "y ~ x", ("1", "x"), "reml"),
@@ -238,7 +241,7 @@ def test_a_mixed_model_has_the_names_of_every_fit_and_of_statsmodels():
     given = {"schema": schema("sleep"), "rules": rules, "driver": "vectorised"}
     found = vs.mixed("y ~ x", parties("sleep"), **given)
     rows = table("sleep")
-    model = MixedLM.from_formula("y ~ x", rows, groups=rows["party"])
+    model = mixed_linear_model.MixedLM.from_formula("y ~ x", rows, groups=rows["party"])
     theirs = model.fit(reml=True, gtol=1e-12)
     ours = found.conf_int(alpha=0.1), found.params, found.bse, found.pvalues
     fixed = ["Intercept", "x"]
@@ -310,7 +313,7 @@ def test_a_mixed_model_under_masks():
     assert result.fit.icc == between / (between + within)
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "said"),
     [
         ({"random": ["1", "z"]}, "'z', which is no column of the formula's design"),
@@ -339,7 +342,7 @@ def test_columns_and_variances_that_are_not_there_are_said():
 # Meta-analysis
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "data", "asked"),
     [
         ("sleep", "sleep", {"formula": "y ~ x", "coefficient": "x"}),
@@ -390,7 +393,7 @@ def test_a_meta_analysis_under_masks():
     assert len(result.to_dict()["table"]) == 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "said"),
     [
         ({"coefficient": "z"}, "'z', which is no column"),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import connected_topologies, finite_arrays, seeds
 from veilsum.agreement.scenario import Settings
 from veilsum.costs.cost import Cost
@@ -48,7 +49,7 @@ def test_masked_runs_approach_the_pooled_minimiser_like_one_over_k(topology, see
     np.testing.assert_allclose(late.minimiser, late.reference, atol=1e-9)
 
 
-@pytest.mark.parametrize(
+@each(
     "domain",
     [
         Box([-1.0, -1.0], [0.5, 0.25], dim=2),
@@ -222,7 +223,7 @@ def test_local_gradients_run_too():
     assert run.max_error < 0.05
 
 
-@pytest.mark.parametrize("mixing", ["metropolis", "lazy-metropolis", "max-degree"])
+@each("mixing", ["metropolis", "lazy-metropolis", "max-degree"])
 def test_every_doubly_stochastic_mixing_converges(mixing):
     run = solve(
         rendezvous(5),
@@ -288,7 +289,7 @@ def test_a_directed_graph_is_refused():
         solve(PAPER, cycle, domain=BOX, sigma=1.0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("costs", "what"),
     [
         (PAPER[:2], "each of 3 parties, found 2"),
@@ -304,7 +305,7 @@ def test_costs_that_do_not_match_the_parties_are_refused(costs, what):
         solve(costs, K3, domain=BOX, sigma=1.0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "what"),
     [
         ({"sigma": 0.0}, "sigma must be positive"),
@@ -334,8 +335,8 @@ def test_at_least_one_iteration_is_needed(iterations):
 # One family of results
 
 
-@pytest.mark.parametrize("driver", ["vectorised", "loopback"])
-@pytest.mark.parametrize("method", ["one-shot", "dgd"])
+@each("driver", ["vectorised", "loopback"])
+@each("method", ["one-shot", "dgd"])
 def test_a_record_may_go_to_another_process_and_says_the_same(method, driver):
     run = solve(
         rendezvous(3),

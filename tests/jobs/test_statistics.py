@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from veilsum.errors import InvalidInputError
 from veilsum.files import datasets
 from veilsum.files.output import as_json
@@ -53,7 +54,7 @@ def test_moments_are_those_of_the_pooled_rows(frame, data, driver):
     assert found.max_error < 1e-6
 
 
-@pytest.mark.parametrize("columns", [["age", "bp"], ["far"], []])
+@each("columns", [["age", "bp"], ["far"], []])
 def test_one_sum_is_enough_however_far_from_zero(data, columns):
     """Where there are levels, another one asks first how many parties hold each."""
     tables = [] if columns else [("sex",)]
@@ -217,7 +218,7 @@ def test_a_small_cell_keeps_its_party_at_home(data):
         )
 
 
-@pytest.mark.parametrize(
+@each(
     ("wish", "why"),
     [
         ({"columns": ["sex"]}, "is a category"),

@@ -9,10 +9,11 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cases import each
+from later import Later
 from veilsum.errors import InvalidInputError, printable
 from veilsum.jobs.summary import (
     statistics_text,
@@ -34,6 +35,8 @@ from veilsum.models.least_squares import fit, statistics
 from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.showing import number, plain_table
+
+sm = Later("statsmodels.api")
 
 ABOUT = {"title": "A fit", "response": "y", "n_parties": 5, "law": "lattice"}
 
@@ -113,8 +116,8 @@ def expected_columns(reference, alpha=0.05):
     return np.column_stack([*columns, *ends])
 
 
-@pytest.mark.parametrize("width", [60, 78, 120])
-@pytest.mark.parametrize("name", ["longley", "stackloss", "statecrime", "randhie"])
+@each("width", [60, 78, 120])
+@each("name", ["longley", "stackloss", "statecrime", "randhie"])
 def test_the_table_of_least_squares_is_that_of_statsmodels(name, width):
     found, reference = ordinary(name)
     rows = table_of(summary_text(found, **ABOUT, width=width))
@@ -208,7 +211,7 @@ def family_fit(family):
     return glm(family, np.column_stack([np.ones(60), x]), y, ["const", "x"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("family", "ratio"),
     [
         (Poisson(), "a rate ratio"),
@@ -222,7 +225,7 @@ def test_exp_is_a_ratio_under_a_log_link(family, ratio):
     assert f"exp(coef) is {ratio}" in text
 
 
-@pytest.mark.parametrize("show", [to_markdown, summary_text, summary_html])
+@each("show", [to_markdown, summary_text, summary_html])
 def test_exp_is_refused_where_it_is_no_ratio(show):
     about = {} if show is to_markdown else ABOUT
     for found in [small(), family_fit(Gaussian()), family_fit(GammaInverseLink())]:
@@ -313,13 +316,13 @@ def test_nan_is_null_in_json():
     assert second["coefficient"] == 1.0
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, 95.0, float("nan")])
+@each("level", [0.0, 1.0, 95.0, float("nan")])
 def test_a_level_is_between_0_and_1(level):
     with pytest.raises(InvalidInputError, match="between 0 and 1"):
         summary_text(small(), **ABOUT, level=level)
 
 
-@pytest.mark.parametrize(
+@each(
     ("level", "ends"),
     [
         (0.95, ["[0.025", "0.975]"]),
@@ -355,7 +358,7 @@ def test_numbers_are_rounded_and_never_cut(value, digits):
     assert len(text) <= digits + 8
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "text"),
     [
         (0.0, "0"),
@@ -497,7 +500,7 @@ def test_a_table_may_have_no_rows():
     assert plain_table(["a", "bb"], []).splitlines() == ["a  bb", "-----"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("headers", "rows", "align"),
     [
         (["a", "b"], [[1, 2], [1]], None),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.sums import mean
@@ -75,7 +76,7 @@ def test_shapes_are_kept_and_booleans_counted():
     assert masked_sum(votes, driver="vectorised").value.tolist() == 3
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [
         {"law": "lattice", "sigma": 1e6, "largest": 1e4},
@@ -109,14 +110,14 @@ def test_shapes_must_agree():
         masked_sum({})
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, "much"])
+@each("bad", [np.nan, np.inf, "much"])
 def test_what_is_no_number_is_refused(bad):
     data = {**dict.fromkeys(PARTIES, 1.0), "c": bad}
     with pytest.raises(InvalidInputError, match="c"):
         masked_sum(data, driver="vectorised")
 
 
-@pytest.mark.parametrize("largest", [10.0, 2.0**60, 2.0**70, 1e40])
+@each("largest", [10.0, 2.0**60, 2.0**70, 1e40])
 def test_a_declared_range_never_costs_digits(largest):
     whole = {name: [3, -1] for name in PARTIES}
     found = masked_sum(whole, largest=largest, driver="vectorised").value
@@ -146,9 +147,9 @@ def test_an_integer_beyond_all_words_is_refused():
 # --- Units -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("driver", ["loopback", "vectorised"])
-@pytest.mark.parametrize("job", [masked_sum, mean])
-@pytest.mark.parametrize("unit", [None, 0.1, "1/10", "2 decimals"])
+@each("driver", ["loopback", "vectorised"])
+@each("job", [masked_sum, mean])
+@each("unit", [None, 0.1, "1/10", "2 decimals"])
 def test_equal_decimal_sums_give_equal_bits(driver, job, unit):
     """In float64 0.1 + 0.2 is not 0.3, and would tell the two dealings apart."""
     first = {"a": 0.1, "b": 0.2, "c": 0.5, "d": 1.1}
@@ -210,7 +211,7 @@ def test_integers_can_be_counted_in_another_unit():
     assert found.value.item() == 1300.0
 
 
-@pytest.mark.parametrize("unit", [0, -1, "two", "1/0", float("nan"), True])
+@each("unit", [0, -1, "two", "1/0", float("nan"), True])
 def test_what_is_no_unit_is_refused(unit):
     with pytest.raises(InvalidInputError, match="unit must be"):
         masked_sum(dict.fromkeys(PARTIES, 1.0), unit=unit)

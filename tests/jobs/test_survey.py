@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from veilsum.agreement.survey import Guest, SurveyTerms, tally_of
 from veilsum.audit.noninterference import same_frames
 from veilsum.errors import InvalidInputError, RangeError
@@ -190,7 +191,7 @@ def test_a_total_beyond_the_range_is_pointed_out():
     assert "lies beyond what the range allows" in found.summary()
 
 
-@pytest.mark.parametrize(
+@each(
     ("unit", "told"),
     [
         (Fraction(1), str(2**55 + 1)),
@@ -272,9 +273,7 @@ def test_the_worst_members_are_those_that_invited_most():
     assert worst_members(terms_of(guests=tuple(guests), tolerate=2)) == ("cem", "bob")
 
 
-@pytest.mark.parametrize(
-    "coalition", [("ann", "bob"), ("bob", "cem"), ("ann", "cem"), ("bob",)]
-)
+@each("coalition", [("ann", "bob"), ("bob", "cem"), ("ann", "cem"), ("bob",)])
 def test_other_numbers_with_the_same_totals_look_the_same(coalition):
     """All but one delegate, the host among them: masked vectors, shares and frames.
 
@@ -321,7 +320,7 @@ class Loose(SurveyRecipe):
 # What cannot be asked
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "told"),
     [
         ({"drop": True}, "every delegate holds a share"),
@@ -366,7 +365,7 @@ def test_a_simulation_adds_up_tables():
     assert again.answer.tolist() == found.answer.tolist()
 
 
-@pytest.mark.parametrize("delegates", [2, 4, ("x", "y")])
+@each("delegates", [2, 4, ("x", "y")])
 def test_one_honest_delegate_is_enough(delegates):
     number = delegates if isinstance(delegates, int) else len(delegates)
     found = survey(
@@ -377,7 +376,7 @@ def test_one_honest_delegate_is_enough(delegates):
     assert len(found.guarantee.honest) == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("guests", "changes", "told"),
     [
         (firms(5), {}, "3 are surely honest"),

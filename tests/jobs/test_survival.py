@@ -10,14 +10,17 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 
 import veilsum as vs
+from cases import each
+from later import Later
 from veilsum.errors import InvalidInputError
 from veilsum.files.datasets import gbsg2
 from veilsum.files.output import as_json
 from veilsum.models.survival import CONF_TYPES, Ends, SurvivalCurve, TimeGrid, log_rank
 from veilsum.tables.rules import DisclosureError, Rules
+
+survfunc = Later("statsmodels.duration.survfunc")
 
 REFERENCES = Path(__file__).parents[1] / "references"
 EXPECTED = json.loads((REFERENCES / "kaplan_meier.json").read_text())
@@ -38,8 +41,8 @@ def numbers(values):
     return np.array([np.nan if one is None else one for one in values], dtype=float)
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-@pytest.mark.parametrize("grid", ["exact", "coarse"])
+@each("name", EXPECTED)
+@each("grid", ["exact", "coarse"])
 def test_curves_and_test_are_those_of_r(name, grid):
     """At every time that occurs; and of times rounded up to a coarse grid."""
     frame, known = table(name), EXPECTED[name]
@@ -92,13 +95,13 @@ def test_curves_and_test_are_those_of_statsmodels():
     event = np.where(late, 0, frame["event"])
     for label, curve in found.curves.items():
         own = (frame["group"] == label).to_numpy()
-        theirs = SurvfuncRight(rounded[own], event[own])
+        theirs = survfunc.SurvfuncRight(rounded[own], event[own])
         at = np.searchsorted(times, theirs.surv_times)
         np.testing.assert_allclose(curve.survival[at], theirs.surv_prob, **CLOSE)
         errors = curve.standard_error[at]
         np.testing.assert_allclose(errors, theirs.surv_prob_se, **CLOSE)
         assert curve.at_risk[at].tolist() == theirs.n_risk.tolist()
-    statistic, p = survdiff(rounded, event, frame["group"].to_numpy())
+    statistic, p = survfunc.survdiff(rounded, event, frame["group"].to_numpy())
     assert found.log_rank.statistic == pytest.approx(statistic, rel=1e-9)
     assert found.log_rank.p == pytest.approx(p, rel=1e-9)
     assert found.log_rank.df == 3
@@ -260,7 +263,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("options", "why"), BAD.values(), ids=BAD)
+@each(("options", "why"), BAD.values(), ids=BAD)
 def test_what_cannot_be_asked_is_a_sentence(options, why):
     data = dealt(table("colon"))
     asked = {"formula": BY_GROUP, "times": [365, 730], **FREE, **options}
@@ -271,9 +274,7 @@ def test_what_cannot_be_asked_is_a_sentence(options, why):
     assert why in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    ("column", "value"), [("time", -3), ("event", 2), ("time", 4001)]
-)
+@each(("column", "value"), [("time", -3), ("event", 2), ("time", 4001)])
 def test_rows_that_were_not_agreed_on_are_refused_at_home(column, value):
     data = {name: one.copy() for name, one in dealt(table("colon")).items()}
     data["h2"].iloc[4, data["h2"].columns.get_loc(column)] = value

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import veilsum as vs
+from cases import each
 from veilsum.jobs.solve import Trace
 from veilsum.jobs.sweep import COLUMNS, reached
 
@@ -275,7 +276,7 @@ def test_parties_of_a_named_graph_keep_their_costs():
     assert row["error"] == vs.solve(costs, graph, sigma=2.0, seed=0, **here).max_error
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "said"),
     [
         ({"graphs": None}, "say on which graphs"),
@@ -317,7 +318,7 @@ def test_processes_that_end_too_soon_say_what_to_do(monkeypatch):
         def submit(self, *_):
             raise BrokenExecutor("nobody is there")
 
-    monkeypatch.setattr("veilsum.scale.workers.Processes", Gone)
+    monkeypatch.setattr("veilsum.scale.processes.Processes", Gone)
     with pytest.raises(vs.InvalidInputError, match=r"nobody is there\. .*kept"):
         vs.sweep(COSTS, **GRID, on="processes:2")
 

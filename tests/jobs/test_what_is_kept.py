@@ -11,8 +11,8 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-import pytest
 
+from cases import each
 from veilsum.drivers.loopback import Loopback
 from veilsum.jobs.regression import fit
 from veilsum.jobs.statistics import statistics
@@ -52,9 +52,9 @@ FIRST = dealt([[7, -1], [10, 20], [30, 0], [7, 7], [-4, 1]])
 OTHER = dealt([[7, -1], [43, 0], [0, 28], [0, 0], [0, 0]])
 
 
-@pytest.mark.parametrize("job", [masked_sum, mean])
-@pytest.mark.parametrize("spread", ["flooding", "tree"])
-@pytest.mark.parametrize("options", LAWS.values(), ids=LAWS)
+@each("job", [masked_sum, mean])
+@each("spread", ["flooding", "tree"])
+@each("options", LAWS.values(), ids=LAWS)
 def test_what_a_party_keeps_does_not_tell_who_gave_what(job, spread, options):
     asked = partial(job, unit=0.01, spread=spread, **options)
     first, other = kept_by_a(asked, FIRST), kept_by_a(asked, OTHER)
@@ -114,8 +114,8 @@ def rows_of(seed, n=60):
     )
 
 
-@pytest.mark.parametrize("law", [{}, {"law": "lattice", "sigma": 1e9}], ids=str)
-@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+@each("law", [{}, {"law": "lattice", "sigma": 1e9}], ids=str)
+@each("job", JOBS.values(), ids=JOBS)
 def test_what_a_party_keeps_of_tables_does_not_tell_who_has_which_row(job, law):
     rows, own = rows_of(0), np.arange(12)
     others = 12 + np.random.default_rng(1).permutation(48)
@@ -140,7 +140,7 @@ def test_what_a_party_keeps_of_tables_does_not_tell_who_has_which_row(job, law):
     }
 
 
-@pytest.mark.parametrize("options", LAWS.values(), ids=LAWS)
+@each("options", LAWS.values(), ids=LAWS)
 def test_a_kept_total_is_the_whole_number_that_everybody_knows(options):
     driver = Watched(seed=5)
     found = masked_sum(FIRST, unit=0.01, driver=driver, **options)

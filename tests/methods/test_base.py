@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import connected_topologies, finite_arrays
 from veils import veil
 from veilsum.costs.cost import Cost
@@ -178,8 +179,8 @@ def test_parts_that_do_not_divide_the_message_are_an_error():
         mix({"row": np.eye(2), "column": np.eye(2)}, ("row", "column"), np.ones((2, 3)))
 
 
-@pytest.mark.parametrize("step", [0.0, -1.0, np.nan, np.inf])
-@pytest.mark.parametrize(
+@each("step", [0.0, -1.0, np.nan, np.inf])
+@each(
     "method",
     [Extra, Nids, GradientTracking, PushPull, RunningSums],
     ids=lambda method: method.__name__,

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
+from cases import each
 from strategies import connected_topologies, few, seeds
 from veilsum.costs.bases import Quadratic, quadratic_coefficients
 from veilsum.costs.domains import Box, WholeSpace
@@ -300,7 +301,7 @@ def test_perfect_mixing_takes_one_round():
     assert usual_accelerated_rounds(0.0, bounds) == 1
 
 
-@pytest.mark.parametrize("rate", [1.0, 1.5, -0.1, np.nan])
+@each("rate", [1.0, 1.5, -0.1, np.nan])
 def test_a_rate_that_no_connected_graph_has_is_refused(rate):
     bounds = Bounds(smooth=2.0, mean_smooth=1.0, mean_convex=0.5)
     for ask in (
@@ -318,7 +319,7 @@ def test_a_graph_that_hardly_mixes_is_refused_and_not_searched_for_ever():
         certified_rounds(1.0 - 1e-16, bounds, constrained=False)
 
 
-@pytest.mark.parametrize(
+@each(
     ("low", "top", "most"),
     [(0.0, 1.0, 1.0), (2.0, 1.0, 3.0), (0.1, 1.0, 0.5), (0.1, 1.0, np.inf)],
 )

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from veilsum.costs.domains import WholeSpace
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
@@ -45,7 +46,7 @@ every_need = st.builds(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("needs", "expected"),
     [
         (Needs(), "gradient-tracking"),
@@ -83,7 +84,7 @@ def test_auto_chooses(needs, expected):
     assert choose(needs).name == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "needs", "words", "instead"),
     [
         ("nids", Needs(convex_locals=False), "convex by itself", "gradient-tracking"),

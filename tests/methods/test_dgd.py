@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import connected_topologies, few, finite_arrays
 from veils import sloping, veil
 from veilsum.costs.cost import Cost
@@ -141,13 +142,13 @@ def test_steps_shrink_as_the_theory_says(scale, power):
         state = following
 
 
-@pytest.mark.parametrize("power", [0.5, 0.0, -1.0, 1.0001, 2.0, np.nan])
+@each("power", [0.5, 0.0, -1.0, 1.0001, 2.0, np.nan])
 def test_a_power_outside_the_theory_is_refused(power):
     with pytest.raises(InvalidInputError, match=r"power.*\(0.5, 1\], found"):
         Dgd(Box(-1.0, 1.0, dim=1), power=power)
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf])
+@each("scale", [0.0, -1.0, np.nan, np.inf])
 def test_a_step_scale_that_is_none_is_refused(scale):
     with pytest.raises(InvalidInputError, match="step scale must be positive"):
         Dgd(Box(-1.0, 1.0, dim=1), scale=scale)

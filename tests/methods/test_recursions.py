@@ -8,6 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.special import eval_chebyt
 
+from cases import each
 from strategies import connected_topologies, few, finite_arrays, seeds
 from veilsum.costs.bases import Affine
 from veilsum.costs.domains import Box, WholeSpace
@@ -238,7 +239,7 @@ def test_steps_are_the_formulas():
     assert running_sums_step(0.75, 2.0) == pytest.approx(0.25)
 
 
-@pytest.mark.parametrize("spec", ["ring:8", "star:6", "petersen"])
+@each("spec", ["ring:8", "star:6", "petersen"])
 def test_the_least_eigenvalue_is_the_least(spec):
     weights = mixing_weights(Topology.family(spec), "metropolis")
     expected = np.linalg.eigvals(weights.toarray()).real.min()
@@ -251,19 +252,19 @@ def test_extra_refuses_weights_that_reach_minus_one():
         extra_step(1.0, -1.0)
 
 
-@pytest.mark.parametrize("share", [0.0, 2.0, -1.0, np.nan])
+@each("share", [0.0, 2.0, -1.0, np.nan])
 def test_nids_refuses_a_step_of_two_over_l(share):
     with pytest.raises(InvalidInputError, match=r"below 2 / L.*found"):
         nids_step(1.0, share=share)
 
 
-@pytest.mark.parametrize(("top", "low"), [(1.0, 0.0), (1.0, 2.0), (0.0, 0.0)])
+@each(("top", "low"), [(1.0, 0.0), (1.0, 2.0), (0.0, 0.0)])
 def test_acceleration_refuses_an_average_without_strong_convexity(top, low):
     with pytest.raises(InvalidInputError, match=r"accelerated.*found"):
         AcceleratedTracking(WholeSpace(1), top, low)
 
 
-@pytest.mark.parametrize(
+@each(
     ("rate", "rounds", "words"),
     [(1.0, 2, "connected"), (-0.1, 2, "connected"), (0.5, 0, "one round at least")],
 )
@@ -272,7 +273,7 @@ def test_mixing_in_rounds_refuses_what_is_no_mixing(rate, rounds, words):
         Chebyshev(Nids(WholeSpace(1), 0.1), rate, rounds)
 
 
-@pytest.mark.parametrize("spec", ["ring:1600", "star:1600", "grid:40x40"])
+@each("spec", ["ring:1600", "star:1600", "grid:40x40"])
 def test_many_parties_have_the_bound_of_gershgorin(spec):
     """Its discs reach down to the least of w_ii less all others of the row."""
     weights = mixing_weights(Topology.family(spec), "metropolis")

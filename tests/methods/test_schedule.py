@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cases import each
 from veilsum.costs.bases import Affine, Polynomial, Quadratic
 from veilsum.costs.domains import Box, HalfSpaces, WholeSpace
 from veilsum.errors import InvalidGraphError, InvalidInputError
@@ -38,7 +39,7 @@ def masked(sigma, **more):
 # Which method
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "facts", "graph", "expected"),
     [
         (KNOWN, OPEN, RING, "gradient-tracking"),
@@ -61,7 +62,7 @@ def test_auto_takes_the_method_that_fits(settings, facts, graph, expected):
     assert found.name == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "facts", "graph", "words"),
     [
         (named("nids"), OPEN, CYCLE, "both ways.*use push-pull"),
@@ -106,7 +107,7 @@ def test_what_a_method_cannot_do_is_refused_with_the_one_that_can(
         schedule(settings, facts, graph)
 
 
-@pytest.mark.parametrize("kind", ITERATIVE, ids=lambda kind: kind.name)
+@each("kind", ITERATIVE, ids=lambda kind: kind.name)
 def test_every_method_there_is_can_be_made(kind):
     facts = replace(OPEN, domain=BOX) if kind.traits.compact else OPEN
     found = schedule(named(kind.name), facts, RING)

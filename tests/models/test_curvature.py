@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import eighths, few, seeds
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
@@ -185,7 +186,7 @@ def local(k):
     return Cost.from_gradient(lambda x: k * x, dim=1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("costs", "domain", "words"),
     [
         ([local(1.0)], WholeSpace(1), "party '0': .*as a function.*that you know"),

@@ -7,6 +7,7 @@ import pytest
 from flint import arb, ctx
 from scipy import stats
 
+from cases import each
 from veilsum.errors import InvalidInputError
 from veilsum.models.families import (
     CEILING,
@@ -176,7 +177,11 @@ def test_a_gamma_of_great_shape_keeps_its_digits():
 RANGES = RowRanges(low=0.01, high=1000.0, unit=0.01, weight=3.0, offset=2.0)
 
 
-@every_family
+@pytest.mark.parametrize(
+    "family",
+    [*FAMILIES, *map(NegativeBinomial, (1e-9, 1e-6, 1e-3, 30.0))],
+    ids=lambda f: f"{f.name} {getattr(f, 'alpha', '')}",
+)
 def test_no_row_inside_exceeds_the_limits(family):
     """At the edges of eta, and of the responses, and of the weights."""
     limits = family.limits(RANGES)
@@ -206,6 +211,30 @@ def test_no_row_inside_exceeds_the_limits(family):
         weights = np.full(len(response), 3.0)
         saturated = family.saturated(response, weights, phi)
         assert np.abs(saturated).max() <= most["saturated"]
+
+
+@every_family
+def test_a_row_at_a_mean_within_the_agreed_range_need_not_be_asked_for_again(family):
+    """Its eta is inside by the margin: at every tenth of the way from end to end."""
+    limits = family.limits(RANGES)
+    means = np.linspace(RANGES.low, RANGES.high, 11)
+    if isinstance(family, Binomial):
+        means = np.linspace(0.01, 0.99, 11)
+    eta = family.link(means)
+    assert (eta >= limits.low + limits.margin).all()
+    assert (eta <= limits.high - limits.margin).all()
+
+
+@pytest.mark.parametrize("share", [0.5, 0.2])
+def test_a_tilted_step_is_fisher_s_linear_discriminant(share):
+    """Of one column about its mean, 0, in two groups that are `apart` apart."""
+    apart, within = 1.2, 0.8
+    variance = within + share * (1.0 - share) * apart**2
+    step = apart / variance  # Newton's, from the null model
+    factor, shift = Binomial().tilt(share, step**2 * variance)
+    assert factor * step == pytest.approx(apart / within)
+    high, low = (1.0 - share) * apart, -share * apart
+    assert shift == pytest.approx((low**2 - high**2) / (2.0 * within))
 
 
 def test_limits_need_a_response_that_the_law_can_yield():
@@ -238,7 +267,7 @@ def exact_deviances(family, response, eta):
     return np.array([float(one) for one in found])
 
 
-@pytest.mark.parametrize("eta", [-1000.0, -65.0, -63.0, -9.0, -1e-3, 0.0, 2.0, 9.0])
+@each("eta", [-1000.0, -65.0, -63.0, -9.0, -1e-3, 0.0, 2.0, 9.0])
 def test_a_probit_keeps_its_digits_in_the_tails(eta):
     ctx.prec = 4000
     below = (-arb(eta) / arb(2).sqrt()).erfc() / 2

@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import linprog
 
+from cases import each
 from veilsum.errors import (
     InvalidInputError,
     LocalProtocolError,
@@ -130,7 +131,7 @@ def settle(search, held):
     return state
 
 
-@pytest.mark.parametrize("seed", range(25))
+@each("seed", range(25))
 def test_a_generator_and_a_store_earn_what_a_solver_finds(seed):
     chance = np.random.default_rng(seed)
     low, energy = chance.uniform(0, 5), chance.uniform(2, 20)
@@ -224,7 +225,7 @@ UNIT = {"a": 1.0, "b": 2.0, "low": 3.0, "high": 44.25, "ramp": 5.0}
 BATTERY = {"wear": 1.0, "energy": 44.25, "power": 3.0, "efficiency": 0.9, "start": 4.0}
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "message"),
     [
         ({"a": -1.0}, "generator 0: a must be at least zero"),

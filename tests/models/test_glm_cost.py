@@ -7,10 +7,11 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
+from later import Later
 from strategies import eighths, few, finite_arrays, seeds
 from veilsum.costs.bases import Affine
 from veilsum.costs.remainders import exposed
@@ -26,11 +27,13 @@ from veilsum.models.families import (
 from veilsum.models.row_costs import FEATURES, RowRemainder, curvature, glm_cost
 from veilsum.models.rows import Rows
 
+sm = Later("statsmodels.api")
+
 FAMILIES = {"gaussian": Gaussian(), "logistic": Binomial(), "poisson": Poisson()}
 THEIRS = {
-    "gaussian": sm.families.Gaussian(),
-    "logistic": sm.families.Binomial(),
-    "poisson": sm.families.Poisson(),
+    "gaussian": lambda: sm.families.Gaussian(),
+    "logistic": lambda: sm.families.Binomial(),
+    "poisson": lambda: sm.families.Poisson(),
 }
 # B, whose slope is the mean.
 CUMULANTS = {
@@ -95,7 +98,7 @@ def test_the_split_is_canonical(name, seed, n, extras, ridge):
     assert cost.basis == Affine(3)
     assert cost.remainder.kind == "local"
     assert cost.remainder.gradient(np.zeros(3)).tolist() == [0.0] * 3
-    mean = THEIRS[name].link.inverse(np.zeros(n) if not extras else rows.offset)
+    mean = THEIRS[name]().link.inverse(np.zeros(n) if not extras else rows.offset)
     weights = np.ones(n) if not extras else rows.weights
     expected = rows.design.T @ (weights * (mean - rows.response))
     np.testing.assert_allclose(cost.coefficients, expected, rtol=1e-12, atol=1e-12)
@@ -136,7 +139,7 @@ def test_costs_add_up_to_the_pooled_score(name, seed, point):
     pooled = sm.GLM(
         rows.response,
         rows.design,
-        family=THEIRS[name],
+        family=THEIRS[name](),
         var_weights=rows.weights,
         offset=rows.offset,
     )
@@ -284,8 +287,8 @@ def test_the_inverse_link_has_no_mean_at_the_public_point():
         glm_cost(GammaInverseLink(), rows)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("what", ["design", "response", "weights", "offset"])
+@each("bad", [np.nan, np.inf])
+@each("what", ["design", "response", "weights", "offset"])
 def test_numbers_that_are_not_finite_are_refused(what, bad):
     rows = rows_of("gaussian")
     values = getattr(rows, what).copy()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from flint import arb, arb_mat, ctx
 
+from cases import each
 from veilsum.models import glm, rows
 from veilsum.models.families import (
     Binomial,
@@ -146,7 +147,7 @@ def test_all_totals_fit_the_bits_that_were_agreed(name):
             assert max(abs(one).bit_length() for one in found) < scales.counts.bits
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_no_round_shows_one_party(seed):
     """Nobody sends zeros because of its rows: either all send statistics, or none.
 

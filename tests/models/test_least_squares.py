@@ -4,18 +4,28 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
+from later import Later
 from nist import exact_fit, root
 from strategies import few, seeds
 from veilsum.errors import InvalidInputError
 from veilsum.models import rows as rows_module
 from veilsum.models.inference import table
-from veilsum.models.least_squares import Counting, Statistics, fit, statistics
+from veilsum.models.least_squares import (
+    Counting,
+    Rounding,
+    Statistics,
+    fit,
+    statistics,
+    totals,
+)
 from veilsum.models.rows import ONES, RowMeasures, Rows
 from veilsum.numbers.units import BLOCK_ROWS, Measure
+
+sm = Later("statsmodels.api")
 
 CLOSE = {"rtol": 1e-8, "atol": 0.0}
 NAMES = ["const", "age", "income", "visits"]
@@ -151,10 +161,14 @@ def test_ridge_is_the_closed_form(ridge):
     assert found.residual_degrees == pytest.approx(left, rel=1e-8)
 
 
-def test_ridge_needs_fewer_rows_than_columns():
+@pytest.mark.parametrize(
+    ("intercept", "ridge", "first"), [(None, 1.0, 1.0), (0, 1e9, 0.0)]
+)
+def test_ridge_needs_fewer_rows_than_columns(intercept, ridge, first):
     design, response, _ = data(n=3)
-    found = fit_of(design, response, ridge=1.0)
-    expected = ridge_closed_form(design, response, np.ones(4))[0]
+    found = fit_of(design, response, intercept=intercept, ridge=ridge)
+    penalty = np.array([first, ridge, ridge, ridge])
+    expected = ridge_closed_form(design, response, penalty)[0]
     np.testing.assert_allclose(found.coefficients, expected, rtol=1e-6)
 
 
@@ -359,6 +373,20 @@ def test_the_rounding_bound_holds(seed, mean, near, kind):
         assert found.rounding < 1e-8
 
 
+@pytest.mark.parametrize("least", [1, 10, 1000])
+def test_roots_of_rounded_weights_are_off_by_at_most_twice_the_worst(least):
+    """The worst is half a unit too much, of the smallest weight."""
+    weights = Measure(Fraction(1, 2**10), least, 2**45, made=True)
+    design = (ONES, Measure.of(0, 9, Fraction(1)))
+    measures = RowMeasures.of(design, design[1], intercept=0, weights=weights)
+    x = np.column_stack([np.ones(9), np.arange(9.0)])
+    rows = Rows.of(x, x[:, 1] ** 2 % 9, weights=np.arange(9.0) + 1.0)
+    exact = totals(statistics(rows, measures), measures, intercept=0)
+    found = Rounding.of(exact, np.zeros(3)).weights
+    worst = (least / (least - 0.5)) ** 0.5 - 1.0
+    assert worst <= found <= 2.5 * worst
+
+
 # Bad input.
 
 
@@ -465,9 +493,9 @@ def test_a_level_beyond_one_is_refused():
         fit_of(design, response).confidence_intervals(95)
 
 
-@pytest.mark.parametrize("intercept", [None, 0])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("far", [10**4, 10**6, 10**9, 10**14])
+@each("intercept", [None, 0])
+@each("weighted", [False, True])
+@each("far", [10**4, 10**6, 10**9, 10**14])
 def test_an_offset_far_from_the_response_is_within_the_bound(intercept, weighted, far):
     """A response far from 0 needs more bits than its range is long."""
     draw, cents = np.random.default_rng(2), Fraction(1, 100)

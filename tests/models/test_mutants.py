@@ -19,7 +19,7 @@ def test_one_row_has_no_variance_to_compare_means_by(counts):
     groups = [
         Marginals(
             (Measure(Fraction(1), 0, 9),),
-            n,
+            (n,),
             np.array([n], dtype=object),
             np.array([n], dtype=object),
         )

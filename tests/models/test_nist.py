@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
-import statsmodels.api as sm
 
+from cases import each
+from later import Later
 from nist import CERTIFIED, lines, root
 from veilsum.jobs.regression import fit
 from veilsum.jobs.statistics import statistics
@@ -18,6 +19,8 @@ from veilsum.jobs.summary import summary_text
 from veilsum.numbers.units import inferred_measure
 from veilsum.tables.columns import Column
 from veilsum.tables.rules import Rules
+
+sm = Later("statsmodels.api")
 
 LINES = {line.name: line for line in lines()}
 R_LM = Path(__file__).parents[1] / "references" / "nist_lm.txt"
@@ -78,7 +81,7 @@ def by_r(name):
     return np.split(numbers, 2)
 
 
-@pytest.mark.parametrize("name", LINES)
+@each("name", LINES)
 def test_the_answers_are_those_that_are_certified(name):
     coefficients, errors = answer(LINES[name])
     for place, (estimate, error) in zip((0, -1), CERTIFIED[name], strict=True):
@@ -89,7 +92,7 @@ def test_the_answers_are_those_that_are_certified(name):
             assert abs(exact - Fraction(certified)) <= abs(exact) / 10**14
 
 
-@pytest.mark.parametrize("name", LINES)
+@each("name", LINES)
 def test_all_digits_are_right(name):
     """Terms of Filip are wide: its tenth powers have as many digits."""
     line = LINES[name]

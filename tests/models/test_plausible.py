@@ -5,11 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from cases import each
 from veilsum.errors import NumericalError
 from veilsum.models import least_squares
 from veilsum.models.choices import ChoiceSearch, Multinomial
 from veilsum.models.choices import statistics as choice_statistics
 from veilsum.models.families import Binomial, Gamma, Poisson, Probit
+from veilsum.models.mixed import At, MixedModel, Mixing
 from veilsum.models.newton import Newton
 from veilsum.models.plausible import check_matrix
 from veilsum.models.rows import ONES, RowMeasures, Rows
@@ -28,9 +30,9 @@ def rows_of(seed=0, n=200):
     return Rows.of(np.column_stack([np.ones(n), age]), response)
 
 
-@pytest.mark.parametrize("family", [Binomial(), Poisson(), Probit(), Gamma()])
-@pytest.mark.parametrize("stage", ["first", "round"])
-@pytest.mark.parametrize(
+@each("family", [Binomial(), Poisson(), Probit(), Gamma()])
+@each("stage", ["first", "round"])
+@each(
     ("place", "factor", "name"),
     [
         (0, -1, "information for one"),
@@ -105,3 +107,27 @@ def test_every_gram_matrix_is_plausible():
         table = rng.integers(-9, 10, shape).astype(object)
         names = [f"x{k}" for k in range(shape[1])]
         check_matrix("m", table.T @ table, names, [9] * shape[1], int(shape[0]))
+
+
+@pytest.mark.parametrize(("corner", "fine"), [(1, True), (0, False)])
+def test_the_smallest_negative_variance_is_refused(corner, fine):
+    """Columns (1) and (1) have the products 1, 1, 1; with 1, 1, 0 a minor is -1."""
+    matrix = np.array([[1, 1], [1, corner]], dtype=object)
+    if fine:
+        check_matrix("m", matrix, ("a", "b"), [1, 1], 1)
+        return
+    with pytest.raises(NumericalError, match=r"m for b .*gives a negative variance"):
+        check_matrix("m", matrix, ("a", "b"), [1, 1], 1)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_mixed_model_has_at_most_the_agreed_number_of_rows(more):
+    mixing = Mixing(AGED, 0, (0,))
+    model, p = MixedModel(mixing, NAMES, "reml"), 3
+    total = np.zeros(2 * (p * (p + 1) // 2 + 1) + 2, dtype=object)
+    total[-2] = (1 << AGED.row_bits) + more
+    if not more:
+        model._check_possible(At((0,), 40, (1,)), total)
+        return
+    with pytest.raises(NumericalError, match="the total of rows is impossible"):
+        model._check_possible(At((0,), 40, (1,)), total)

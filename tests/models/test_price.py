@@ -20,10 +20,13 @@ from veilsum.errors import (
     SecretError,
 )
 from veilsum.models.price import (
+    End,
     Price,
     PriceSearch,
+    Sample,
     Settled,
     Site,
+    Widening,
 )
 
 SEARCH = PriceSearch(-1000.0, 1000.0)
@@ -325,6 +328,18 @@ def test_a_round_asks_for_surplus_and_slope():
     site = Site.of(7.0, a=[0.5, 1.0, 2.0], b=[1, 1, 1], low=[0, 0, 2.5], high=[9, 2, 9])
     vector = SEARCH.counts.values(SEARCH.response(site, Price(9.0)))
     assert vector.tolist() == [8.0 + 2.0 + 2.5 - 7.0, 0.0, 1.0]  # two at their limits
+
+
+@pytest.mark.parametrize(
+    ("slow", "proposed"),
+    [(False, 4.0 + 2.0 / 1.6), (True, 6.0)],
+)
+def test_a_slow_search_for_an_end_goes_on_by_halves(slow, proposed):
+    """Else where a straight line balances: from 2 short at 4, with slope 1.6."""
+    outer = Sample(Price(4.0), -2.0, 1.6)
+    known = Settled(3, Price(8.0), 0.0, 1.0, 8.0, 8.0, 0.0)
+    state = Widening(3, known, End(8.0, outer, slow=slow), End(8.0))
+    assert PriceSearch(0.0, 100.0).propose(state) == Price(proposed)
 
 
 def test_parties_with_the_same_totals_go_the_same_way():

@@ -119,3 +119,9 @@ def test_balls_that_never_settle_fall_back():
     assert pinned(lambda: [arb(0, 1)], lambda: [fmpq(1, 3)]).tolist() == [1 / 3]
     with pytest.raises(NumericalError, match=r"beyond 1e308"):
         pinned(lambda: [arb(10) ** 400])
+
+
+def test_precision_grows_until_every_digit_is_sure():
+    """At 192 bits nothing is left of the root of 2 beside 10^80."""
+    found = pinned(lambda: [arb(10) ** 80 + arb(2).sqrt() - arb(10) ** 80, arb(3)])
+    assert found.tolist() == [2.0**0.5, 3.0]

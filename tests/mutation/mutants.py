@@ -1,6 +1,7 @@
 """Mutants: small planted defects, and whether the tests of their part notice them.
 
     python tests/mutation/mutants.py sample              draw the sample anew
+    python tests/mutation/mutants.py renew numbers       draw for code that is gone
     python tests/mutation/mutants.py lines               note which test runs which line
     python tests/mutation/mutants.py run                 run mutants without an outcome
     python tests/mutation/mutants.py run numbers         those of one part
@@ -73,6 +74,7 @@ OF_MODELS = tuple(
         "dispersion",
         "evaluate",
         "inference",
+        "mixed",
         "sites",
         "table_one",
         "round_weights",
@@ -87,7 +89,7 @@ PARTS = {
     "tables": Part("tables/*.py", 35, ("tests/tables",)),
     "store": Part("net/store.py", 10, ("tests/net/test_store.py",)),
     "ledger": Part("files/ledger.py", 12, ("tests/files/test_ledger.py",)),
-    "guests": Part("guests/*.py", 18, ("tests/guests",)),
+    "guests": Part("guests/*.py", 18, ("tests/guests", "tests/attacks/test_guests.py")),
 }
 
 
@@ -321,6 +323,17 @@ def draw() -> list[Mutant]:
     return found
 
 
+def renewed(mutant: Mutant, taken: list[Mutant]) -> Mutant:
+    """Return a mutant; where its code is gone, another one of its part."""
+    paths = sorted((ROOT / "src" / "veilsum").glob(PARTS[mutant.part].files))
+    every = [one for path in paths for one, *_ in mutants_of(mutant.part, path)]
+    keys = {one.key for one in taken}
+    if mutant.key in {one.key for one in every}:
+        return mutant
+    left = [one for one in every if one.key not in keys]
+    return random.Random(f"{SEED} {mutant.key}").choice(left)
+
+
 def read_sample() -> list[Mutant]:
     """Return the sample with its outcomes."""
     with SAMPLE.open(newline="") as file:
@@ -441,13 +454,15 @@ class Runs:
         if made is None:
             return replace(mutant, outcome="", note="the code has changed: draw anew")
         code, node = made
-        inside = _is_in_function(mutant)
         names = [one for one in covering(mutant, node, self.notes) if one in items]
-        if not names:
-            return replace(mutant, outcome="survived", note="no test runs this line")
-        if inside:
+        if names:
             outcome = in_fork(code, mutant, [items[name] for name in names])
         else:
+            # It may still run while its module is imported.
+            names = [one for one in importing(mutant, self.notes) if one in items]
+            if not names:
+                note = "no test runs this line"
+                return replace(mutant, outcome="survived", note=note)
             outcome = in_new_process(mutant, names)
         if outcome.startswith(BROKEN):
             return replace(mutant, outcome="", note=outcome)
@@ -474,22 +489,54 @@ def _is_in_function(mutant: Mutant) -> bool:
 
 
 def covering(mutant: Mutant, node: ast.AST, notes) -> list[str]:
-    """Return the tests that run a mutant's lines, the quickest first."""
+    """Return the tests that run a mutant's lines in a function, the quickest first."""
+    if not _is_in_function(mutant):
+        return []
     by_line = notes["lines"].get(mutant.file, {})
-    if _is_in_function(mutant):
-        numbers = map(str, range(node.lineno, node.end_lineno + 1))
-        tests = {one for line in numbers for one in by_line.get(line, ())}
-    else:
-        tests = {one for every in by_line.values() for one in every}
-    name = mutant.function.rpartition(".")[2]
+    numbers = map(str, range(node.lineno, node.end_lineno + 1))
+    tests = {one for line in numbers for one in by_line.get(line, ())}
     if is_kernel(mutant):
         # Machine code is not traced: the tests that run a line with its name.
-        for file, lines in notes["lines"].items():
-            source = (ROOT / "src" / "veilsum" / file).read_text().splitlines()
-            for line, every in lines.items():
-                if re.search(rf"\b{name}\b", source[int(line) - 1]):
-                    tests |= {*every}
+        tests |= running(rf"\b{mutant.function.rpartition('.')[2]}\b", notes)
+    return quickest(tests, notes)
+
+
+def importing(mutant: Mutant, notes) -> list[str]:
+    """Return the tests that run or import a mutant's module, the quickest first."""
+    lines = notes["lines"].get(mutant.file, {}).values()
+    package, _, module = _dotted(mutant).rpartition(".")
+    words = rf"\b{package}(\.| import\b.*\b){module}\b"
+    tests = {one for every in lines for one in every} | running(words, notes)
+    for one in notes["seconds"]:
+        if re.search(words, _source(one.partition("::")[0])):
+            tests.add(one)
+    return quickest(tests, notes)
+
+
+def running(words: str, notes) -> set[str]:
+    """Return the tests that run a line of the part in which a pattern is found."""
+    tests = set[str]()
+    for file, lines in notes["lines"].items():
+        source = _source(f"src/veilsum/{file}").splitlines()
+        for line, every in lines.items():
+            if re.search(words, source[int(line) - 1]):
+                tests |= {*every}
+    return tests
+
+
+def quickest(tests: set[str], notes) -> list[str]:
+    """Return tests in the order of their processor seconds."""
     return sorted(tests, key=lambda one: (notes["seconds"].get(one, 0.0), one))
+
+
+@cache
+def _source(path: str) -> str:
+    return (ROOT / path).read_text()
+
+
+def _dotted(mutant: Mutant) -> str:
+    dotted = "veilsum." + mutant.file.removesuffix(".py").replace("/", ".")
+    return dotted.removesuffix(".__init__")
 
 
 def is_kernel(mutant: Mutant) -> bool:
@@ -677,8 +724,7 @@ def run_imported(mutant: Mutant, names: list[str]) -> int:
     """Run tests in this process, where one module's import is mutated."""
     made = mutated(mutant)
     assert made is not None
-    dotted = "veilsum." + mutant.file.removesuffix(".py").replace("/", ".")
-    sys.meta_path.insert(0, Finder(dotted.removesuffix(".__init__"), made[0]))
+    sys.meta_path.insert(0, Finder(_dotted(mutant), made[0]))
     return int(pytest.main([*OPTIONS, "-x", *names], plugins=[Stops()]))
 
 
@@ -701,6 +747,12 @@ def main(action: str, *names: str) -> int:
             subprocess.run([sys.executable, __file__, action, name], check=True)
         return 0
     name, *tests = names
+    if action == "renew":
+        taken = read_sample()
+        write_sample(
+            [renewed(one, taken) if one.part == name else one for one in taken]
+        )
+        return 0
     part = PARTS[name]
     sources = [str(one) for one in Path("src/veilsum").glob(part.files)]
     options = [*OPTIONS, *(tests or (*part.tests, *sources))]

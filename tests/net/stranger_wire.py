@@ -22,11 +22,13 @@ from pathlib import Path
 import msgspec
 from cryptography import x509
 
-MAGIC = b"VS\x02"
+MAGIC = b"VS\x03"
 # How many fields each message has that a run by flooding needs, its name aside.
 RECORDS = {"Join": 5, "Ready": 7, "Masked": 6, "Result": 5, "Agreed": 5, "Quit": 5}
 FIELDS = {"Status": 8, "Share": 4, "Confirm": 2, **RECORDS}
 NUMBERED = {"Share", "Masked", "Result"}
+# The limbs of a number with a `[cost]`, by code.
+LIMBS = {"i": 1, "u": 1, "l": 4}
 # What a [policy] is where the file is silent.
 POLICY = {
     "resend": 1.0,
@@ -71,10 +73,10 @@ def digest(data):
 
 @dataclass(frozen=True)
 class Numbers:
-    """Numbers as they travel: `[code, count, width]` in a header, bytes in a payload.
+    """Numbers as they travel: `[code, count, 8]` in a header, words in a payload.
 
     Attributes:
-        code: "f", "i", "u" or "b".
+        code: "f", "i", "u" or "l".
         values: floats for "f", whole numbers for all others.
     """
 
@@ -84,38 +86,30 @@ class Numbers:
     @classmethod
     def read(cls, head, body):
         code, count, width = head
-        if len(body) != count * width:
+        if width != 8 or len(body) != count * width:
             raise WireError(f"{head} with {len(body)} bytes")
         if code == "f":
             return cls(code, struct.unpack(f"<{count}d", body))
-        cut = (body[k * width :][:width] for k in range(count))
+        size = LIMBS[code] * 8
+        cut = (body[at : at + size] for at in range(0, len(body), size))
         signed = code != "u"
         values = (int.from_bytes(one, "little", signed=signed) for one in cut)
         return cls(code, tuple(values))
 
     @property
-    def width(self):
-        return max(map(_bytes_of, self.values)) if self.code == "b" else 8
-
-    @property
     def head(self):
-        return [self.code, len(self.values), self.width]
+        return [self.code, len(self.body) // 8, 8]
 
     @property
     def body(self):
         if self.code == "f":
             return struct.pack(f"<{len(self.values)}d", *self.values)
-        width, signed = self.width, self.code != "u"
-        return b"".join(v.to_bytes(width, "little", signed=signed) for v in self.values)
+        size, signed = LIMBS[self.code] * 8, self.code != "u"
+        return b"".join(v.to_bytes(size, "little", signed=signed) for v in self.values)
 
     @property
     def digest(self):
         return digest(msgspec.msgpack.encode(self.head) + self.body)
-
-
-def _bytes_of(number):
-    """How many bytes a whole number needs, its sign included."""
-    return (number if number >= 0 else ~number).bit_length() // 8 + 1
 
 
 def frame(*fields):
@@ -300,11 +294,11 @@ class Law:
         """The numbers' type, as the plan has it."""
         if self.uniform:
             return "uint64"
-        return "int64" if math.log2(self._reach) + self.bits <= 62 else "object"
+        return "int64" if math.log2(self._reach) + self.bits <= 62 else "4 limbs"
 
     def numbers(self, values):
         """Whole numbers in the range of the law, ready to be sent."""
-        code = {"uint64": "u", "int64": "i", "object": "b"}[self.kind]
+        code = {"uint64": "u", "int64": "i", "4 limbs": "l"}[self.kind]
         return Numbers(code, tuple(v % 2**64 if self.uniform else v for v in values))
 
     def encode(self, reals):

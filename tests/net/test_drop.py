@@ -17,9 +17,9 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from statsmodels.api import Logit
 
 from histories import POINTS
+from later import Later
 from net.drops import NAMES, THREE, Folders, Office
 from net.runs import data_files
 from rules import broken_rules
@@ -55,6 +55,8 @@ from veilsum.parties import local
 from veilsum.parties.networked import Networked
 from veilsum.parties.party_cost import PartyCost
 from veilsum.protocol.messages import Status
+
+api = Later("statsmodels.api")
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -690,7 +692,7 @@ def test_every_round_of_a_regression_is_a_sum_in_letters(tmp_path):
     assert folders.rounds(60) > 15
     pooled = pd.concat(rows.values())
     design = np.column_stack([np.ones(len(pooled)), pooled["x"]])
-    wanted = Logit(pooled["y"].to_numpy(), design).fit(disp=False).params
+    wanted = api.Logit(pooled["y"].to_numpy(), design).fit(disp=False).params
     for one in folders.found.values():
         np.testing.assert_allclose([*one.coefficients.values()], wanted, rtol=1e-6)
 

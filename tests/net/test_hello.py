@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
 
+from cases import each
 from veilsum.agreement.consortium import NAME_BYTES, check_name
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
@@ -124,7 +125,7 @@ def test_texts_of_the_other_end_can_be_shown(hello):
 HOSTILE = "1.0\n2026-01-01 ERROR all is lost\x1b[2J\x07\u202e\u2028" + "x" * 80
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"name": HOSTILE},
@@ -175,7 +176,7 @@ def test_a_damaged_hello_is_another_hello_or_refused(hello, data):
     assert isinstance(read_hello(damaged), Hello | Refusal)
 
 
-@pytest.mark.parametrize("field", sorted(asdict(OWN)))
+@each("field", sorted(asdict(OWN)))
 def test_a_hello_without_a_field_is_refused(field):
     content = {**asdict(HEARD)}
     del content[field]
@@ -184,7 +185,7 @@ def test_a_hello_without_a_field_is_refused(field):
     assert found.code == Close.MALFORMED
 
 
-@pytest.mark.parametrize(
+@each(
     "field",
     [
         {"name": ""},
@@ -221,7 +222,7 @@ def test_bytes_and_very_long_texts_are_no_hello():
     assert read_hello(" " * 100 + written(HEARD)) == HEARD
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "farewell"),
     [
         (BYE, True),
@@ -275,7 +276,7 @@ def test_sections_that_agree_do_not_hide_another_file():
     assert found.sections == ("consortium",)
 
 
-@pytest.mark.parametrize(
+@each(
     ("mine", "theirs", "run", "code"),
     [
         ("1" * 16, "1" * 16, "other", Close.ELSEWHERE),
@@ -315,12 +316,12 @@ def test_differing_sections_do_not_depend_on_who_looks(one, other):
     assert (found == ("consortium",)) or all(one.get(n) != other.get(n) for n in found)
 
 
-@pytest.mark.parametrize("gap", [-3600, -300, 0, 300, 3600])
+@each("gap", [-3600, -300, 0, 300, 3600])
 def test_clocks_an_hour_apart_are_accepted(gap):
     assert refused(replace(HEARD, time=NOON + gap)) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("gap", "words"),
     [(7200, "7,200 s ahead of"), (-7200, "7,200 s behind"), (1e300, "ahead of")],
 )
@@ -368,7 +369,7 @@ def test_two_that_wait_do_not_wait_alike():
     assert [one.next() for _ in range(5)] != [other.next() for _ in range(5)]
 
 
-@pytest.mark.parametrize("deadline", [0.5, 4.0, 30.0, 3600.0])
+@each("deadline", [0.5, 4.0, 30.0, 3600.0])
 def test_a_link_is_tried_again_well_within_a_deadline(deadline):
     """Else a party would be taken for lost that was only not called again yet."""
     found = LIMITS.within(deadline)
@@ -386,7 +387,7 @@ def test_who_comes_late_to_a_question_of_a_study_is_met_soon():
     assert short.among_questions() == short, "a deadline leaves less"
 
 
-@pytest.mark.parametrize("name", ["max_frame", "ping_interval", "strangers"])
+@each("name", ["max_frame", "ping_interval", "strangers"])
 def test_a_limit_of_nothing_is_refused(name):
     with pytest.raises(InvalidInputError, match=name):
         Limits(**{name: 0})
@@ -454,7 +455,7 @@ def handshake(reason):
     return error
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "words"),
     [
         (verification(10), "has expired"),
@@ -514,7 +515,7 @@ def test_the_pages_frames_are_real_ones():
     assert Codec.digest(numbers).hex() in PAGE
 
 
-@pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
+@each("kind", MESSAGES, ids=lambda kind: kind.__name__)
 def test_the_page_has_every_message_with_its_fields_in_order(kind):
     (row,) = re.findall(rf"^\| `{kind.__name__}` \| ([^|]*) \| ", PAGE, re.MULTILINE)
     fields = kind.__struct_fields__
@@ -524,22 +525,22 @@ def test_the_page_has_every_message_with_its_fields_in_order(kind):
     assert [name for name in re.findall(r"`(\w+)`", row) if name in fields] == [*fields]
 
 
-@pytest.mark.parametrize("reason", Quit.reasons)
+@each("reason", Quit.reasons)
 def test_the_page_has_every_reason_to_leave(reason):
     assert f"`{reason}`" in PAGE
 
 
-@pytest.mark.parametrize("code", list(Close), ids=lambda code: code.name)
+@each("code", list(Close), ids=lambda code: code.name)
 def test_the_page_has_every_code(code):
     assert re.search(rf"^\| [\d, ]*\b{int(code)}\b", PAGE, re.MULTILINE)
 
 
-@pytest.mark.parametrize("field", sorted(asdict(OWN)))
+@each("field", sorted(asdict(OWN)))
 def test_the_page_has_every_field_of_the_hello(field):
     assert f"\n| `{field}` |" in PAGE
 
 
-@pytest.mark.parametrize(
+@each(
     "field",
     sorted(
         Plan(
@@ -593,7 +594,7 @@ def test_a_library_logs_an_event_a_few_times_a_minute(caplog):
     assert len(caplog.records) == 6
 
 
-@pytest.mark.parametrize(
+@each(
     ("host", "found"),
     [
         ("192.0.2.7", "192.0.2.7"),

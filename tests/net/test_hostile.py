@@ -580,7 +580,7 @@ def test_another_version_of_the_protocol_is_refused(village, log):
 
 
 @pytest.mark.parametrize(
-    "first", ["nonsense", '{"bye":true}', b"VS\x02", "[" * 5000, "{}"], ids=range(5)
+    "first", ["nonsense", '{"bye":true}', b"VS\x03", "[" * 5000, "{}"], ids=range(5)
 )
 def test_a_first_frame_that_is_no_hello_is_refused(village, log, first):
     assert accused(village, log, Close.MALFORMED, first)[0] == "a"

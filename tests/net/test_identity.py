@@ -20,6 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from veilsum.agreement.pem import der_of, pem_of
 from veilsum.errors import InvalidInputError, OutputError, SecretError
 from veilsum.files import owners
@@ -265,7 +266,7 @@ def foreign(key, *names, common="ann"):
 URI = x509.UniformResourceIdentifier
 
 
-@pytest.mark.parametrize(
+@each(
     "names",
     [(), (x509.DNSName("ann"),), (URI("veilsum:bob"),), (URI("veilsum:ann"),) * 2],
     ids=["none", "dns", "other", "twice"],

@@ -12,6 +12,7 @@ from contextlib import closing
 
 import pytest
 
+from cases import each
 from idle_clock import patiently
 from net.village import HOST, QUICK, Village, all_connected, free_port, until
 from veilsum.agreement.consortium import Address
@@ -259,7 +260,7 @@ def test_nothing_is_left_after_close(village):
     patiently(main())
 
 
-@pytest.mark.parametrize("turns", range(6))
+@each("turns", range(6))
 def test_a_door_that_is_called_off_while_it_opens_leaves_no_socket(turns):
     async def main():
         port, door = free_port(), sockets.Door(None, QUICK, lambda *_: None)

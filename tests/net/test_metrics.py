@@ -8,6 +8,7 @@ from http.server import HTTPServer
 
 import pytest
 
+from cases import each
 from net.village import free_port
 from veilsum.agreement.consortium import Address
 from veilsum.errors import InvalidInputError
@@ -34,7 +35,7 @@ def test_the_text_is_what_prometheus_reads():
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     "text", ["0.0.0.0:9464", "192.0.2.7:9464", "[::]:9464", "example.org:9464", "9464"]
 )
 def test_another_address_is_refused(text):
@@ -42,7 +43,7 @@ def test_another_address_is_refused(text):
         loopback(text)
 
 
-@pytest.mark.parametrize("text", ["127.0.0.1:9464", "127.8.9.1:80", "[::1]:9464"])
+@each("text", ["127.0.0.1:9464", "127.8.9.1:80", "[::1]:9464"])
 def test_an_address_of_this_computer_is_taken(text):
     """The twin."""
     assert str(loopback(text)) == text

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from receipts import DIGEST, OTHER, PARTIES, Study, promised
 from veilsum.agreement.consortium import canonical
 from veilsum.errors import InvalidInputError, VeilsumError
@@ -151,7 +152,7 @@ LIKELY = {
 }
 
 
-@pytest.mark.parametrize("field", [field for field in FIELDS if field != "certificate"])
+@each("field", [field for field in FIELDS if field != "certificate"])
 def test_a_value_of_the_right_kind_is_no_better(study, field):
     table = file_of(study.receipt("a"))
     receipt = receipt_from({**table, field: LIKELY[field]})
@@ -251,7 +252,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("field", BAD)
+@each("field", BAD)
 def test_a_field_of_the_wrong_kind_is_named(study, field):
     value, words = BAD[field]
     with pytest.raises(InvalidInputError, match=words):
@@ -288,7 +289,7 @@ def test_the_receipts_of_a_good_run_hold(study):
     assert len(checks) == len(set(checks))
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "same"),
     [
         ({"epsilon": 0.125 * (1 + 1e-12)}, True),
@@ -326,7 +327,7 @@ def test_which_of_several_worst_coalitions_is_named_means_nothing(study):
         assert found == {"the same guarantee": "a, b, d, e against c"}
 
 
-@pytest.mark.parametrize("huge", [10**400, -(10**400), 1e308])
+@each("huge", [10**400, -(10**400), 1e308])
 def test_a_number_beyond_all_floats_is_only_another_one(study, huge):
     receipts = study.receipts("c")
     promise = {**promised(PARTIES), "epsilon": huge}
@@ -340,9 +341,7 @@ def test_epochs_are_compared_to_the_unit(study):
     assert wrong(receipts) == {"the same epochs": "a, b, d, e against c"}
 
 
-@pytest.mark.parametrize(
-    "sides", [{}, {"honest": 5}, {"corrupted": ["f"]}], ids=["none", "odd", "other"]
-)
+@each("sides", [{}, {"honest": 5}, {"corrupted": ["f"]}], ids=["none", "odd", "other"])
 def test_a_guarantee_about_others_is_caught(study, sides):
     kept = {"status": "private", "honest": list(PARTIES), **sides}
     promise = {key: kept[key] for key in kept if sides or key == "status"}
@@ -357,7 +356,7 @@ def test_the_order_of_receipts_and_names_means_nothing(study):
     assert wrong(receipts, study.consortium) == {}
 
 
-@pytest.mark.parametrize("field", ALIKE)
+@each("field", ALIKE)
 def test_one_who_says_something_else_is_caught_and_named(study, field):
     other = study.receipt("c", **{field: LIKELY[field]})
     said = {"sums": DIGEST} if field == "sums" else {}
@@ -504,7 +503,7 @@ def test_nobody_is_lost_where_the_policy_does_not_say_so(study):
     }
 
 
-@pytest.mark.parametrize("name", PARTIES)
+@each("name", PARTIES)
 def test_one_party_alone_is_no_run(study, loose, name):
     others = [one for one in PARTIES if one != name]
     alone = without(study, *others, result="00" * 32)

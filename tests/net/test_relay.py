@@ -18,6 +18,7 @@ import pytest
 from websockets.frames import Frame, Opcode
 from websockets.utils import accept_key
 
+from cases import each
 from idle_clock import patiently
 from net.proxy import Proxy
 from net.relays import TOKEN, asked, deployment, relay_at, request
@@ -55,7 +56,7 @@ def link(station, name):
 # Ways
 
 
-@pytest.mark.parametrize("size", [0, 1, 125, 126, 65535, 65536, 100_000])
+@each("size", [0, 1, 125, 126, 65535, 65536, 100_000])
 def test_a_frame_that_is_passed_on_is_as_websockets_writes_it(size):
     data = os.urandom(size)
     assert framed(data) == Frame(Opcode.BINARY, data).serialize(mask=False)
@@ -363,7 +364,7 @@ def test_who_has_another_token_is_told_so(tmp_path, caplog):
     assert TOKEN not in caplog.text
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "status"),
     [
         (request(path="/"), "404"),

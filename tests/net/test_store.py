@@ -21,7 +21,7 @@ from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.pem import pem_of
 from veilsum.errors import SecretError, StoreError
 from veilsum.files.ledger import open_ledger
-from veilsum.files.sqlite import inspected
+from veilsum.files.sqlite import connect, inspected
 from veilsum.net.store import STORE, RunStore
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.effects import Persist
@@ -447,6 +447,27 @@ def test_a_second_opening_in_one_process_is_refused_too(path):
 
 
 @posix
+def test_a_lock_that_another_process_holds_for_a_moment_is_waited_for(
+    path, monkeypatch
+):
+    filled(path)
+    other = connect(path, STORE, alone=True)
+    other.execute("BEGIN IMMEDIATE")
+    pauses = []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            other.close()
+
+    monkeypatch.setattr(store_module, "sleep", pause)
+    with closing(store_module._held(path)) as connection:
+        assert connection.execute("SELECT party FROM owner").fetchone() == (b"a",)
+    assert len(pauses) == 3
+    assert all(0 <= seconds <= 0.1 for seconds in pauses)
+
+
+@posix
 def test_of_two_processes_that_begin_together_one_is_admitted(path):
     code = HOLDER.replace("store = ", "print('ready', flush=True)\ninput()\nstore = ")
     pipe = subprocess.PIPE
@@ -543,6 +564,23 @@ def test_what_is_not_a_sound_store_is_refused_and_left_as_it_is(path, spoil, wor
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert path.read_bytes() == before
+
+
+@posix
+def test_another_partys_log_is_left_as_it_is(path):
+    """SQLite would move it into the file, where nobody could tell the two apart."""
+    process = child(HOLDER, path, "write")
+    assert process.stdout.readline() == "inside\n"
+    kill(process)
+    before = {file: file.read_bytes() for file in path.parent.iterdir()}
+    log = path.with_name(f"{path.name}-wal")
+    assert len(before[log]) > 0
+    for party, key in (("b", KEY), ("a", b"other")):
+        with pytest.raises(StoreError):
+            opening(path, plan=PLAN, party=party, key=key)
+        assert (path.read_bytes(), log.read_bytes()) == (before[path], before[log])
+    with opened(path) as store:
+        assert store.read()
 
 
 # One bit: SQLite has no checksum of what it keeps
@@ -685,6 +723,31 @@ def test_no_byte_of_what_was_wiped_is_left(path, seed):
     assert pieces(path) == 0
     with opened(path) as store:
         assert store.read() == kept
+
+
+@pytest.mark.parametrize("overwrites", [True, False])
+def test_an_erased_entry_is_overwritten_by_every_build_of_sqlite(
+    path, monkeypatch, overwrites
+):
+    """Some builds overwrite unless told otherwise, others do not.
+
+    The twin: without the store's setting the bytes stay.
+    """
+
+    def connect(*words, **options):
+        connection = sqlite_connect(*words, **options)
+        connection.execute("PRAGMA secure_delete = OFF")
+        return connection
+
+    sqlite_connect = store_module.connect
+    monkeypatch.setattr(store_module, "connect", connect)
+    with opened(path) as store:
+        if not overwrites:
+            store._live().execute("PRAGMA secure_delete = OFF")
+        write(store, secret=MARK)
+        store.write([Persist("secret", None)])
+        store._empty_log()
+        assert pieces(path) == (0 if overwrites else 1)
 
 
 def test_erasing_alone_would_leave_secrets_behind(tmp_path):

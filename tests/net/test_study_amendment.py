@@ -5,6 +5,7 @@ import tomli_w
 from click.testing import CliRunner
 
 import veilsum as vs
+from cases import each
 from parties.test_joining_studies import PATIENT
 from parties.test_studying import FIT, MEANS, NAMES, SMOKERS, Group, stages
 from veilsum.agreement.study import study_from
@@ -110,7 +111,7 @@ def signed(group, former, new):
     return made
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "where"),
     [
         (lambda table: {"question": [*table["question"], SMOKERS]}, "question"),

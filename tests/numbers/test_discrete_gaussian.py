@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from cases import each
 from strategies import few, seeds
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.numbers.discrete_gaussian import (
@@ -204,7 +205,7 @@ def verdict(deviation, y, start, margin):
     return bool(found)
 
 
-@pytest.mark.parametrize("deviation", SMALL)
+@each("deviation", SMALL)
 def test_every_proposal_is_accepted_up_to_its_probability(deviation):
     """All y on strips: U just below 2^-51 floor(2^51 p) is accepted, above is not.
 
@@ -245,7 +246,7 @@ def test_zero_is_returned_once(deviation):
     assert _batch(Script(minus), strips, 1, MARGIN).size == 0
 
 
-@pytest.mark.parametrize("deviation", [4, 5, 1000, 2**20, 2**52, 2**60, 2**100, 2**180])
+@each("deviation", [4, 5, 1000, 2**20, 2**52, 2**60, 2**100, 2**180])
 def test_the_slow_path_draws_what_the_fast_path_draws(deviation):
     """Further words are drawn when 51 bits do not decide: probability 2^-50 each."""
     strips = strips_of(deviation)
@@ -297,8 +298,8 @@ def test_zero_bits_are_counted_across_words():
     assert _zeros(Script([0, 0, 8]), 0) == 64 * 3 + 3
 
 
-@pytest.mark.parametrize("deviation", [16, 1000, 2**60, 2**100, 2**180])
-@pytest.mark.parametrize(("zeros", "row"), [(0, 0), (0, 15), (2, 5), (9, 3), (70, 1)])
+@each("deviation", [16, 1000, 2**60, 2**100, 2**180])
+@each(("zeros", "row"), [(0, 0), (0, 15), (2, 5), (9, 3), (70, 1)])
 def test_the_tail_reaches_far_and_decides_exactly(deviation, zeros, row):
     """U = 0 is not decided at once: many zero words accept, one large word rejects."""
     strips = strips_of(deviation)
@@ -313,8 +314,8 @@ def test_the_tail_reaches_far_and_decides_exactly(deviation, zeros, row):
     assert _batch(script, strips, 1, MARGIN).size == 0
 
 
-@pytest.mark.parametrize("deviation", [4, 1000, 2**60])
-@pytest.mark.parametrize("k", [0, 1, 15, 16, 17, 40, 100, 127])
+@each("deviation", [4, 1000, 2**60])
+@each("k", [0, 1, 15, 16, 17, 40, 100, 127])
 def test_tail_decisions_are_right_in_float64_too(deviation, k):
     strips = strips_of(deviation)
     beyond = len(strips.counts) + k
@@ -472,7 +473,7 @@ def test_large_deviations_leave_no_holes(deviation):
     assert gcd(*(y - draws[0] for y in draws)) == 1
 
 
-@pytest.mark.parametrize("deviation", [4, 1000, *BIG])
+@each("deviation", [4, 1000, *BIG])
 def test_draws_are_int64_while_they_fit_and_python_integers_beyond(deviation):
     draws = discrete_gaussian(Keystream.from_os(), deviation, 50)
     assert draws.shape == (50,)
@@ -572,8 +573,8 @@ def shift_divergence(law, shift):
         )
 
 
-@pytest.mark.parametrize("deviation", [1, 4, 7])
-@pytest.mark.parametrize("shift", [1, 2, 5])
+@each("deviation", [1, 4, 7])
+@each("shift", [1, 2, 5])
 def test_a_shifted_law_diverges_as_the_continuous_one(deviation, shift):
     """KL(N_Z(0, S^2), N_Z(f, S^2)) = f^2 / (2 S^2) for integers f, exactly."""
     found = shift_divergence(law_of(deviation, 14 * deviation + 10), shift)

@@ -4,6 +4,7 @@ import pickle
 import numpy as np
 import pytest
 
+from cases import each
 from veilsum.costs.cost import Cost
 from veilsum.costs.remainders import RemainderStack, SquaredNorm
 from veilsum.errors import SecretError
@@ -37,25 +38,25 @@ SECRETS = {
         (SquaredNorm(NUMBER), local_gradient())
     ),
 }
-every_secret = pytest.mark.parametrize("make", SECRETS.values(), ids=SECRETS)
+every_secret = each("make", SECRETS.values(), ids=SECRETS)
 
 
 @every_secret
-@pytest.mark.parametrize("show", [repr, str, "{}".format, "%s".__mod__])
+@each("show", [repr, str, "{}".format, "%s".__mod__])
 def test_a_secret_shows_its_type_and_nothing_else(make, show):
     secret = make()
     assert show(secret) == f"<{type(secret).__name__}: private>"
 
 
 @every_secret
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@each("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_a_secret_is_never_pickled(make, protocol):
     with pytest.raises(SecretError, match="never pickled or copied"):
         pickle.dumps(make(), protocol)
 
 
 @every_secret
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
+@each("duplicate", [copy.copy, copy.deepcopy])
 def test_a_secret_is_never_copied(make, duplicate):
     with pytest.raises(SecretError, match="never pickled or copied"):
         duplicate(make())

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.laws import Masks
+from veilsum.numbers.limbs import add, limbs_of, subtract, to_integers, total
 from veilsum.numbers.masking import ShareStreams, draw_shares
 from veilsum.numbers.streams import SeededStream
 from veilsum.numbers.units import Counts
@@ -28,8 +29,8 @@ HALF = 1 << 191
 def masked_total(law, rows, seed=0):
     """What parties would add up: their numbers with masks on."""
     shares = draw_shares(RING, law, ShareStreams(seed), size=rows.shape[1])
-    masked = law.wrap(np.stack([law.encode(row) for row in rows]) + shares.masks())
-    return law.decode(masked.sum(axis=0))
+    encoded = np.stack([law.encode(row) for row in rows])
+    return law.decode(total(law.wrap(add(encoded, shares.masks()))))
 
 
 @given(
@@ -38,9 +39,9 @@ def masked_total(law, rows, seed=0):
 )
 def test_integers_are_added_to_the_last_unit(values, bits):
     rows = np.array(values)[:, None]
-    total = masked_total(counting(bits), rows)
-    assert total.tolist() == [sum(values)]
-    assert all(type(one) is int for one in total.tolist())
+    found = masked_total(counting(bits), rows)
+    assert found.tolist() == [sum(values)]
+    assert all(type(one) is int for one in found.tolist())
 
 
 def test_integers_beyond_64_bits_need_more_words():
@@ -53,8 +54,8 @@ def test_integers_beyond_64_bits_need_more_words():
 
 def test_tiny_and_huge_numbers_are_in_one_vector():
     row = np.array([1, 10**40, 3], dtype=object)
-    total = masked_total(counting(192, 3), np.stack([row] * 4))
-    assert total.tolist() == [4, 4 * 10**40, 12]
+    found = masked_total(counting(192, 3), np.stack([row] * 4))
+    assert found.tolist() == [4, 4 * 10**40, 12]
 
 
 def test_unsigned_integers_are_not_taken_for_negative_ones():
@@ -76,22 +77,28 @@ def test_wide_shares_fill_their_range_evenly():
     from scipy.stats import kstest
 
     stream = SeededStream(np.random.default_rng(5))
-    share = WIDE.draw(stream, 20_000)
-    assert min(share) >= -HALF
-    assert max(share) < HALF
-    for shift in (0, 64, 128):
-        part = [(int(one) >> shift & (2**64 - 1)) / 2**64 for one in share]
-        assert kstest(part, "uniform").pvalue > 1e-6
+    share = limbs_of(WIDE.draw(stream, 20_000))
+    assert share.shape == (20_000, 3)
+    for part in share.T:
+        assert kstest(part / 2.0**64, "uniform").pvalue > 1e-6
 
 
-def test_what_leaves_a_party_is_a_residue():
+@pytest.mark.parametrize("fields", [(), ((50, 130),)])
+def test_what_leaves_a_party_is_a_residue(fields):
     """A sum of four residues that is not reduced would betray its size."""
-    shares = draw_shares(RING, WIDE, ShareStreams(1), size=50)
-    masks = shares.masks()
-    assert max(map(abs, masks.ravel())) > HALF
-    wrapped = WIDE.wrap(masks)
-    assert all(-HALF <= one < HALF for one in wrapped.ravel())
-    assert not ((wrapped - masks) % (2 * HALF)).any()
+    counts = Counts((Fraction(1),) * 50, 192, fields)
+    law = Masks("uniform").for_sums(RING, counts)
+    half = 1 << 129 if fields else HALF
+    shares = draw_shares(RING, law, ShareStreams(1), size=50)
+    noise = to_integers(shares.values)
+    whole = noise[:, 0] - noise[:, 1]
+    masks = whole[[0, 1]].sum(axis=0)
+    assert max(map(abs, masks)) > half
+    wrapped = law.wrap(masks)
+    assert all(-half <= one < half for one in wrapped)
+    assert not ((wrapped - masks) % (2 * half)).any()
+    held = law.decode(law.wrap(shares.masks()))
+    assert all(-half <= one < half for one in held.ravel())
 
 
 def test_views_are_equal_when_sums_are():
@@ -101,9 +108,10 @@ def test_views_are_equal_when_sums_are():
     shares = draw_shares(RING, WIDE, ShareStreams(2), size=1)
     shifted = draw_shares(RING, WIDE, ShareStreams(2), size=1)
     edge = RING.edges.tolist().index([0, 1])
-    shifted.values[edge, 0] -= WIDE.encode(np.array([10**50], dtype=object))
+    move = WIDE.encode(np.array([10**50], dtype=object))
+    shifted.values[edge, 0] = subtract(shifted.values[edge, 0], move)
     same = [
-        WIDE.wrap(np.stack([WIDE.encode(row) for row in rows]) + held.masks()).tolist()
+        add(np.stack([WIDE.encode(row) for row in rows]), held.masks()).tobytes()
         for rows, held in ((one, shares), (other, shifted))
     ]
     assert same[0] == same[1]

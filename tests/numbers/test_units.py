@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers import compiled, units
 from veilsum.numbers.units import (
+    Counts,
     CrossSum,
     GramSum,
     Measure,
@@ -35,7 +37,7 @@ def gram(whole, limbs):
     return sums.value
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "unit"),
     [
         (1, Fraction(1)),
@@ -53,9 +55,7 @@ def test_a_unit_is_read_as_it_is_written(written: object, unit: Fraction) -> Non
     assert unit_of(written) == unit
 
 
-@pytest.mark.parametrize(
-    "wrong", [0, -1, "x", "1/0", float("nan"), True, None, "9" * 999, "1e999999999"]
-)
+@each("wrong", [0, -1, "x", "1/0", float("nan"), True, None, "9" * 999, "1e999999999"])
 def test_what_is_no_unit_is_refused(wrong: object) -> None:
     with pytest.raises(InvalidInputError, match="unit must be"):
         unit_of(wrong)
@@ -115,7 +115,7 @@ def test_limbs_hold_every_whole_number(case: tuple[int, list[int]]) -> None:
     assert total(whole, 20 * limbs) == sum(numbers)
 
 
-@pytest.mark.parametrize("bits", [10, 19, 20, 39, 40, 45, 52, 59, 60, 79])
+@each("bits", [10, 19, 20, 39, 40, 45, 52, 59, 60, 79])
 def test_sums_of_products_are_exact_in_any_order(bits: int) -> None:
     rng = np.random.default_rng(bits)
     head = min(bits, 52)
@@ -163,8 +163,8 @@ def test_the_largest_products_of_a_block_are_exact() -> None:
     assert sum_bits([40, 40], 13) > (8192 * 2**80).bit_length()
 
 
-@pytest.mark.parametrize("limbs", [1, 2, 3, 4])
-@pytest.mark.parametrize("bits", [20, 53, 58, 60, 72, 100])
+@each("limbs", [1, 2, 3, 4])
+@each("bits", [20, 53, 58, 60, 72, 100])
 def test_a_column_beside_may_be_wider_than_float64(limbs, bits):
     draw = np.random.default_rng(bits)
     most = 2 ** min(20 * limbs, 52)
@@ -227,3 +227,27 @@ def test_full_blocks_of_extreme_rows_are_exact(limbs, compiles, monkeypatch) -> 
             block = rows[start : start + units.BLOCK_ROWS]
             scaled.add_scaled(block, ones, np.ones(3))
         assert (scaled.value == gram_entries).all()
+
+
+some_unit = st.fractions(min_value=Fraction(1, 2**80), max_value=2**80).filter(bool)
+
+
+@given(st.lists(st.tuples(st.integers(-(2**130), 2**130), some_unit), max_size=6))
+def test_what_totals_stand_for_is_rounded_once(pairs):
+    numbers = [number for number, _ in pairs]
+    counts = Counts(tuple(unit for _, unit in pairs), 160)
+    exact = [float(number * unit) for number, unit in pairs]
+    assert counts.values(numbers).tolist() == exact
+    small = [number % 1000 for number in numbers]
+    exact = [
+        float(number * unit) for number, (_, unit) in zip(small, pairs, strict=True)
+    ]
+    assert counts.values(small).tolist() == exact
+
+
+@pytest.mark.parametrize("unit", [Fraction(1), Fraction(1, 100), Fraction(3, 2**60)])
+def test_many_totals_of_one_unit_are_each_rounded_once(unit):
+    numbers = [(-1) ** k * (2**k + 1) for k in range(100)]
+    counts = Counts((unit,) * 50 + (unit / 7,) * 50, 120)
+    exact = [float(n * u) for n, u in zip(numbers, counts.units, strict=True)]
+    assert counts.values(np.array(numbers, dtype=object)).tolist() == exact

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from cases import each
 from golden import rgg12
 from strategies import connected_topologies, few
 from veilsum.graphs.connectivity import (
@@ -89,7 +90,7 @@ def graph(name):
     return rgg12() if name == "RGG12" else Topology.family(name)
 
 
-@pytest.mark.parametrize("name", WORST)
+@each("name", WORST)
 def test_the_worst_coalition_of_each_size_is_the_known_one(name):
     variance, expected = WORST[name]
     for size, (mu2, epsilon) in enumerate(expected):
@@ -98,7 +99,7 @@ def test_the_worst_coalition_of_each_size_is_the_known_one(name):
         assert found[1] == pytest.approx(epsilon, rel=1e-12, abs=0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "size", "polynomial"),
     [
         ("petersen", 2, [1, -8, 17, -8]),
@@ -156,7 +157,7 @@ def test_kappa_corrupted_parties_can_break_it(topology):
     assert found.epsilon is None
 
 
-@pytest.mark.parametrize("n", [2, 3, 5])
+@each("n", [2, 3, 5])
 def test_a_complete_graph_holds_until_one_honest_party_is_left(n):
     """It has no cut; kappa = n - 1 by convention, and t = n - 1 exposes the last."""
     complete = Topology.family(f"complete:{n}")

@@ -4,14 +4,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from golden import CASES
+from later import Later
 from strategies import connected_topologies, few, sigmas, zero_sum_rows
 from veilsum.graphs.connectivity import algebraic_connectivity
 from veilsum.privacy.divergence import DegenerateGaussian, kl_divergence
+
+sympy = Later("sympy")
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 

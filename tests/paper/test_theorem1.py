@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
-import sympy
 from hypothesis import assume, given
 
 from golden import CASES
+from later import Later
 from strategies import few, settings_of_the_theorem, sigmas
 from veilsum.privacy.divergence import kl_divergence
 from veilsum.privacy.guarantee import guarantee
+
+sympy = Later("sympy")
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 

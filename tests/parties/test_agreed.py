@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from veilsum.agreement.consortium import Address, consortium_from
 from veilsum.agreement.drafting import consortium_of, study_of
 from veilsum.agreement.pem import pem_of
@@ -63,14 +64,12 @@ def agreed(sections, **changes):
     return consortium_from({**head, **merged})
 
 
-@pytest.mark.parametrize(
-    "sections", [COST, MODEL, STATISTICS, DISPATCH], ids=lambda one: next(iter(one))
-)
+@each("sections", [COST, MODEL, STATISTICS, DISPATCH], ids=lambda one: next(iter(one)))
 def test_what_members_can_run_is_accepted(sections):
     check_agreed(agreed(sections))
 
 
-@pytest.mark.parametrize(
+@each(
     "cost",
     [
         {"kind": "affine", "remainder": "squared-norm", "dim": 3},
@@ -89,7 +88,7 @@ def test_every_kind_of_cost_has_a_stand_in(cost):
     assert made.cost.dim == cost["dim"]
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda p: p.stem)
+@each("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda p: p.stem)
 def test_every_example_could_be_run_by_its_members(path):
     plan = tomllib.loads(path.read_text("utf-8"))
     family = Topology.family(plan["graph"]["family"])
@@ -109,7 +108,7 @@ def test_every_example_could_be_run_by_its_members(path):
         check_agreed(one)
 
 
-@pytest.mark.parametrize(
+@each(
     ("sections", "changes", "words"),
     [
         (MODEL, {"model": {"formula": "y ~ z"}}, "z"),

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
+from cases import each
 from parties.test_agreed import (
     COST,
     DISPATCH,
@@ -175,7 +176,7 @@ def covered(foreseen, releases):
     )
 
 
-@pytest.mark.parametrize("kind", QUESTIONS)
+@each("kind", QUESTIONS)
 def test_a_run_shows_nothing_that_is_not_on_the_page(kind):
     consortium = agreed(QUESTIONS[kind])
     foreseen = agreed_on(consortium).recipe.foreseen
@@ -192,7 +193,7 @@ def test_a_run_shows_nothing_that_is_not_on_the_page(kind):
             assert not covered(foreseen[:place] + foreseen[place + 1 :], releases)
 
 
-@pytest.mark.parametrize("kind", [*QUESTIONS, "cost"])
+@each("kind", [*QUESTIONS, "cost"])
 def test_every_number_has_a_name_that_is_explained(kind):
     consortium = agreed({**QUESTIONS, "cost": COST}[kind])
     page = flat(consent_to(consortium).page)
@@ -241,7 +242,7 @@ def page_of(sections, **changes):
     return flat(consent_to(agreed(sections, **changes)).page)
 
 
-@pytest.mark.parametrize("kind", QUESTIONS)
+@each("kind", QUESTIONS)
 def test_what_is_shown_at_most_adds_up_from_the_rounds_that_are_listed(kind):
     """Sums are filled up to one length, and what fills them up shows nothing."""
     found = agreed_on(agreed(QUESTIONS[kind]))
@@ -286,7 +287,7 @@ def test_a_bin_beyond_the_agreed_range_is_said_to_be_empty():
     ) in page
 
 
-@pytest.mark.parametrize(("tolerate", "least"), [(0, 3), (1, 3), (2, 4)])
+@each(("tolerate", "least"), [(0, 3), (1, 3), (2, 4)])
 def test_how_many_members_must_have_a_level_is_one_number(tolerate, least):
     policy = {"tolerate": tolerate, "minimum_honest": 2}
     page = page_of(MODEL, policy=policy)
@@ -387,7 +388,7 @@ OFF = {
 }
 
 
-@pytest.mark.parametrize("name", OFF)
+@each("name", OFF)
 def test_a_rule_that_refuses_nothing_is_switched_off(name):
     off, weak = OFF[name]
     assert f"{name} = {off}, and usual" in first(**{name: off})
@@ -442,7 +443,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("level", HOSTILE)
+@each("level", HOSTILE)
 def test_a_level_forges_no_line(level):
     columns = {**MODEL["schema"]["columns"]}
     columns["sex"] = {"kind": "category", "categories": ["f", level]}
@@ -458,7 +459,7 @@ def test_a_formula_on_several_lines_is_one_text():
     assert r'"y ~ x\n\n+ C(sex)"' in page.page
 
 
-@pytest.mark.parametrize("sign", ["\u202e", "\u2066", "\x1b[2J", "\u2028", "\r"])
+@each("sign", ["\u202e", "\u2066", "\x1b[2J", "\u2028", "\r"])
 def test_signs_that_give_orders_never_get_so_far(sign):
     for change in (
         {"schema": {"columns": {f"x{sign}": {"kind": "integer"}}}},

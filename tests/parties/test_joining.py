@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from cases import each
 from net.runs import ONE_SHOT, WAITS, Company, answers, data_files
 from veilsum.cli.app import app
 from veilsum.drivers.driver import Assignment
@@ -92,7 +93,7 @@ def ended(tmp_path_factory, unchecked_shapes):
 # What was released
 
 
-@pytest.mark.parametrize("kind", JOBS)
+@each("kind", JOBS)
 def test_the_release_that_is_signed_is_the_sum_over_everybody(ended, kind):
     run = ended(kind)
     assert run.result.guarantee.corrupted, "somebody is thought to collude"
@@ -108,7 +109,7 @@ def test_the_release_that_is_signed_is_the_sum_over_everybody(ended, kind):
     assert verify_receipts(run.receipts, run.company.consortium).good
 
 
-@pytest.mark.parametrize("kind", JOBS)
+@each("kind", JOBS)
 def test_the_screen_says_whose_side_it_is_told_from(ended, kind):
     run = ended(kind)
     for promise in run.shown.values():

@@ -8,15 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.formula.api as smf
 
 import veilsum as vs
+from later import Later
 from parties.test_studying import FIT, MEANS, NAMES, SMOKERS, Group, call, frames
 from veilsum.agreement.study import study_from
 from veilsum.files.consortiums import write_consortium
 from veilsum.files.ledger import read_ledger
 from veilsum.net.transcript_file import read_transcript
 from veilsum.parties.studying import read_status
+
+smf = Later("statsmodels.formula.api")
 
 # Nobody here waits for a deadline, however busy the computer is.
 PATIENT = {"meeting": 600.0, "deadline": 300.0, "patience": 4}

@@ -6,6 +6,7 @@ from math import inf, nan
 import pandas as pd
 import pytest
 
+from cases import each
 from parties.test_agreed import COST, agreed
 from veilsum.costs.cost import Cost
 from veilsum.errors import InvalidInputError, RangeError
@@ -56,7 +57,7 @@ def test_without_a_unit_it_is_a_step_of_the_grid():
     assert mine.rounded.endswith(f" of 2^-{mine.terms.law.masks.grid}")
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "kind"),
     [("12,5", "text"), (True, "true or false"), ({"a": 1}, "a table")],
     ids=["comma", "bool", "table"],
@@ -88,7 +89,7 @@ def table(**cells):
     return Schema.from_table({"minimum_rows": 1, "columns": columns}).check("a", frame)
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "secret"),
     [
         (lambda: table(x=["61,25", "3"]), "61"),
@@ -106,7 +107,7 @@ def test_what_a_log_may_have_names_no_private_value(make, secret):
     assert len(caught.value.plain) > 20
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "where", "secret"),
     [
         (crooked, "row 0, column 1", "98"),
@@ -122,7 +123,7 @@ def test_what_is_wrong_is_named_by_its_place(make, where, secret):
     assert secret not in str(caught.value)
 
 
-@pytest.mark.parametrize("lacking", ["demand", "a", "low"])
+@each("lacking", ["demand", "a", "low"])
 def test_a_site_without_a_column_is_refused_with_its_name(lacking):
     cells = {name: [1.0] for name in ("demand", "a", "b", "low", "high")}
     del cells[lacking]
@@ -133,7 +134,7 @@ def test_a_site_without_a_column_is_refused_with_its_name(lacking):
 GENERATOR = ("a", "b", "low", "high")
 
 
-@pytest.mark.parametrize("empty", [("a",), ("b",), ("low", "high"), ("a", "b", "high")])
+@each("empty", [("a",), ("b",), ("low", "high"), ("a", "b", "high")])
 def test_a_half_filled_generator_is_refused_by_party_row_and_column(empty):
     """One without a was left out, and so its party seemed to offer less."""
     table = pd.DataFrame(
@@ -149,7 +150,7 @@ def test_a_half_filled_generator_is_refused_by_party_row_and_column(empty):
     assert "61" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "said"),
     [
         ({"high": -77.25}, "row 2 has its lower limit"),
@@ -165,7 +166,7 @@ def test_what_is_wrong_in_a_row_of_a_site_is_named_by_it(change, said):
     assert "77" not in str(caught.value)
 
 
-@pytest.mark.parametrize("column", ["demand", "a", "high"])
+@each("column", ["demand", "a", "high"])
 def test_a_cell_of_a_site_that_is_no_number_is_refused_without_it(column):
     cells = {"demand": [1.0, 2.0], "a": [1.0, 2.0], "b": [0.0, 0.0]}
     cells |= {"low": [0.0, 0.0], "high": [5.0, 5.0], column: ["61,25", "2"]}
@@ -213,7 +214,7 @@ def test_that_a_promise_may_shrink_is_said_before(drop):
     assert (MAY_SHRINK in meeting.promise.limits) is drop
 
 
-@pytest.mark.parametrize(
+@each(
     ("parties", "tolerate", "honest", "left"),
     [(9, 1, 3, 4), (9, 3, 3, 3), (4, 1, 3, 3), (20, 2, 3, 9), (5, 3, 0, 2)],
 )

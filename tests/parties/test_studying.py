@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.formula.api as smf
 import tomli_w
 from click.testing import CliRunner
 
+from later import Later
 from net.runs import WAITS, data_files
 from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.study import study_from
@@ -34,6 +34,8 @@ from veilsum.parties.study_page import composed, consent_to_study
 from veilsum.parties.studying import StudyPart, looked_at, read_status
 from veilsum.privacy.accountant import Budget
 from veilsum.tables.rules import DisclosureError
+
+smf = Later("statsmodels.formula.api")
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 NUMBER = {"kind": "number", "minimum": 0, "maximum": 100, "unit": 0.001}

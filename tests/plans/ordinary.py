@@ -17,12 +17,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import sklearn.datasets
-import statsmodels.api as sm
 
+from later import Later
 from veilsum.files import datasets
 from veilsum.tables.rules import MINIMUM_ROWS
 from veilsum.tables.schema import Schema
+
+examples = Later("sklearn.datasets")
+sm = Later("statsmodels.api")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +139,7 @@ def _breast_cancer() -> pd.DataFrame:
 
 
 def _sklearn(name: str) -> pd.DataFrame:
-    table = getattr(sklearn.datasets, f"load_{name}")(as_frame=True).frame
+    table = getattr(examples, f"load_{name}")(as_frame=True).frame
     table.columns = [
         one.replace(" (cm)", "").replace(" ", "_").replace("/", "_")
         for one in table.columns

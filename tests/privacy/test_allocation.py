@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import connected_topologies, few
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.topology import Topology
@@ -46,7 +47,7 @@ def worst_by_hand(topology, weights, t):
     return min(values)
 
 
-@pytest.mark.parametrize(
+@each(
     ("topology", "t", "uniform", "optimal"),
     [
         (Topology.family("path:5"), 0, 0.3820, 0.4000),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from cases import each
 from ledgers import PARTIES, fields_of, private, run
 from strategies import settings_of_the_theorem, sigmas
 from veilsum.errors import InvalidInputError
@@ -200,6 +201,15 @@ def test_each_piece_of_a_cut_graph_has_its_own_total():
     assert "epoch 'one' has no bound for it (exposed)" in found[("b",)].reason
 
 
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [(0.5, True), (0.5 * (1 + 1e-12), True), (0.5 * (1 + 1e-6), False), (0.25, False)],
+)
+def test_bounds_agree_up_to_rounding_only(other, same):
+    assert private(0.5, "a").agrees_with(private(other, "a")) is same
+    assert private(other, "a").agrees_with(private(0.5, "a")) is same
+
+
 def test_a_guarantee_becomes_an_exposure():
     promise = guarantee(Topology.family("complete:3"), sigma=1.0, corrupted=["2"])
     found = Exposure.of(promise)
@@ -230,7 +240,7 @@ def test_an_exposure_that_means_nothing_is_refused(changes, words):
         Exposure(**{**values, **changes})
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "words"),
     [
         ({"epoch": ""}, "an epoch needs a printable name"),

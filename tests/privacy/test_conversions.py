@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import few
 from veilsum.errors import InvalidInputError
 from veilsum.privacy.conversions import (
@@ -100,8 +101,8 @@ def test_every_conversion_is_the_integral_that_defines_it(kl):
     assert told.auc == pytest.approx(float(area), rel=1e-10)
 
 
-@pytest.mark.parametrize("kl", [0.003, 0.34375, 2.0])
-@pytest.mark.parametrize("bound", [0.0, 0.4, 1.5])
+@each("kl", [0.003, 0.34375, 2.0])
+@each("bound", [0.0, 0.4, 1.5])
 def test_delta_is_the_integral_of_what_exceeds(kl, bound):
     """delta(e) = int max(p - exp(e) q, 0)."""
     with mpmath.workdps(30):
@@ -123,8 +124,8 @@ def exact_delta(kl, bound):
         return float(mpmath.ncdf(mu / 2 - e / mu) - far)
 
 
-@pytest.mark.parametrize("kl", [1e-30, 1e-16, 1e-8, 1e-3, 0.49, 0.51, 5, 500, 1e6])
-@pytest.mark.parametrize("ratio", [0.0, 0.1, 1.0, 3.0, 10.0, 30.0])
+@each("kl", [1e-30, 1e-16, 1e-8, 1e-3, 0.49, 0.51, 5, 500, 1e6])
+@each("ratio", [0.0, 0.1, 1.0, 3.0, 10.0, 30.0])
 def test_delta_keeps_its_digits_for_tiny_and_for_large_divergences(kl, ratio):
     bound = ratio * gaussian_mu(kl)
     expected = exact_delta(kl, bound)
@@ -192,7 +193,7 @@ def test_nothing_and_everything():
     assert dp_delta(1.0, dp_epsilon=inf) == 0.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "message"),
     [
         (lambda: Leakage(-1.0), "not negative, found -1"),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import (
     any_topologies,
     coalitions,
@@ -277,7 +278,7 @@ def test_the_cholesky_solve_agrees_with_forty_digits(data, topology, sigma):
     assert found == pytest.approx(float(expected), rel=1e-11, abs=1e-14)
 
 
-@pytest.mark.parametrize(
+@each(
     ("divergence", "accuracy"),
     [
         # Phi(mu_G / 2) with mu_G = sqrt(2 KL), six decimals, from normal tables.

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from veilsum.errors import InvalidInputError
 from veilsum.privacy import float_leak
 from veilsum.privacy.float_leak import (
@@ -236,8 +237,8 @@ def test_the_lattice_excludes_nothing():
 # The lattice
 
 
-@pytest.mark.parametrize("sigma", [1e-6, 1.0, 1e6, 1e12])
-@pytest.mark.parametrize("values", [WHOLE, DECIMAL, (-5e3, 1e-9, 7e8)])
+@each("sigma", [1e-6, 1.0, 1e6, 1e12])
+@each("values", [WHOLE, DECIMAL, (-5e3, 1e-9, 7e8)])
 def test_the_lattice_is_exact_at_every_scale(values, sigma):
     found = lattice_exclusions(*values, sigma=sigma, runs=500, stream=stream())
     assert found == FloatLeak(500, 0, 0, 0.0)
@@ -303,7 +304,7 @@ def test_a_rate_is_a_share_of_runs():
     assert 0 < found.max_sum_error < 1e-14
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "sigma", "runs", "message"),
     [
         ((1.0, 1.0, 3.0), 1.0, 10, "first two values must be different"),
@@ -315,7 +316,7 @@ def test_a_rate_is_a_share_of_runs():
         (WHOLE, 1.0, 0, "at least 1 run"),
     ],
 )
-@pytest.mark.parametrize("law", [float_exclusions, lattice_exclusions])
+@each("law", [float_exclusions, lattice_exclusions])
 def test_bad_input_is_refused(law, values, sigma, runs, message):
     with pytest.raises(InvalidInputError, match=message):
         law(*values, sigma=sigma, runs=runs, stream=stream())

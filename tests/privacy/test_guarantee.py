@@ -264,6 +264,32 @@ def test_a_guarantee_is_strict_json_with_the_agreed_keys(corrupted):
         assert set(part) == {"parties", "status", "epsilon", "mu2"}
 
 
+@pytest.mark.parametrize(
+    ("spec", "options", "said"),
+    [
+        ("complete:4", {"sigma": 1.0}, "Whoever stands outside"),
+        ("complete:4", {"sigma": 1.0, "corrupted": ["0"]}, "0 can learn the released"),
+        ("complete:4", {"law": "uniform", "corrupted": ["0"]}, "sees no difference"),
+        ("complete:4", {"law": "none"}, "every number of every party"),
+        ("star:4", {"sigma": 1.0, "corrupted": ["0"]}, "every number of every other"),
+        ("path:5", {"sigma": 1.0, "corrupted": ["2"]}, "each of {0, 1}, {3, 4}"),
+        ("path:3", {"sigma": 1.0, "corrupted": ["0", "1", "2"]}, "nothing is left"),
+    ],
+)
+def test_a_guarantee_is_one_sentence(spec, options, said):
+    found = guarantee(Topology.family(spec), **options)
+    assert said in found.sentence
+    assert found.sentence.count(". ") == 0
+    # "private" is no word to begin with: the sentence says what holds.
+    word = "" if found.status == "private" else f"{found.status}: "
+    assert repr(found).replace("\n", " ").startswith(f"{word}{found.sentence}")
+
+
+def test_the_number_of_a_guarantee_is_that_of_its_formula():
+    found = guarantee(Topology.family("complete:4"), sigma=2.0, corrupted=["0"])
+    assert f"epsilon = {1 / (4 * 2.0**2 * 3.0):.6g}" in found.sentence
+
+
 def test_a_guarantee_says_what_it_does_not_cover():
     limits = " ".join(guarantee(K3, sigma=1.0).limits)
     for word in ("curious", "encrypted", "remainder", "sum", "one run", "float64"):

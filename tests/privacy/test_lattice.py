@@ -12,6 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import optimize
 
+from cases import each
 from strategies import any_topologies, coalitions, connected_topologies, few
 from veilsum.errors import InvalidInputError, InvalidPairError
 from veilsum.graphs.connectivity import algebraic_connectivity, is_connected
@@ -137,9 +138,9 @@ def test_the_bounds_of_the_triangle_are_the_known_ones():
     assert finer.bound == pytest.approx(0.2613, abs=5e-5)
 
 
-@pytest.mark.parametrize("name", ARCS)
-@pytest.mark.parametrize("draws", [1, 2])
-@pytest.mark.parametrize("deviation", [0.35, 0.6, 0.9])
+@each("name", ARCS)
+@each("draws", [1, 2])
+@each("deviation", [0.35, 0.6, 0.9])
 def test_every_bound_holds_on_every_small_graph(name, draws, deviation):
     topology = graph(name, draws=draws)
     last = [0] * (topology.n_parties - 3)
@@ -263,8 +264,8 @@ def test_what_dominates_the_cycles_is_above_every_eigenvalue(topology, random):
     assert found.max() <= np.trace(gram) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("name", ["triangle", "ring of 4", "K4 less a link"])
-@pytest.mark.parametrize("deviation", [0.6, 0.8, 1.1, 1.6, 2.5])
+@each("name", ["triangle", "ring of 4", "K4 less a link"])
+@each("deviation", [0.6, 0.8, 1.1, 1.6, 2.5])
 def test_both_bounds_on_eta_are_above_the_sum_itself(name, deviation):
     topology = graph(name, draws=1)
     z, forest = signed_cycles(topology)
@@ -609,8 +610,8 @@ ROUNDED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "draws", "deviation"), ROUNDED)
-@pytest.mark.parametrize("shift", [(1, -1, 0), (3, -1, -2), (7, 0, -7), (-9, 8, 1)])
+@each(("name", "draws", "deviation"), ROUNDED)
+@each("shift", [(1, -1, 0), (3, -1, -2), (7, 0, -7), (-9, 8, 1)])
 def test_no_guesser_beats_a_rounded_normal_law(name, draws, deviation, shift):
     """The bound for every t against laws summed term by term."""
     topology = graph(name, draws=draws)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
+from cases import each
 from strategies import connected_topologies, few
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.connectivity import vertex_connectivity
@@ -257,8 +258,8 @@ def test_the_best_circulant_graph_is_found(n, degree, tolerate, value):
     assert promise.worst.exact
 
 
-@pytest.mark.parametrize(("n", "degree"), [(9, 4), (10, 5), (11, 6), (12, 3), (13, 5)])
-@pytest.mark.parametrize("tolerate", [1, 2])
+@each(("n", "degree"), [(9, 4), (10, 5), (11, 6), (12, 3), (13, 5)])
+@each("tolerate", [1, 2])
 def test_no_circulant_graph_is_better(n, degree, tolerate):
     """All offset sets by brute force."""
     found = best_circulant(n, degree=degree, tolerate=tolerate)
@@ -289,6 +290,33 @@ def test_exchanging_links_improves_and_keeps_the_degrees():
     assert vertex_connectivity(found.topology) > 2
     again = improved_by_swaps([start], degree=4, tolerate=2)
     assert again.topology == found.topology
+
+
+def test_exchanges_may_lose_less_and_less():
+    class Watched(graph_search._Swaps):
+        def step(self, leeway):
+            leeways.append(leeway)
+            super().step(leeway)
+
+    leeways = []
+    start = Topology.family("circulant:8:1,3")
+    search = Watched(start, 4, 1, np.random.default_rng(0))
+    for steps in (range(3), range(3, 4)):
+        graph_search.Exchanging((search,), steps, 4)(0, seed=0)
+    np.testing.assert_allclose(leeways, [0.05, 0.0375, 0.025, 0.0125])
+
+
+@pytest.mark.parametrize("spec", ["regular:12:4:seed=3", "grid:3x4", "path:7"])
+def test_a_loss_is_judged_by_the_rayleigh_quotient_of_what_is_left(spec):
+    adjacency = Topology.family(spec).adjacency.toarray()
+    found = graph_search._rayleigh_after_loss(adjacency)
+    fiedler = np.linalg.eigh(np.diag(adjacency.sum(axis=1)) - adjacency)[1][:, 1]
+    for party, value in enumerate(found):
+        left = np.delete(np.delete(adjacency, party, axis=0), party, axis=1)
+        vector = np.delete(fiedler, party)
+        vector = vector - vector.mean()
+        stretched = vector @ (np.diag(left.sum(axis=1)) - left) @ vector
+        assert value == pytest.approx(stretched / (vector @ vector))
 
 
 def test_links_are_added_where_an_odd_degree_leaves_room():
@@ -550,7 +578,7 @@ def test_ranges_that_make_no_sense_are_refused(columns, keys, message):
 # --- bad input -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("keys", "message"),
     [
         ({"tolerate": -1, "epsilon": 1.0}, "must not be negative"),

@@ -6,6 +6,7 @@ import json
 import networkx as nx
 import pytest
 
+from cases import each
 from veilsum.graphs.augmentation import blocks
 from veilsum.graphs.topology import Topology
 from veilsum.privacy.diagnosis import examine
@@ -50,7 +51,7 @@ def test_the_package_has_the_networks_the_table_counts():
     assert (len(SNDLIB), len(ZOO)) == (26, 203)
 
 
-@pytest.mark.parametrize("name", FEW)
+@each("name", FEW)
 def test_a_network_is_mended(name):
     check(name)
 

@@ -8,6 +8,7 @@ from flint import fmpq, fmpq_mat
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import connected_topologies, few
 from veilsum.errors import InvalidGraphError, InvalidPairError
 from veilsum.graphs.topology import Topology
@@ -74,8 +75,8 @@ def path(*weights):
     return Topology.from_edges(links, weights=list(weights))
 
 
-@pytest.mark.parametrize("ratio", [1e-3, 1e-9, 1e-12, 1e-15, 1e-16, 1e-25, 1e-40])
-@pytest.mark.parametrize("b", [[3, 2, 1, 4], [2, 1, 3, 4], [1, 2, 4, 3]])
+@each("ratio", [1e-3, 1e-9, 1e-12, 1e-15, 1e-16, 1e-25, 1e-40])
+@each("b", [[3, 2, 1, 4], [2, 1, 3, 4], [1, 2, 4, 3]])
 def test_a_weak_link_between_two_pairs(ratio, b):
     """At a ratio of 1e-15 the first was once 6 % off, without a word."""
     topology, a = path(1.0, ratio, 1.0), [1, 2, 3, 4]
@@ -203,8 +204,8 @@ def test_weights_too_far_apart_for_float64_are_refused():
     assert found == pytest.approx(exact_kl(wide, a, b), rel=1e-9)
 
 
-@pytest.mark.parametrize("ratio", [1e-6, 1e-15, 1e-18, 1e-20])
-@pytest.mark.parametrize("b", [[3, 2, 1, 4], [2, 1, 3, 4]])
+@each("ratio", [1e-6, 1e-15, 1e-18, 1e-20])
+@each("b", [[3, 2, 1, 4], [2, 1, 3, 4]])
 def test_a_lattice_s_divergence_is_right_too(ratio, b):
     """Deviations are rounded up to whole steps, so it is no more than the formula's."""
     topology, a = path(1.0, ratio, 1.0), [1, 2, 3, 4]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from strategies import connected_topologies, few
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import algebraic_connectivity, vertex_connectivity
@@ -64,7 +65,7 @@ EXACT = [
 ]
 
 
-@pytest.mark.parametrize(("spec", "variance", "tolerate", "mu2", "epsilon"), EXACT)
+@each(("spec", "variance", "tolerate", "mu2", "epsilon"), EXACT)
 def test_the_corollary_s_values_on_named_graphs(spec, variance, tolerate, mu2, epsilon):
     topology = Topology.family(spec)
     found = worst_case(topology, sigma=variance**0.5, tolerate=tolerate)
@@ -179,10 +180,8 @@ def test_the_family_bound_never_exceeds_what_a_member_achieves(topology, size):
     assert bound <= mu2_without(adjacency, sets).min() + 1e-9
 
 
-@pytest.mark.parametrize(
-    "spec", ["petersen", "hypercube:5", "regular:40:6:seed=1", "circulant:30:1,7,11"]
-)
-@pytest.mark.parametrize("size", [1, 2])
+@each("spec", ["petersen", "hypercube:5", "regular:40:6:seed=1", "circulant:30:1,7,11"])
+@each("size", [1, 2])
 def test_the_sparse_bound_never_exceeds_the_exact_answer(spec, size):
     topology = Topology.family(spec)
     whole = algebraic_connectivity(topology)
@@ -317,6 +316,29 @@ def test_one_party_of_a_thousand_is_found_exactly():
         assert left >= found.upper * (1 - 1e-9)
 
 
+@pytest.mark.parametrize(
+    ("topology", "words"),
+    [
+        (Topology.from_edges([(0, 1), (2, 3)]), "in pieces before anybody colludes"),
+        (Topology.family("path:5"), "does not withstand 1: without 1 the others fall"),
+        (Topology.family("complete:4"), "Worst coalition of 1: 0; epsilon 0.0833333, "),
+    ],
+)
+def test_a_worst_case_is_one_sentence(topology, words):
+    """Against one of four all linked: three are left, mu2 = 3, epsilon = 1 / 12."""
+    assert words in worst_case(topology, sigma=1.0, tolerate=1).worst.sentence
+
+
+def test_only_the_last_searches_are_remembered(monkeypatch):
+    monkeypatch.setattr(module, "REMEMBERED", 2)
+    module._FOUND.clear()
+    rings = [Topology.family(f"ring:{n}") for n in (5, 6, 7)]
+    first = [worst_mu2(ring, tolerate=1) for ring in rings]
+    assert [key[0] for key in module._FOUND] == rings[1:]
+    assert worst_mu2(rings[2], tolerate=1) is first[2]
+    assert worst_mu2(rings[0], tolerate=1).upper == pytest.approx(first[0].upper)
+
+
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_a_large_graph_gets_an_interval(monkeypatch):
     """The large road, taken by a graph small enough to know the answer."""
@@ -338,3 +360,27 @@ def test_a_cut_of_a_large_graph_is_found(monkeypatch):
     found = worst_case(Topology.family("barbell:20:20"), sigma=1.0, tolerate=1)
     assert found.worst.cut in {("19",), ("20",)}
     assert found.epsilon is None
+
+
+def test_a_small_graph_is_searched_by_one_thread_of_blas(monkeypatch):
+    """Several mostly wait for each other: twelve times the processor time."""
+    control = pytest.importorskip("threadpoolctl")
+
+    def threads():
+        info = control.threadpool_info()
+        return {one["num_threads"] for one in info if one["user_api"] == "blas"}
+
+    seen, values = [], coalitions.values_without
+
+    def noted(*given):
+        seen.append(threads())
+        return values(*given)
+
+    monkeypatch.setattr(coalitions, "values_without", noted)
+    with control.threadpool_limits(2, user_api="blas"):
+        before = threads()
+        module._FOUND.clear()
+        worst_mu2(Topology.family("circulant:40:1,5"), tolerate=2, most_work=1.0)
+        assert threads() == before
+    assert seen
+    assert all(one == {1} for one in seen)

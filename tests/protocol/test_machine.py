@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from machines import join_frame, keys_of, picture, sealed, stopped_at
+from machines import Stopped, join_frame, keys_of, picture, sealed, stopped_at
 from veilsum.drivers.loopback import identities
 from veilsum.errors import InvalidInputError, LocalProtocolError, PeerProtocolError
 from veilsum.numbers.laws import Masks
@@ -315,8 +315,13 @@ def test_a_second_record_is_blamed_on_its_author_only_if_he_signed_it():
 
 def test_a_second_share_that_differs_is_refused():
     world = at("confirming")
-    words = str(refusal(world, share(world, vector(world, fill=7))))
-    assert "two different shares for epoch 0" in words
+    machine = world.nodes["1"].machine
+    first = machine._epoch.got["0"]
+    assert machine.receive("0", codec_of(world).encode(first)) == [], "the twin"
+    for other in ({"key": b"k" * 32}, {"numbers": first.numbers + 1}):
+        second = msgspec.structs.replace(first, **other)
+        words = str(refusal(world, second))
+        assert "two different shares for epoch 0" in words
 
 
 def test_a_share_for_another_set_of_parties_is_refused():
@@ -516,6 +521,34 @@ def test_a_record_on_the_disk_that_nobody_signed_is_refused(key):
     abort = resumed(disk)[-1]
     assert isinstance(abort, Abort)
     assert (abort.reason, "did not sign" in abort.detail) == ("input", True)
+
+
+def test_who_comes_back_has_everybodys_votes_of_the_sum_before():
+    """A neighbour may be one sum behind, and asks for them."""
+
+    class Halted(Machine):
+        def receive(self, sender, frame):
+            if self.me == "1" and len(self._sums.totals) == 2:
+                raise Stopped
+            return super().receive(sender, frame)
+
+    def votes(machine):
+        return {one for one in machine._book.ids() if one[0] == "Ready"}
+
+    world = Setting("complete:4", work="sums").world(make=Halted)
+    with pytest.raises(Stopped):
+        world.run()
+    before = world.nodes["1"].machine
+    machine = Machine(
+        world.plan,
+        "1",
+        keys=keys_of(world, "1"),
+        streams=FreshStreams(1),
+        work=world.works["1"],
+    )
+    machine.resume(dict(world.nodes["1"].disk))
+    assert {epoch for _, epoch, _ in votes(before)} >= {0, world.plan.epochs_per_sum}
+    assert votes(machine) == votes(before)
 
 
 # Calls out of order

@@ -8,13 +8,16 @@ import msgspec
 import pytest
 
 from veilsum.drivers.faults import Crash, Faults
+from veilsum.drivers.loopback import World
 from veilsum.errors import LedgerError
 from veilsum.protocol import plan
 from veilsum.protocol.effects import Send
 from veilsum.protocol.messages import Round
 from veilsum.protocol.plan import Policy
 from veilsum.protocol.recovery import Stored
-from worlds import Setting, replayed
+from veilsum.protocol.rounds import Schedules
+from veilsum.protocol.work import SumWork
+from worlds import Setting, least_squares, replayed
 
 SETTING = Setting("ring:8", work="nids")
 CHECKPOINT = 32
@@ -132,6 +135,21 @@ def test_a_party_whose_ledger_refuses_is_named_and_not_waited_for():
         action()
     assert world.time - began < 5.0
     assert all("'2' left: refused" in one.detail for one in world.aborted.values())
+
+
+def test_a_method_ends_after_the_agreed_iterations():
+    plan = replace(SETTING.plan(), tolerance=100.0)
+    usual = SETTING._rounds(plan)
+    settings = replace(usual.schedules.settings, iterations=5, tolerance=None)
+    rounds = replace(usual, schedules=Schedules(settings, usual.schedules.facts))
+    works = {
+        name: SumWork(SETTING.private(name), least_squares, rounds)
+        for name in plan.parties
+    }
+    world = World(plan, works, SETTING.streams()).run()
+    assert sorted(world.finished) == sorted(plan.parties)
+    for node in world.nodes.values():
+        assert node.machine._iteration._state.inner.iteration == 5
 
 
 def test_rounds_of_every_slot_come_back_from_the_disk():

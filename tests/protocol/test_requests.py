@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from cases import each
 from rules import broken_rules
 from veilsum.drivers.driver import GivenUpError
 from veilsum.drivers.loopback import World
@@ -204,11 +205,9 @@ def test_before_the_first_sum_it_is_a_plain_refusal(driver):
         carry_out(answers, driver)
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
-@pytest.mark.parametrize("turn", [0, 1])
-@pytest.mark.parametrize(
-    "odd", [whole(1), whole(1, 2, 3), np.array([1.0, 2.0]), whole(2**60, 0)]
-)
+@each("driver", DRIVERS)
+@each("turn", [0, 1])
+@each("odd", [whole(1), whole(1, 2, 3), np.array([1.0, 2.0]), whole(2**60, 0)])
 def test_every_answer_has_as_many_whole_numbers_as_were_agreed(driver, turn, odd):
     def otherwise(request):
         return odd if request[1] == turn else whole(1, 2)

@@ -14,6 +14,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from cases import each
 from machines import stopped_at
 from veilsum.drivers.loopback import Event, Node, SimulatedKeys, World
 from veilsum.errors import ProtocolError, SecretError
@@ -153,7 +154,7 @@ def test_an_abort_tells_the_others_one_word_and_nothing_private():
         check(shown(effect), secrets)
 
 
-@pytest.mark.parametrize("kind", [k for k in HOLDERS if k is not Book])
+@each("kind", [k for k in HOLDERS if k is not Book])
 def test_what_holds_secrets_is_neither_pickled_nor_copied(kind):
     world = stopped_at(SETTING, "1", "confirming")
     machine = world.nodes["1"].machine

@@ -17,8 +17,10 @@ births$race <- c("white", "black", "other")[births$race]
 write.csv(births, "table1_birthwt.csv", row.names = FALSE, quote = FALSE)
 
 test <- function(x) list(statistic = unname(x$statistic), degrees = unname(x$parameter), p = x$p.value)
+# Each variable on the rows that have it, as the package tableone takes them.
 numbers <- function(y, g) {
-  g <- factor(g)
+  g <- factor(g[!is.na(y)])
+  y <- y[!is.na(y)]
   found <- list(
     anova = test(oneway.test(y ~ g, var.equal = TRUE)),
     welch = test(oneway.test(y ~ g)),
@@ -53,16 +55,15 @@ counts <- function(x, g) {
   found
 }
 # The definition that counts at thresholds prove: the inverse of the distribution function.
-quantiles <- function(y, g) lapply(split(y, g), function(x) unname(quantile(x, c(0.25, 0.5, 0.75), type = 1)))
+quantiles <- function(y, g) lapply(split(y, g), function(x) unname(quantile(x, c(0.25, 0.5, 0.75), type = 1, na.rm = TRUE)))
 
-whole <- pbc[complete.cases(pbc), ]
 result <- list(
   R = R.version.string,
   pbc = list(
     missing = as.list(colSums(is.na(pbc))),
-    numbers = lapply(whole[c("age", "bili", "chol", "albumin", "platelet")], numbers, g = whole$trt),
-    counts = lapply(whole[c("sex", "edema", "stage")], counts, g = whole$trt),
-    quantiles = lapply(whole[c("age", "bili")], quantiles, g = whole$trt)
+    numbers = lapply(pbc[c("age", "bili", "chol", "albumin", "platelet")], numbers, g = pbc$trt),
+    counts = lapply(pbc[c("sex", "edema", "stage")], counts, g = pbc$trt),
+    quantiles = lapply(pbc[c("age", "bili")], quantiles, g = pbc$trt)
   ),
   birthwt = list(
     numbers = lapply(births[c("age", "lwt", "bwt")], numbers, g = births$race),

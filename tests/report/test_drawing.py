@@ -5,9 +5,10 @@ from inspect import signature
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import veilsum as vs
+from cases import each
+from later import Later
 from readable import (
     can_be_read,
     is_apart,
@@ -24,6 +25,8 @@ from veilsum.jobs.from_moments import Components, Path
 from veilsum.report.drawing import draw, drawn
 from veilsum.report.figures import series_look
 from veilsum.showing import Shown
+
+backend_agg = Later("matplotlib.backends.backend_agg")
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -254,12 +257,12 @@ PLACES = {"network", "named network", "star", "diagnosis", "guarantee and networ
 PLACES |= {"planned network", "arcs"}
 
 
-@pytest.mark.parametrize("kind", FIGURES)
+@each("kind", FIGURES)
 def test_a_figure_can_be_read(kind):
     can_be_read(FIGURES[kind](), is_map=kind in PLACES)
 
 
-@pytest.mark.parametrize(
+@each(
     ("look", "spoil"),
     [
         (is_not_cut_off, lambda figure: figure.text(0.99, 0.5, "beyond the edge")),
@@ -271,7 +274,7 @@ def test_a_figure_can_be_read(kind):
 def test_letters_that_cannot_be_read_are_found(look, spoil):
     figure = draw(vs.Leakage(0.25))
     spoil(figure)
-    canvas = FigureCanvasAgg(figure)
+    canvas = backend_agg.FigureCanvasAgg(figure)
     canvas.draw()
     with pytest.raises(AssertionError):
         look(figure, letters(figure, canvas.get_renderer()))

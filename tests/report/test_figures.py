@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import veilsum as vs
+from cases import each
 from readable import can_be_read
 from veilsum.audit.literature import LiteratureTable, MechanismRow
 from veilsum.files.datasets import gbsg2
@@ -66,8 +67,8 @@ def test_the_same_figure_is_the_same_bytes(report):
     assert first["png"].startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("life_table", [False, True])
-@pytest.mark.parametrize("times", [[365, 730, 1095, 1460, 1825], range(60, 2600, 60)])
+@each("life_table", [False, True])
+@each("times", [[365, 730, 1095, 1460, 1825], range(60, 2600, 60)])
 def test_survival_shows_every_curve_and_how_many_are_left(times, life_table):
     found = vs.survival(
         "Surv(time, event) ~ C(hormone)",
@@ -206,7 +207,7 @@ def test_the_float_leak_shows_every_rate_and_names_it():
     assert [any(held in name for name in names) for held in RATES] == [True, True]
 
 
-@pytest.mark.parametrize("last", [[0.0, 0.0, 0.0], [0.5, 0.51, 0.0], [0.02, 0.6, 0.61]])
+@each("last", [[0.0, 0.0, 0.0], [0.5, 0.51, 0.0], [0.02, 0.6, 0.61]])
 def test_names_of_curves_that_end_together_do_not_overlap(last):
     curves = {str(i): [0.1, rate] for i, rate in enumerate(last)}
     (axis,) = float_leak_figure([1.0, 2.0], curves, lattice=[0.0, 0.0]).axes

@@ -9,14 +9,16 @@ import zipfile
 from dataclasses import replace
 from html.parser import HTMLParser
 
-import docx
 import pytest
-from rocrate.rocrate import ROCrate
 
+from later import Later
 from report.officer_plans import NOW, run_folder, written, written_study
 from veilsum.report import forms, officer
 from veilsum.report.plan_facts import facts_of
 from veilsum.report.sentences import LANGUAGES
+
+docx = Later("docx")
+rocrate = Later("rocrate.rocrate")
 
 # The questions of CNIL's tool (LINCnil/pia 4.1.0, pia_architecture.json) by how they
 # are answered.
@@ -212,7 +214,7 @@ def test_it_says_what_the_profile_asks_for(bag, tmp_path):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    read = ROCrate(tmp_path / "data")
+    read = rocrate.ROCrate(tmp_path / "data")
     root = read.root_dataset
     assert root["conformsTo"].id == forms.PROFILE
     assert root["mainEntity"].id == "workflow/"
@@ -231,7 +233,7 @@ def test_it_says_what_the_profile_asks_for(bag, tmp_path):
     ]
     for one in root["hasPart"]:
         assert (tmp_path / "data" / one.id).exists()
-    inner = ROCrate(tmp_path / "data" / "workflow")
+    inner = rocrate.ROCrate(tmp_path / "data" / "workflow")
     assert inner.root_dataset["mainEntity"].id == "consortium.toml"
 
 

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from browser import SCHEMES, WIDTHS, opened
+from cases import each
 from ledgers import reservation
 from parties.test_agreed import NAMES
 from parties.test_consent import QUESTIONS, tables
@@ -112,7 +113,7 @@ def names_in(file):
     }
 
 
-@pytest.mark.parametrize("sentence", EVERY_SENTENCE, ids=lambda one: one.key)
+@each("sentence", EVERY_SENTENCE, ids=lambda one: one.key)
 def test_every_sentence_names_tests_that_are_there(sentence):
     assert sentence.shown
     for one in sentence.shown:
@@ -515,7 +516,7 @@ def test_the_program_calls_nobody_of_its_own(tmp_path):
     assert calling(tmp_path) == {"planted.py": {"home.veilsum.org"}}
 
 
-@pytest.mark.parametrize("kind", [one for one in QUESTIONS if "dispatch" not in one])
+@each("kind", [one for one in QUESTIONS if "dispatch" not in one])
 def test_whose_numbers_are_masked_is_what_the_guarantee_says(kind):
     """Of rows, or of what a member makes of all of them: less is hidden then."""
     consortium = consortium_from(table(QUESTIONS[kind]))

@@ -11,6 +11,7 @@ import tomli_w
 from click.testing import CliRunner
 
 from browser import SCHEMES, WIDTHS, opened
+from cases import each
 from report.officer_plans import NOW, written
 from report.test_officer import fields, names_in, read_annex
 from surveys import MEMBERS, World, guest_row, survey_table
@@ -110,7 +111,7 @@ def known_fixture(files):
 # The catalogue
 
 
-@pytest.mark.parametrize("sentence", EVERY_SURVEY_SENTENCE, ids=lambda one: one.key)
+@each("sentence", EVERY_SURVEY_SENTENCE, ids=lambda one: one.key)
 def test_every_sentence_names_tests_that_are_there(sentence):
     assert sentence.shown
     for one in sentence.shown:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from markup import Tags
 from veilsum.errors import printable
 from veilsum.report import page as pages
@@ -69,7 +70,7 @@ def everywhere(text):
 PLAIN = Tags(everywhere("plain"))
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each("text", HOSTILE)
 def test_no_text_becomes_a_tag_or_an_attribute(text):
     found = Tags(everywhere(text))
     assert found.tags == PLAIN.tags
@@ -81,7 +82,7 @@ def test_no_text_becomes_a_tag_or_an_attribute(text):
     )
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each("text", HOSTILE)
 def test_a_title_below_every_page_ends_no_text_and_no_style(text):
     style = everywhere(text).partition("<style>")[2].partition("</style>")[0]
     *_, foot = style.splitlines()

@@ -105,32 +105,6 @@ def test_many_numbers_are_a_table_and_the_rest_is_named():
     assert SCRIPT not in vs.sum(data, seed=1, what=SCRIPT)._repr_html_()
 
 
-@pytest.mark.parametrize(
-    ("spec", "options", "said"),
-    [
-        ("complete:4", {"sigma": 1.0}, "Whoever stands outside"),
-        ("complete:4", {"sigma": 1.0, "corrupted": ["0"]}, "0 can learn the released"),
-        ("complete:4", {"law": "uniform", "corrupted": ["0"]}, "sees no difference"),
-        ("complete:4", {"law": "none"}, "every number of every party"),
-        ("star:4", {"sigma": 1.0, "corrupted": ["0"]}, "every number of every other"),
-        ("path:5", {"sigma": 1.0, "corrupted": ["2"]}, "each of {0, 1}, {3, 4}"),
-        ("path:3", {"sigma": 1.0, "corrupted": ["0", "1", "2"]}, "nothing is left"),
-    ],
-)
-def test_a_guarantee_is_one_sentence(spec, options, said):
-    found = vs.guarantee(vs.Topology.family(spec), **options)
-    assert said in found.sentence
-    assert found.sentence.count(". ") == 0
-    # "private" is no word to begin with: the sentence says what holds.
-    word = "" if found.status == "private" else f"{found.status}: "
-    assert repr(found).replace("\n", " ").startswith(f"{word}{found.sentence}")
-
-
-def test_the_number_of_a_guarantee_is_that_of_its_formula():
-    found = vs.guarantee(vs.Topology.family("complete:4"), sigma=2.0, corrupted=["0"])
-    assert f"epsilon = {1 / (4 * 2.0**2 * 3.0):.6g}" in found.sentence
-
-
 def test_what_draws_nothing_says_so(monkeypatch):
     monkeypatch.setattr("veilsum.showing.DRAWING", "veilsum.no_such_module")
     with pytest.raises(MissingExtraError, match="draws no figures"):

@@ -3,6 +3,7 @@
 import io
 import sys
 from contextlib import nullcontext
+from time import monotonic, sleep
 from types import SimpleNamespace
 
 import networkx as nx
@@ -10,11 +11,12 @@ import numpy as np
 import pytest
 
 import veilsum as vs
+from cases import each
 from veilsum import watching
 from veilsum.errors import InvalidInputError
 from veilsum.graphs import augmentation
 from veilsum.privacy import allocation, diagnosis
-from veilsum.watching import silent, staged, watched
+from veilsum.watching import show_activity, silent, staged, watched
 
 
 class Terminal(io.StringIO):
@@ -104,7 +106,7 @@ def test_false_says_nothing_and_a_worker_neither(monkeypatch):
     assert not steps(3)
 
 
-@pytest.mark.parametrize("wrong", [True, 0, "bar", 3])
+@each("wrong", [True, 0, "bar", 3])
 def test_what_is_no_progress_is_refused(wrong):
     with pytest.raises(InvalidInputError, match="progress is None for a bar"):
         steps(3, progress=wrong)
@@ -172,7 +174,7 @@ def allocations(progress):
 LONG = (sums, runs, executions, plans, worst, diagnoses, allocations)
 
 
-@pytest.mark.parametrize("work", LONG)
+@each("work", LONG)
 def test_a_program_is_told_of_everything_that_can_take_long(work):
     told = []
     work(lambda done, total: told.append((done, total)))
@@ -210,3 +212,60 @@ def test_an_allocation_counts_its_rounds():
     assert len(rounds) > 1
     assert [done for done, _ in rounds] == list(range(len(rounds)))
     assert last == (allocation.MOST_ROUNDS, allocation.MOST_ROUNDS)
+
+
+# What a command does before and after the work it watches
+
+
+@pytest.fixture
+def quick_line(monkeypatch):
+    """A line that appears, and is updated, after a hundredth of a second."""
+    monkeypatch.setattr(watching, "SOON", 0.01)
+    monkeypatch.setattr(watching, "TICK", 0.01)
+
+
+def until(shown):
+    """Wait for a thread to write."""
+    end = monotonic() + 30
+    while shown not in sys.stderr.getvalue() and monotonic() < end:
+        sleep(0.005)
+    assert shown in sys.stderr.getvalue()
+
+
+@pytest.mark.usefixtures("quick_line")
+def test_a_step_that_cannot_report_is_named_while_it_lasts(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with show_activity("Reading a.toml"):
+        until("\rReading a.toml (0 s)")
+    assert sys.stderr.getvalue().endswith(f"\r{' ' * len('Reading a.toml (0 s)')}\r")
+
+
+def test_a_step_that_is_soon_done_is_not_named(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(watching, "SOON", 600.0)
+    with show_activity("Reading a.toml"):
+        pass
+    assert sys.stderr.getvalue() == ""
+
+
+@pytest.mark.usefixtures("quick_line")
+def test_a_step_is_named_on_a_terminal_only(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with show_activity("Reading a.toml"):
+        sleep(0.05)
+    assert sys.stderr.getvalue() == ""
+
+
+@pytest.mark.usefixtures("quick_line")
+def test_a_bar_takes_the_place_of_the_line(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(watching, "find_spec", lambda _: None)
+    monkeypatch.setattr(watching, "PATIENCE", 0.0)
+    with show_activity("Running 3 parties"):
+        until("Running 3 parties")
+        assert steps(3)
+        assert watching._Line.current is None
+        left = sys.stderr.getvalue().rpartition("Running 3 parties")[2]
+        sleep(0.05)  # nothing is written over the bar
+        assert sys.stderr.getvalue().endswith(left)
+    assert left.endswith("\rrows 1 of 3            \n")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from veilsum.files.tables import read_table
 from veilsum.tables.fingerprints import (
     BLOCK,
@@ -66,13 +67,13 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize("change", SAME.values(), ids=SAME)
+@each("change", SAME.values(), ids=SAME)
 def test_the_same_content_has_the_same_fingerprint(change):
     table = pd.DataFrame(TABLE)
     assert prints(change(table)).data == prints(table).data
 
 
-@pytest.mark.parametrize("change", OTHER.values(), ids=OTHER)
+@each("change", OTHER.values(), ids=OTHER)
 def test_other_content_has_another_one(change):
     table = pd.DataFrame(TABLE)
     assert prints(change(table)).data != prints(table).data
@@ -183,3 +184,11 @@ def test_an_empty_table_and_an_empty_column_have_fingerprints():
     nothing = pd.DataFrame({"x": [], "y": []})
     assert prints(nothing).data != prints({"x": [None], "y": [None]}).data
     assert not kept(nothing).shares_rows(prints(cohort(10, 1)))
+
+
+@pytest.mark.parametrize(("n_rows", "least"), [(2**16, 100), (2**17, 30)])
+def test_up_to_65536_rows_a_sketch_has_every_value_of_a_column(n_rows, least):
+    """Of 100; of more rows it has those whose hashes are below a bound, about half."""
+    found = prints({"x": np.arange(n_rows) % 100}).sketches["x"]
+    assert least <= len(found.values) <= 100
+    assert (len(found.values) == 100) == (n_rows == 2**16)

@@ -17,10 +17,12 @@ import pytest
 from hypothesis import assume, example, given, reject, settings
 from hypothesis import strategies as st
 
+from cases import each
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.units import Measure
 from veilsum.tables.formula import (
     ModelFormula,
+    _flag,
     evaluate,
     extent_of,
     read_formula,
@@ -419,7 +421,7 @@ def test_any_party_gets_its_rows_of_the_pooled_design(pooled, parts, plain, rand
 # What is refused
 
 
-@pytest.mark.parametrize(
+@each(
     "call",
     [
         *("center(age)", "scale(age)", "standardize(age)", "bs(age, df=4)"),
@@ -436,7 +438,7 @@ def test_functions_that_may_learn_from_rows_are_refused_with_the_reason(call):
     assert "- 60) / 10}" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "why"),
     [
         ("", "one left and one right side"),
@@ -536,7 +538,7 @@ def test_a_formula_that_cannot_be_used_is_refused(text, why):
         ModelFormula.of(text, SCHEMA)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "why"),
     [
         ("y ~ " + "age + " * 2000 + "bp", "at most 10,000 characters"),
@@ -645,7 +647,7 @@ def test_a_missing_package_names_its_extra():
         "from veilsum.errors import MissingExtraError\n"
         "from veilsum.tables.formula import ModelFormula\n"
         "from veilsum.tables.schema import Column, Schema\n"
-        "try:\n    ModelFormula.of('y ~ a', Schema((Column('y', 'number'),"
+        "try:\n    ModelFormula.of('y ~ C(a, Sum)', Schema((Column('y', 'number'),"
         "Column('a', 'category', categories=('u', 'v')))))\n"
         "except MissingExtraError as error:\n    print(error)"
     )
@@ -680,7 +682,7 @@ CONDITIONS = {
 }
 
 
-@pytest.mark.parametrize(("term", "expected"), CONDITIONS.items(), ids=CONDITIONS)
+@each(("term", "expected"), CONDITIONS.items(), ids=CONDITIONS)
 def test_comparisons_are_worth_what_pandas_says(term, expected, pooled):
     formula = ModelFormula.of(f"y ~ {term} - 1", SCHEMA)
     design, _ = formula.design(checked(pooled))
@@ -784,7 +786,7 @@ def rows(n=50, seed=1):
 HUNDREDTH, HALF = Fraction(1, 100), Fraction(1, 2)
 
 
-@pytest.mark.parametrize(
+@each(
     ("term", "unit", "least", "most"),
     [
         ("x", HUNDREDTH, -500, 800),
@@ -850,13 +852,13 @@ def test_what_does_not_fit_is_rounded_to_bits_of_its_range():
     assert (found.low, found.high) == pytest.approx((-10, 16))
 
 
-@pytest.mark.parametrize("term", ["x", "z", "far", "free"])
-@pytest.mark.parametrize("bits", [20, 40, 80])
+@each("term", ["x", "z", "far", "free"])
+@each("bits", [20, 40, 80])
 def test_a_column_by_itself_keeps_its_measure(term, bits):
     assert counted(term, bits) == {term: COUNTED.column(term).measure}
 
 
-@pytest.mark.parametrize(
+@each(
     ("term", "why"),
     [
         ("log(x)", "takes log of 'x', which is from -5 to 8 .* a minimum above 0"),
@@ -944,6 +946,7 @@ def more(inner):
     ("(far * far) - (far * 1000000000)", lambda r: r["far"] * (r["far"] - 10**9)), 40
 )
 @example(("z ** 5", lambda row: row["z"] ** 5), 90)
+@example(("(x ** 0) + x", lambda row: 1 + row["x"]), 40)
 @example(("((x + z) ** 3) ** 4", lambda row: (row["x"] + row["z"]) ** 12), 64)
 def test_a_term_is_counted_as_exact_rationals_have_it(written, bits):
     """Whatever the bits: the count is the right one, within what was derived."""
@@ -978,6 +981,18 @@ def test_a_term_is_counted_as_exact_rationals_have_it(written, bits):
     formula.response_measure(bits).counts(response)
 
 
+def test_a_power_reaches_as_far_as_its_exponent_is_rounded():
+    """Beside 1e12 float64 has steps of 2^-13: 0.99995 becomes 1."""
+    column = Column("a", "number", -0.99995, 0.99995, unit=0.00001)
+    schema = Schema((column, Column("y", "number", 0, 1, unit=1)), minimum_rows=1)
+    formula = ModelFormula.of("y ~ {3 ** (a + 1e12 - 1e12)}", schema)
+    extent = extent_of(formula._right.factors[0], schema)
+    ends = {"a": [-0.99995, 0.99995], "y": [0, 1]}
+    design, _ = formula.design(schema.check("p", ends))
+    assert design[:, 1] == pytest.approx([1 / 3, 3.0], rel=1e-15)
+    assert extent.low <= 1 / 3 < 3.0 <= extent.high
+
+
 @given(st.lists(st.integers(0, 39), min_size=1, max_size=40))
 @settings(max_examples=25)
 def test_a_row_has_the_same_numbers_wherever_it_is(pooled, places):
@@ -1002,7 +1017,7 @@ def test_a_survival_formula_is_two_columns_and_a_right_side(text, parts):
     assert read_surv(text) == parts
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "why"),
     [
         ("time ~ age", "has no such left side"),
@@ -1035,3 +1050,11 @@ def test_a_survival_formula_is_two_columns_and_a_right_side(text, parts):
 def test_what_is_no_survival_formula_is_refused_with_the_reason(text, why):
     with pytest.raises(InvalidInputError, match=re.escape(why)):
         read_surv(text)
+
+
+@pytest.mark.parametrize("third", [0, 50, 99, 100, 101, 4999])
+def test_a_third_value_makes_a_number_of_a_flag_wherever_it_is(third):
+    values = np.arange(5000) % 2.0
+    assert (_flag(values, 5000) == (values == 1.0)).all()
+    values[third] = 0.5
+    assert _flag(values, 5000) is None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import veilsum as vs
 from veilsum.models.leverage import OwnColumns
 from veilsum.models.rows import Rows
-from veilsum.tables.rules import AtHome, DisclosureError, Rules
+from veilsum.tables.rules import AtHome, DisclosureError, Rules, _fewest_alike
 
 N_ROWS = 60
 BUMP = "exp(-1000*((age-37)**2 + (bmi-37.7)**2))"
@@ -377,22 +377,100 @@ def test_no_combination_of_columns_is_the_indicator_of_a_row(
         look(np.column_stack([base, bump]))
 
 
-def test_one_column_alone_keeps_further_from_one_row():
+@pytest.mark.parametrize("weighted", [False, True])
+def test_one_column_alone_keeps_further_from_one_row(weighted):
     """What a sharp kernel has beside few others: less than a combination may have."""
     values = np.r_[0.0, np.linspace(1.0, 2.0, 39)]
-    for away, fine in ((7.0, False), (2.0, True)):
-        column = values - away * (values == 0.0)
-        share = (column - column.mean()) ** 2
-        expected = 1 / 40 + (share / share.sum()).max()
+    weights = np.linspace(0.5, 2.0, 40) if weighted else np.ones(40)
+    # Also where no other rule looks at a column by itself.
+    bare = Rules(effective_count=0.0, minimum_count=0, site_terms=True)
+    homes = AtHome("a", Rules(effective_count=0.0)), AtHome("a", bare)
+    some = set()
+    for away in np.linspace(2.0, 7.0, 51):
+        design = np.column_stack([np.ones(40), values - away * (values == 0.0)])
+        left, _ = np.linalg.qr(design * np.sqrt(weights)[:, None])
+        expected = (left**2).sum(axis=1).max()
         assert expected < 0.98
-        assert (expected < 0.9 * 0.98) == fine
-        rows = Rows.of(np.column_stack([np.ones(40), column]), values)
-        home = AtHome("a", Rules(effective_count=0.0))
-        if fine:
-            home.design(rows, ["1", "x"], intercept=0)
-            continue
-        with pytest.raises(DisclosureError, match="'x' alone can be combined"):
-            home.design(rows, ["1", "x"], intercept=0)
+        some.add(fine := expected < 0.9 * 0.98)
+        rows = Rows.of(design, values, weights=weights if weighted else None)
+        for home in homes:
+            if fine:
+                home.design(rows, ["1", "x"], intercept=0)
+                continue
+            with pytest.raises(DisclosureError, match="'x' alone can be combined"):
+                home.design(rows, ["1", "x"], intercept=0)
+    assert some == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("n_ones", "minimum_count"), [(30, 30), (30, 31), (2, 2), (1, 2), (1, 1)]
+)
+def test_a_column_of_two_values_has_enough_rows_with_both(n_ones, minimum_count):
+    """However widely it is spread, and where no other rule looks at a column."""
+    column = np.r_[np.ones(n_ones), np.zeros(200 - n_ones)]
+    rows = Rows.of(np.column_stack([np.ones(200), column]), column)
+    none = {"effective_count": 0.0, "maximum_leverage": 1.0, "site_terms": True}
+    home = AtHome("a", Rules(minimum_count=minimum_count, **none))
+    if n_ones >= minimum_count:
+        home.design(rows, ["1", "x"], intercept=0)
+        return
+    with pytest.raises(DisclosureError, match=rf"'x' is 1 in {n_ones} rows? here"):
+        home.design(rows, ["1", "x"], intercept=0)
+
+
+def test_a_constant_column_is_refused_unless_it_has_two_values_by_agreement():
+    rows = Rows.of(np.column_stack([np.ones(60), np.full(60, 7.0)]), np.arange(60.0))
+    home = AtHome("a", Rules())
+    home.design(rows, ["1", "x"], intercept=0)  # of a category, which is looked at
+    home.design(rows, ["1", "x"], intercept=0, two_valued=lambda k: k == 1)
+    with pytest.raises(DisclosureError, match="'x' is the same in all rows here"):
+        home.design(rows, ["1", "x"], intercept=0, two_valued=lambda k: k == 0)
+
+
+@pytest.mark.parametrize("middle", [0.0, 1000.0])
+def test_far_from_0_a_column_stands_out_in_the_same_rows(middle):
+    """Squares of a column count about its mean, every row of it included."""
+    column = middle + np.r_[np.linspace(-0.01, 0.01, 59), 1.0]
+    rows = Rows.of(np.column_stack([np.ones(60), column]), column)
+    home = AtHome("a", Rules(minimum_count=0, maximum_leverage=1.0, site_terms=True))
+    with pytest.raises(DisclosureError, match=r"stands out in as few as 1\.7 rows"):
+        home.design(rows, ["1", "x"], intercept=0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_columns_that_are_passed_over_would_be_taken_one_by_one(weighted):
+    """Near 0 and far from it, with an outlier anywhere; of weighed ones none is."""
+    draw, home, n_passed = np.random.default_rng(7), AtHome("a", Rules()), 0
+    for n in (20, 300, 9000):
+        for middle in (0.0, 1e3, -1e3, 1e6, -1e6):
+            columns = middle + draw.normal(size=(n, 24))
+            away = 10.0 ** draw.uniform(0.0, 6.0, 24) * draw.choice([-1, 1], 24)
+            places = draw.choice([0, n // 2, n - 1], 24)
+            columns[places, np.arange(24)] += np.where(np.arange(24) < 20, away, 0.0)
+            weights = draw.exponential(size=n) if weighted else None
+            rows = Rows.of(columns, columns[:, 0], weights=weights)
+            passed = {*range(24)} - {*home._doubtful(rows)}
+            n_passed += len(passed)
+            for k in passed:
+                home.column("x", columns[:, k])
+                home._alone("x", columns[:, k], rows)
+    assert (n_passed == 0) is weighted
+
+
+def test_columns_of_one_variable_keep_the_leverage_of_all_of_them():
+    """Of several variables, combinations of few columns count: a choice is theirs."""
+    x = np.column_stack([np.ones(20), np.random.default_rng(1).normal(size=(20, 18))])
+    columns = OwnColumns(Rows.of(x, x[:, 1]), 0)
+    assert columns.concentration()[0].largest < 0.98 < columns.leverage().largest
+    names = [f"x{k}" for k in range(19)]
+
+    def look(*variables):
+        groups = {variables: range(19)}
+        AtHome("a", Rules()).design(columns.rows, names, intercept=0, groups=groups)
+
+    look("a", "b")
+    with pytest.raises(DisclosureError, match="the columns made of a can be combined"):
+        look("a")
 
 
 def test_a_step_between_parties_is_flat_in_each(tables):
@@ -410,3 +488,14 @@ def test_a_step_between_parties_is_flat_in_each(tables):
     assert there == pytest.approx(tables["h2"].salary.mean(), rel=0.02)
     # Numbers that vary within each party are as before.
     vs.fit("salary ~ {log(1 + age)} + {age**3}", tables, driver="vectorised")
+
+
+@given(st.integers(0, 2**32), st.integers(1, 200), st.integers(1, 70))
+@settings(max_examples=40, deadline=None)
+def test_rows_with_the_same_flags_are_counted(seed, n_rows, n_flags):
+    stream = np.random.default_rng(seed)
+    few = stream.random((5, n_flags)) < 0.5
+    flags = few[stream.integers(0, 5, n_rows)]
+    flags[:, -1] ^= stream.random(n_rows) < 0.01
+    _, counts = np.unique(flags, axis=0, return_counts=True)
+    assert _fewest_alike(flags) == counts.min()

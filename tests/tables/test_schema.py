@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from veilsum.errors import InvalidInputError, SecretError
 from veilsum.tables import columns
 from veilsum.tables.columns import level
@@ -115,7 +116,7 @@ names = (
 )
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         *("age", "body mass", "body.fat", "größe", "BMI (kg/m²)", "50 %", "a/b", "1st"),
@@ -126,7 +127,7 @@ def test_ordinary_names_are_names_and_levels(name):
     assert Column(name, "category", categories=(name, "b")).name == name
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "(60, 70]",
@@ -143,7 +144,7 @@ def test_what_tables_have_is_a_level(name):
     assert Column("a", "category", categories=(name,)).categories == (name,)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "why"),
     [
         *((f"a{quote}", "has the character") for quote in "'\"`\u201c\u2019\\"),
@@ -233,7 +234,7 @@ def test_a_schema_survives_its_table_in_any_order(schema, random):
     assert repr(again.to_table()) == repr(written)
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "why"),
     [
         ({"minimum_row": 3}, "did you mean 'minimum_rows'"),
@@ -324,7 +325,7 @@ def test_a_column_is_found_by_name_or_its_nearest_is_named():
 # Units
 
 
-@pytest.mark.parametrize(
+@each(
     ("column", "unit", "ends"),
     [
         (Column("a", "integer"), 1, (-(2**39), 2**39)),
@@ -450,7 +451,7 @@ ONES_AND_TWOS = {
 }
 
 
-@pytest.mark.parametrize("values", ONES_AND_TWOS.values(), ids=ONES_AND_TWOS)
+@each("values", ONES_AND_TWOS.values(), ids=ONES_AND_TWOS)
 def test_one_category_has_many_spellings(values):
     schema = Schema((SEX,), missing="drop", minimum_rows=1)
     checked = schema.check("a", pd.DataFrame({"sex": values}))
@@ -569,7 +570,7 @@ def test_a_decimal_comma_is_recognised():
     assert (error.column, error.rule) == ("age", "type")
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "found", "advice"),
     [
         (["61", "58", "unknown", "44", "39", "80"], '"unknown"', "cells .* empty"),
@@ -777,7 +778,7 @@ def test_an_empty_column_fits_what_the_others_have():
     assert Schema.inferred(frames).column("x").categories == ("u",)
 
 
-@pytest.mark.parametrize(
+@each(
     ("frames", "columns", "why"),
     [
         ({}, None, "one table or more"),
@@ -848,7 +849,7 @@ def test_categories_that_are_one_number_are_text(levels, held):
     assert found.frame["code"].tolist() == list(levels)
 
 
-@pytest.mark.parametrize(
+@each(
     ("names", "why"),
     [
         (["a\u3164"], "cannot be seen"),
@@ -928,7 +929,7 @@ def test_dates_are_agreed_on_by_dates():
     assert found.n_rounded == {"seen": 3}
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "why"),
     [
         ({"kind": "date"}, "such as since = .*found none"),
@@ -983,3 +984,7 @@ def test_a_simulation_knows_dates_where_it_sees_them():
         Schema.inferred({**frames, "c": {"x": ["31.12.2001", None]}})
     versions = Schema.inferred({"a": {"x": ["1.2.3", "1.10.3"]}}).column("x")
     assert versions.kind == "category"
+    # Categories are what their owner calls them.
+    levels = pd.Categorical(["31.12.2001", "1.1.2002"])
+    column = Schema.inferred({"a": {"x": levels}}).column("x")
+    assert column.categories == ("1.1.2002", "31.12.2001")

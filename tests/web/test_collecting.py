@@ -29,6 +29,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import NameOID
 
 from browser import SCHEMES, WIDTHS
+from cases import each
 from guest_scene import chromium, code_of, visited
 from survey_members import identity_of, signing_survey
 from surveys import MEMBERS, RUN, World, guest_row, opened, seed_of, survey_table
@@ -762,7 +763,7 @@ def test_with_tls_of_its_own_the_host_is_known_by_its_certificate(
             fetch_closed(agreed, page, tmp_path / "out", identity=ann)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         *("survey.example.org", "http://survey.example.org", "file:///etc/passwd"),

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from cases import each
 from guest_scene import asked, code_of, large
 from surveys import MEMBERS, delegate_key
 from veilsum.agreement.survey import words_of
@@ -511,7 +512,7 @@ def test_planted_defects_are_found(name, tmp_path):
     assert page_faults(tmp_path / "web") == faults
 
 
-@pytest.mark.parametrize("cells", [4, 1000, 10_000])
+@each("cells", [4, 1000, 10_000])
 def test_bytes_of_a_submission(cells):
     """k + 1 vectors of one word a cell; said to the guest before it sends."""
     terms = TERMS if cells == 4 else large(cells)
@@ -522,7 +523,7 @@ def test_bytes_of_a_submission(cells):
     assert len(made["text"]) == pytest.approx(vectors + cells / 4, abs=700)
 
 
-@pytest.mark.parametrize("cells", [1, 7, 8, 9, 16, 17, 50])
+@each("cells", [1, 7, 8, 9, 16, 17, 50])
 def test_bits_of_filled_cells_are_what_python_reads(cells):
     """Every third cell is filled; what is beyond the last one is 0."""
     terms = asked(rows=[str(k) for k in range(cells)], columns=["all"])
@@ -604,7 +605,7 @@ def test_a_survey_cannot_break_out_of_its_page():
         assert json.loads(told[1])["rows"] == list(evil.rows)
 
 
-@pytest.mark.parametrize(
+@each(
     "address",
     [
         "submissions",

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import veilsum as vs
+from cases import each
 from strategies import few
 from veilsum.cli.app import app
 from veilsum.errors import InvalidGraphError, InvalidInputError
@@ -146,7 +147,7 @@ def deep(count=100_000):
 RING = asked(Topology.family("ring:5"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("changed", "word"),
     [
         ({"tolerate": -1}, "must not be negative"),
@@ -192,7 +193,7 @@ def test_what_cannot_be_asked_is_refused_in_words(changed, word):
         assert word in refusal(what, RING | changed)
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         b"",
@@ -207,7 +208,7 @@ def test_what_cannot_be_asked_is_refused_in_words(changed, word):
         b'{"tolerate": 1' + b"0" * 100_000 + b"}",
     ],
 )
-@pytest.mark.parametrize("what", ASKED)
+@each("what", ASKED)
 def test_what_is_no_question_is_refused(what, body):
     assert refusal(what, body)
 
@@ -240,7 +241,7 @@ def test_files_of_every_kind_are_drawn():
     assert answer("family", {"family": "ring:4"})["parties"] == [*"0123"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "text", "word"),
     [
         ("net.txt", "a", "two names"),
@@ -264,9 +265,7 @@ def test_a_file_that_is_none_is_refused_in_words(name, text, word):
     assert "/tmp" not in found
 
 
-@pytest.mark.parametrize(
-    "family", ["complete:501", "hypercube:9999", "nothing:3", "ring", "x" * 101, ""]
-)
+@each("family", ["complete:501", "hypercube:9999", "nothing:3", "ring", "x" * 101, ""])
 def test_a_family_that_is_none_is_refused(family):
     assert refusal("family", {"family": family})
 

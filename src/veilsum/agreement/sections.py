@@ -36,7 +36,6 @@ from veilsum.reading import (
     missing,
     read,
 )
-from veilsum.tables.propensity import Propensity
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import SchemaSection
 
@@ -463,6 +462,8 @@ class ModelSection(JobSection, frozen=True, kw_only=True):
         found = self.given()
         if (table := found.pop("propensity", None)) is None:
             return found
+        from veilsum.tables.propensity import Propensity
+
         with about("model.propensity"):
             return found | {"weights": read(table, Propensity, "[model.propensity]")}
 
@@ -730,6 +731,12 @@ class DataSection(Section, frozen=True, kw_only=True):
     ) = None
     encoding: EachText | None = None
     dates: EachText | None = None
+
+    @property
+    def parquet(self) -> bool:
+        """Whether any of the files is a Parquet file."""
+        names = [*(self.files or {}).values(), self.file or ""]
+        return any(name.lower().endswith(".parquet") for name in names)
 
     def written(self, party: str | None = None) -> dict[str, Any]:
         """Return how a party's file is written; what one was not told is not there."""

@@ -27,6 +27,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.laws import Law
+from veilsum.numbers.limbs import to_integers
 from veilsum.numbers.masking import (
     Shares,
     ShareStreams,
@@ -265,17 +266,17 @@ class Batch:
     @cached_property
     def masks(self) -> Numbers:
         """Everybody's masks, (n, executions, p)."""
-        return self._by_execution(self.shares.masks())
+        return self._by_execution(to_integers(self.shares.masks()))
 
     def noise(self, coalition: tuple[str, ...]) -> Numbers:
         """Return what masks add to each honest party beside what a coalition knows."""
         shape = (self.scene.topology.n_parties, self.scene.width)
-        return self.sight(coalition, np.zeros(shape, self.scene.law.dtype)).stripped
+        return self.sight(coalition, np.zeros(shape, self.masks.dtype)).stripped
 
     @property
     def each_share(self) -> Shaped[Array[Any], "e arcs executions p"]:
         """All shares; as an auditor has them, and no coalition does."""
-        return self._by_execution(self.shares.values)
+        return self._by_execution(to_integers(self.shares.values))
 
     def sight(
         self,
@@ -287,7 +288,8 @@ class Batch:
 
         Args:
             coalition: by name.
-            values: in the law's numbers, (executions, n, p), or (n, p) for all of them.
+            values: in the law's numbers, limbs as Python integers, (executions, n, p),
+                or (n, p) for all of them.
             part: of the executions, where only some are looked at.
         """
         topology = self.scene.topology
@@ -303,7 +305,8 @@ class Batch:
             effective=self.scene.law.wrap(self.masks[honest][:, part] + rows),
             known_edges=inside,
             known=tuple(
-                self._by_execution(self.shares.values[edge])[:, part] for edge in inside
+                self._by_execution(to_integers(self.shares.values[edge]))[:, part]
+                for edge in inside
             ),
         )
 

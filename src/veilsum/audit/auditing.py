@@ -83,6 +83,7 @@ from veilsum.graphs.connectivity import minimum_vertex_cut, vertex_connectivity
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray, listed
 from veilsum.numbers.laws import Law
+from veilsum.numbers.limbs import is_wide
 from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.conversions import divergence_for_success, gaussian_mu
 from veilsum.privacy.transcript import Transcript
@@ -232,7 +233,7 @@ def batch_of(scene: Scene) -> int:
     """Return how many executions are drawn at once; the same on every machine."""
     arcs = scene.topology.n_edges * scene.topology.shares_per_edge
     most = BATCH_NUMBERS
-    if scene.law.dtype == object:
+    if is_wide(scene.law.dtype):
         most //= PYTHON_NUMBERS
     return max(10, most // max(1, arcs * scene.width))
 
@@ -720,7 +721,7 @@ def executions_of(scene: Scene, depth: Depth, asked: int | None = None) -> int:
             raise InvalidInputError(f"executions must be at least 1, found {asked}")
         return asked
     many = EXECUTIONS[depth]
-    return many // PYTHON_NUMBERS if one_word(scene).law.dtype == object else many
+    return many // PYTHON_NUMBERS if is_wide(one_word(scene).law.dtype) else many
 
 
 def audit(
@@ -819,7 +820,7 @@ def _guessers(
     believing = [aim(scene, one, distance) for one in groups]
     size = min(batch_of(scene), LEARNED)
     moments: list[Any] = [0.0] * len(groups)
-    n_batches = ceil(LEARNED / size) if scene.law.dtype != object else 1
+    n_batches = 1 if is_wide(scene.law.dtype) else ceil(LEARNED / size)
     for k in range(n_batches):
         batch = scene.batch(seed_of(seed, f"learn/{k}"), size)
         for g, player in enumerate(believing):
@@ -1028,7 +1029,7 @@ def scene_under(topology: Topology, law: Law, width: int) -> Scene:
     plan = (law, width)
     # A range is of values, not of masks: what is made up goes as far as it has to.
     law = law.without_range()
-    if law.dtype == object and law.counted is not None and width > PYTHON_WIDTH:
+    if is_wide(law.dtype) and law.counted is not None and width > PYTHON_WIDTH:
         places = np.linspace(0, width - 1, PYTHON_WIDTH).astype(int).tolist()
         law, width = law.of_places(places), PYTHON_WIDTH
     return Scene(topology=topology, law=law, width=width, plan=plan)

@@ -25,6 +25,7 @@ from veilsum.audit.attack import Hits, Numbers, Scene, Sight, Worlds
 from veilsum.audit.made_up import real, sigma_of
 from veilsum.graphs.connectivity import components
 from veilsum.numbers.arrays import Array, FloatArray
+from veilsum.numbers.limbs import to_integers
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.privacy.conversions import divergence_for_success
 from veilsum.privacy.guarantee import against
@@ -147,16 +148,16 @@ def distance_for(scene: Scene, coalition: Iterable[str], success: float) -> floa
 
 
 def in_numbers(scene: Scene, reals: Float[FloatArray, "n p"]) -> Array[Any]:
-    """Return what parties hold in the law's numbers."""
+    """Return what parties hold in the law's numbers, limbs as Python integers."""
     if (counts := scene.law.counted) is None:
-        return np.stack([scene.encode(scene.law, row) for row in reals])
+        return to_integers(np.stack([scene.encode(scene.law, row) for row in reals]))
     units = counts.units
     whole = [
         [round(one / float(unit)) for one, unit in zip(row, units, strict=True)]
         for row in reals.tolist()
     ]
     rows = [scene.encode(scene.law, np.array(row, dtype=object)) for row in whole]
-    return np.stack(rows)
+    return to_integers(np.stack(rows))
 
 
 def _aimed(

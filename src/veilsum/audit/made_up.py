@@ -23,6 +23,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.fixed_point import Grid, as_python_integers
 from veilsum.numbers.laws import Law
+from veilsum.numbers.limbs import to_integers
 from veilsum.numbers.shapes import Float, Int, Shaped
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import DegenerateGaussian, kl_divergence
@@ -56,9 +57,9 @@ def step_of(scene: Scene) -> Float[FloatArray, " p"]:
 
 
 def numbers(scene: Scene, whole: Whole) -> Numbers:
-    """Return whole numbers of steps as parties hold them, in the law's numbers."""
+    """Return whole numbers of steps in the law's numbers, limbs as Python integers."""
     if scene.law.exact:
-        return scene.encode(scene.law, as_python_integers(whole))
+        return to_integers(scene.encode(scene.law, as_python_integers(whole)))
     return scene.encode(scene.law, whole * step_of(scene))
 
 

@@ -37,6 +37,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.fixed_point import as_python_integers
 from veilsum.numbers.laws import Law, Numbers
+from veilsum.numbers.limbs import add, from_integers, is_wide, subtract, to_integers
 from veilsum.numbers.masking import Streams
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.streams import Stream
@@ -143,7 +144,7 @@ class MovedStreams(Streams, Secret):
         if drawn.dtype == np.float64:
             drawn = np.rint(drawn / STEP) * STEP
         move = self.moves.get((whose["epoch"], whose["sender"], whose["receiver"]))
-        return drawn if move is None else law.wrap(drawn + _typed(move, law))
+        return drawn if move is None else law.wrap(add(drawn, _typed(move, law)))
 
 
 def moves_between(
@@ -191,13 +192,15 @@ def _vector(law: Law, work: Work, sums: Sequence[Array[Any]]) -> Array[Any]:
     if numbers.dtype == np.uint64:
         numbers = numbers.view(np.int64)
     exact = numbers.dtype != np.float64
-    return as_python_integers(numbers) if exact else numbers
+    return as_python_integers(to_integers(numbers)) if exact else numbers
 
 
 def _typed(move: Array[Any], law: Law) -> Array[Any]:
     """Return a move in the law's kind of number."""
     if law.dtype == np.uint64:
         return np.array([int(one) % 2**64 for one in move], dtype=np.uint64)
+    if is_wide(law.dtype):
+        return from_integers(move, law.dtype.itemsize // 8)
     return move.astype(law.dtype)
 
 
@@ -248,17 +251,11 @@ class Watching(Loopback, Secret):
         return world
 
     def met(self, world: World) -> list[Met]:
-        """Return all that colluders met and did, and what links show of the others.
-
-        Where numbers take as many bytes as they need, a frame's length is as random as
-        its share is, and moves with it: there the others' links are left out.
-        """
-        law = world.plan.law
-        fixed = law.dtype != object or law.width > 0
+        """Return all that colluders met and did, and what links show of the others."""
         return [
             Met(world.plan, one, inside=one.party in self.coalition)
             for one in world.history
-            if one.party in self.coalition or (fixed and one.what == "send")
+            if one.party in self.coalition or one.what == "send"
         ]
 
 
@@ -378,9 +375,9 @@ def is_masked(world: World) -> bool:
         told = law.encode(vector)
         for (epoch, sender, receiver), numbers in shares.items():
             if epoch == masked.epoch and sender == masked.party:
-                told = told + numbers
+                told = add(told, numbers)
             elif epoch == masked.epoch and receiver == masked.party:
-                told = told - numbers
+                told = subtract(told, numbers)
         if not np.array_equal(law.wrap(told), masked.numbers):
             return False
     return True

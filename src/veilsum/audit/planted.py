@@ -19,6 +19,7 @@ from veilsum.graphs.connectivity import cut_parties
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.laws import GaussianMasks, Law
+from veilsum.numbers.limbs import from_integers, is_wide, to_integers
 from veilsum.numbers.masking import Shares
 from veilsum.numbers.shapes import Bool, Shaped
 
@@ -60,8 +61,10 @@ class Spoilt:
     ) -> Shares:
         """Draw them."""
         shares = self.drawn(topology, law, root, size, epoch)
-        values = shares.values.copy()
+        values = to_integers(shares.values.copy())
         self.spoil(topology, values)
+        if is_wide(law.dtype):
+            values = from_integers(values, law.dtype.itemsize // 8)
         return Shares(topology, values)
 
 

@@ -57,6 +57,7 @@ from veilsum.jobs.releases import BY_ROW
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.numbers.arrays import Array, listed
 from veilsum.numbers.laws import LAWS, Law, Masks
+from veilsum.numbers.limbs import is_wide, to_integers
 from veilsum.parties.party_cost import PartyCost
 from veilsum.protocol.plan import Plan
 from veilsum.tables.columns import Column
@@ -607,7 +608,7 @@ def whole(law: Law, vector: Array[Any] | None) -> Whole:
     numbers = law.encode(vector)
     if numbers.dtype == np.uint64:
         numbers = numbers.view(np.int64)
-    return tuple(int(one) for one in numbers.tolist())
+    return tuple(int(one) for one in to_integers(numbers).tolist())
 
 
 def total(vectors: Iterable[Sequence[int]]) -> Whole:
@@ -626,7 +627,7 @@ def _is_released(law: Law, found: Whole, told: Array[Any]) -> bool:
         return list(found) == told.tolist()
     # A grid: as real numbers, all of which float64 holds to its last bits.
     numbers = np.array(found, dtype=object)
-    if law.dtype != object:
+    if not is_wide(law.dtype):
         numbers = numbers.astype(np.int64).view(law.dtype)
     return bool(np.array_equal(law.decode(numbers), told))
 

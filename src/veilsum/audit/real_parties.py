@@ -27,7 +27,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
@@ -46,6 +45,7 @@ from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.transcript_file import read_transcript
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.laws import Law
+from veilsum.numbers.limbs import add, subtract, to_integers
 from veilsum.numbers.secrets import Secret
 from veilsum.parties.run_status import ENDING
 from veilsum.parties.taking_part import Joined, Ways, take_part
@@ -173,7 +173,7 @@ def _wrong_vectors(run: LeftBehind, played: Played) -> Iterator[str]:
             if _signed(own) != given[name]:
                 yield "a party masks other numbers than in a simulation"
             if name in exchange.masked:
-                masked = law.wrap(own + _mask(law, exchange, name))
+                masked = law.wrap(add(own, _mask(law, exchange, name)))
                 if _text(masked) != _text(exchange.masked[name]):
                     yield "a masked vector is not the party's own one and its mask"
 
@@ -184,9 +184,9 @@ def _mask(law: Law, exchange: Exchange, name: str) -> Array[Any]:
     found: Array[Any] = np.zeros(size, dtype=law.dtype)
     for (sender, receiver), share in exchange.shares.items():
         if sender == name:
-            found = found + share
+            found = add(found, share)
         elif receiver == name:
-            found = found - share
+            found = subtract(found, share)
     return found
 
 
@@ -194,11 +194,11 @@ def _signed(numbers: Array[Any]) -> tuple[int, ...]:
     """Return numbers of a law as whole ones with their signs."""
     if numbers.dtype == np.uint64:
         numbers = numbers.view(np.int64)
-    return tuple(int(one) for one in numbers.tolist())
+    return tuple(int(one) for one in to_integers(numbers).tolist())
 
 
 def _text(numbers: Array[Any]) -> str:
-    return ",".join(map(str, numbers.tolist()))
+    return ",".join(map(str, to_integers(numbers).tolist()))
 
 
 # Parties with folders of their own
@@ -227,9 +227,8 @@ class LeftBehind(Secret):
         """Yield in which kinds of files a share is as it is."""
         needles = set[bytes]()
         for share in self.shares:
-            wide = (
-                one for one in share.tolist() if abs(one).bit_length() >= NEEDLE_BITS
-            )
+            whole = to_integers(share).tolist()
+            wide = (one for one in whole if abs(one).bit_length() >= NEEDLE_BITS)
             if (one := next(wide, None)) is not None:
                 size = max(8, -(-one.bit_length() // 64) * 8)
                 words = one % (1 << 8 * size)
@@ -346,8 +345,7 @@ class Company:
             content = path.read_bytes()
             kind = path.name if path.suffix == ".json" else f"a {path.suffix} file"
             if path.parent.name == "letters":
-                size = len(content) if self._lengths_are_fixed else 0
-                _keep(shown, f"a letter/{when}/{path.name}", size)
+                _keep(shown, f"a letter/{when}/{path.name}", len(content))
             elif path.suffix == ENDING:
                 told = _without_clocks(json.loads(content))
                 _keep(shown, f"a status/{when}/{path.name}", told)
@@ -360,12 +358,6 @@ class Company:
                 if not is_over:
                     continue
             files.setdefault(content, kind)
-
-    @cached_property
-    def _lengths_are_fixed(self) -> bool:
-        """Whether numbers take as many bytes whatever they are."""
-        law = self.question.sound(0)[1].law
-        return law.dtype != object or law.width > 0
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from veilsum.audit.made_up import best_chance, farthest, holdings, numbers, same
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.laws import Law
-from veilsum.numbers.masking import Shares, at_both_ends
+from veilsum.numbers.masking import Shares
 from veilsum.numbers.shapes import Int, Shaped
 
 
@@ -94,12 +94,12 @@ class Reused:
         """Return what parties held, had all hidden edges the shares of a known one."""
         topology, shares = self.scene.topology, sight.known_shares[0]
         noise = shares[0] - shares[1] if len(shares) == 2 else shares[0]
-        everywhere = np.zeros((topology.n_edges, noise.size), dtype=noise.dtype)
-        everywhere[:] = noise.ravel()
-        everywhere[sight.known_edges] = 0
-        masks = at_both_ends(topology, everywhere)[list(sight.honest)]
-        left = sight.stripped - masks.reshape(sight.stripped.shape)
-        return self.scene.law.wrap(left)
+        hidden = np.ones(topology.n_edges)
+        hidden[sight.known_edges] = 0.0
+        # How many of them add that noise to a party, less how many take it off.
+        times = (topology.incidence @ hidden)[list(sight.honest)].astype(np.int64)
+        masks = times.astype(noise.dtype)[:, None, None] * noise
+        return self.scene.law.wrap(sight.stripped - masks)
 
 
 def aim(scene: Scene, coalition: Sequence[str]) -> Reused | None:

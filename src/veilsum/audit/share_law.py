@@ -32,6 +32,7 @@ from veilsum.audit.weak_randomness import repeated
 from veilsum.errors import MissingExtraError
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.fixed_point import Grid
+from veilsum.numbers.limbs import to_integers
 from veilsum.numbers.masking import (
     ShareStreams,
     Streams,
@@ -165,7 +166,7 @@ class ByNumber:
         """Return how many numbers have shares that chance would not have made."""
         law, width = self.scene.plan_law, self.scene.plan_width
         whose = [self.links[k % len(self.links)] for k in range(self.shares)]
-        drawn: Draws = np.stack(
+        shares = np.stack(
             [
                 self.streams.share(
                     law,
@@ -178,6 +179,7 @@ class ByNumber:
                 for k, (sender, receiver, weight) in enumerate(whose)
             ]
         )
+        drawn: Draws = to_integers(shares)
         if self.spoil is not None:
             drawn = self.spoil(drawn)
         if law.sums_only:

@@ -145,15 +145,9 @@ def _world(question: Rehearsal, held: Any, seed: int) -> World:
 
 
 def trace(world: World) -> list[tuple[float, str, str | None, int]]:
-    """Return when each frame was sent, from whom to whom, and how long it was.
-
-    Where numbers take as many bytes as they need, lengths are as random as masks are:
-    they say something of one execution's masks, and are left out.
-    """
-    law = world.plan.law
-    fixed = law.dtype != object or law.width > 0
+    """Return when each frame was sent, from whom to whom, and how long it was."""
     return [
-        (event.time, event.party, event.peer, len(event.detail) if fixed else 0)
+        (event.time, event.party, event.peer, len(event.detail))
         for event in world.history
         if event.what == "send"
     ]

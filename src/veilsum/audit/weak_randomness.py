@@ -48,6 +48,7 @@ from veilsum.audit.made_up import (
 from veilsum.audit.planted import SEED_BITS
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.laws import Law
+from veilsum.numbers.limbs import to_integers
 from veilsum.numbers.masking import ShareStreams
 from veilsum.numbers.shapes import Shaped
 from veilsum.privacy.view import touching
@@ -224,7 +225,7 @@ class _Roots:
     def _seen(self, root: int) -> int:
         streams = ShareStreams(root)
         own = streams.stream(epoch=0, sender=self.sender, receiver=self.receiver)
-        return _key(self.law.draw(own, self.size, self.weight))
+        return _key(to_integers(self.law.draw(own, self.size, self.weight)))
 
 
 def _table(roots: _Roots, on: Executor | None) -> dict[int, int]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from veilsum.errors import installing
 
+# Objects made since the last collection before the next: modules make many that stay.
+YOUNG = 20_000
+
 
 def main() -> None:
     """Run the `veilsum` command."""
+    gc.set_threshold(YOUNG)
     try:
         from veilsum.cli.app import app
 
@@ -18,3 +23,5 @@ def main() -> None:
         if missing not in {"click", "rich"}:
             raise
         sys.exit(f"Error: the command line needs {missing}: {installing('cli')}")
+    finally:
+        gc.freeze()  # the process ends: nothing is worth a last collection

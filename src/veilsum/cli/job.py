@@ -12,7 +12,9 @@ import msgspec
 from rich.markup import escape
 
 from veilsum.cli.output import console, json_option, print_json, say
-from veilsum.errors import MissingExtraError
+from veilsum.errors import MissingExtraError, printable
+from veilsum.showing import counted
+from veilsum.watching import show_activity
 
 if TYPE_CHECKING:
     from veilsum.jobs.job_file import JobFile
@@ -75,19 +77,23 @@ def run(
     figures that are drawn of a result go to the folder too, by their names. What is
     `asked` of a result is how to show it.
     """
-    from veilsum.files.output import as_json as text
-    from veilsum.files.output import prepare_folder, write_files
-    from veilsum.jobs.job_file import read_job
-    from veilsum.numbers.arrays import listed
-    from veilsum.tables.schema import rounded_words
+    with show_activity(f"Reading {printable(scenario.name)}"):
+        from veilsum.files.output import as_json as text
+        from veilsum.files.output import prepare_folder, write_files
+        from veilsum.jobs.job_file import read_job
+        from veilsum.numbers.arrays import listed
+        from veilsum.tables.schema import rounded_words
 
-    folder = None if out is None else prepare_folder(out)
-    job = read_job(scenario, kind)
+        folder = None if out is None else prepare_folder(out)
+        job = read_job(scenario, kind, alone=True)
     if instead:
         job = replace(job, question=msgspec.structs.replace(job.question, **instead))
     for section in job.ignored:
         say(f"[{section}] is for real parties: this simulates and ignores it")
-    result = job.run(driver=driver)
+    with show_activity(f"Running {counted(len(job.tables), 'party')}"):
+        result = job.run(driver=driver)
+    with show_activity("Searching for the worst coalition"):
+        _ = result.guarantee  # kept by the result, which shows it below
     if folder is not None:
         write_files(folder, {"result.json": text(result.to_dict()).encode()})
         if draw is not None:

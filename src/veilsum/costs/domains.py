@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from math import sqrt
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -132,9 +133,17 @@ class Ball(_Bounded):
         middle = as_vector(centre, dim=dim, what="the ball's centre")
         _set(self, centre=middle, radius=float(radius), dim=dim)
 
+    @cached_property
+    def _width(self) -> float:
+        """More than the norm of any point whose coordinates are at most 1."""
+        return 1.01 * sqrt(self.dim)
+
     def project(self, x: Vectors) -> Vectors:
         """Pull every outside point straight to the sphere."""
         away = x - self.centre
+        # Points surely inside would be multiplied by 1; most of an iteration's are.
+        if np.abs(away).max(initial=0.0) * self._width < self.radius:
+            return self.centre + away
         # Scaled first: the square of a far point would overflow.
         size = np.maximum(np.abs(away).max(axis=-1, keepdims=True), self.radius)
         norm = size * np.linalg.norm(away / size, axis=-1, keepdims=True)

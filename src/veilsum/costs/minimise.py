@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from veilsum.costs.domains import Ball, Box, Domain, HalfSpaces, Simplex
 from veilsum.errors import NumericalError
@@ -67,7 +66,7 @@ def _change(gradient: Gradient, x: Vector, along: Vector) -> Vector:
 
 def _end(gradient: Gradient, x: Vector, which: str) -> float:
     """Return one end of the Hessian's spectrum without forming it."""
-    hessian = LinearOperator(
+    hessian = scipy.sparse.linalg.LinearOperator(
         shape=(x.size, x.size),
         dtype=np.float64,
         matvec=lambda along: _change(gradient, x, along.ravel()),
@@ -75,10 +74,10 @@ def _end(gradient: Gradient, x: Vector, which: str) -> float:
     # Any start that no direction is orthogonal to, and the same one every time.
     start = np.cos(np.arange(x.size))
     try:
-        (found,) = eigsh(
+        (found,) = scipy.sparse.linalg.eigsh(
             hessian, k=1, which=which, v0=start, tol=1e-6, return_eigenvectors=False
         )
-    except ArpackError as error:
+    except scipy.sparse.linalg.ArpackError as error:
         raise NumericalError(f"the curvature was not found: {error}") from None
     return float(found)
 

@@ -36,6 +36,7 @@ from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.recentring import recentre
 from veilsum.methods.schedule import FLOAT_BYTES, Schedule
 from veilsum.numbers.arrays import Array, frozen
+from veilsum.numbers.limbs import add, total
 from veilsum.numbers.masking import ShareStreams, draw_shares
 from veilsum.privacy.transcript import Drawn, Reach, Transcript, simulated
 from veilsum.protocol.effects import Emission
@@ -74,7 +75,7 @@ class Arrays(Chance):
             epoch = len(sums) * (topology.n_parties + 1)
             shares = draw(size=plan.size, epoch=epoch)
             masks = shares.masks()
-            masked = law.wrap(vectors + masks)
+            masked = law.wrap(add(vectors, masks))
             unbalanced = max(unbalanced, largest_sum(masks, law))
             if assignment.charge is not None:
                 for name, row in zip(plan.parties, masked, strict=True):
@@ -82,11 +83,10 @@ class Arrays(Chance):
             if works[plan.parties[0]].rounds is not None:
                 first = Drawn(epoch, vectors, shares)
                 return self._iterated(assignment, masked, first, unbalanced)
-            total = _total(plan, masked)
+            released = law.wrap(_total(plan, masked))
             if watched:
-                whole = np.asarray(law.wrap(total))
-                drawn.append(Drawn(epoch, vectors, shares, whole))
-            sums.append(law.decode(total))
+                drawn.append(Drawn(epoch, vectors, shares, released))
+            sums.append(law.decode(released))
             if assignment.progress is not None:
                 assignment.progress(len(sums))
         answer = works[plan.parties[0]].answer(sums, plan.parties)
@@ -257,7 +257,7 @@ def _total(plan: Plan, masked: Array[Any]) -> Array[Any]:
     """Return the sum, in the order in which floats would be added on their way."""
     if plan.spread == "tree":
         return tree_sum(masked, spanning_tree(plan.topology))
-    return np.asarray(masked.sum(axis=0))
+    return total(masked)
 
 
 def _shares_of_an_epoch(plan: Plan) -> int:

@@ -19,6 +19,7 @@ from veilsum.errors import ProtocolError
 from veilsum.graphs.spreading import spreading_cost
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.laws import Law
+from veilsum.numbers.limbs import total
 from veilsum.numbers.masking import Shares, ShareStreams, Streams, SystemStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
@@ -187,4 +188,4 @@ def rounds_of_a_sum(plan: Plan) -> int:
 
 def largest_sum(masks: Array[Any], law: Law) -> float:
     """Return the largest coordinate of the masks' sum, in the coefficients' units."""
-    return float(np.abs(law.decode(np.asarray(masks.sum(axis=0)))).max())
+    return float(np.abs(law.decode(total(masks))).max())

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from veilsum.costs.effective import EffectiveCost
 from veilsum.engines.engine import Precision, Task, check_bounded
@@ -95,7 +95,7 @@ class OwnGraph:
         listening = listening[here] - np.int32(own.start)
         ones = np.ones(len(listening), np.int8)
         shape = (own.stop - own.start, self.n_parties)
-        return sparse.csr_array((ones, (listening, heard[here])), shape)
+        return scipy.sparse.csr_array((ones, (listening, heard[here])), shape)
 
     @cached_property
     def degrees(self) -> Int[Array[np.int64], " own"]:
@@ -143,11 +143,13 @@ class OwnGraph:
             link = 1.0 / (1.0 + link)
         if mixing == "lazy-metropolis":
             link *= 0.5
-        apart = sparse.csr_array((link, heard.indices, heard.indptr), heard.shape)
+        apart = scipy.sparse.csr_array((link, heard.indices, heard.indptr), heard.shape)
         start = np.arange(len(degrees) + 1, dtype=np.int32)
         itself = np.arange(own.start, own.stop, dtype=np.int32)
-        kept = sparse.csr_array((1.0 - apart.sum(axis=1), itself, start), heard.shape)
-        return sparse.csr_array(apart + kept)
+        kept = scipy.sparse.csr_array(
+            (1.0 - apart.sum(axis=1), itself, start), heard.shape
+        )
+        return scipy.sparse.csr_array(apart + kept)
 
     def _degrees_of_heard(self) -> Float[Array[np.float64], " heard"]:
         """Return how many neighbours everybody has that is heard, link by link."""

@@ -9,23 +9,31 @@ so that a seed repeats a run. Ranks of MPI are taken only where they are asked f
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from math import inf
+from typing import cast
 
 from veilsum.engines.engine import Engine, Task, closed_form
-from veilsum.engines.jax import JaxEngine, on_gpu
-from veilsum.engines.mpi import MpiEngine
-from veilsum.engines.numba import FusedEngine, compiled_run
 from veilsum.engines.numpy import DENSE_PARTIES, PlainEngine
 from veilsum.errors import InvalidInputError, MissingExtraError, installing
 from veilsum.numbers.arrays import nearest
 
 AUTO = "auto"
+
+
+def _imported(module: str, name: str, task: Task) -> Engine:
+    """Return an engine whose module is imported for the first task that needs it."""
+    made = getattr(import_module(f"veilsum.engines.{module}"), name)
+    return cast("Engine", made(task))
+
+
 ENGINES: dict[str, Callable[[Task], Engine]] = {
     "numpy": PlainEngine,
-    "numba": FusedEngine,
-    "jax": JaxEngine,
-    "mpi": MpiEngine,
+    "numba": partial(_imported, "numba", "FusedEngine"),
+    "jax": partial(_imported, "jax", "JaxEngine"),
+    "mpi": partial(_imported, "mpi", "MpiEngine"),
 }
 # The package that an engine needs and the extra that brings it.
 NEEDS = {"numba": ("numba", "fast"), "jax": ("jax", "jax"), "mpi": ("mpi4py", "mpi")}
@@ -94,6 +102,8 @@ def plain_seconds(task: Task, iterations: float) -> float:
     parties, dim = task.start.shape
     mixing = NUMBER * dim * max(weights.nnz for weights in task.weights.values())
     rounds = task.method.rounds_per_iteration
+    from veilsum.engines.numba import compiled_run
+
     if compiled_run(task) is None:
         # The method's own source: both engines spend the same time on all but products.
         return iterations * rounds * mixing if parties > DENSE_PARTIES else 0.0
@@ -105,6 +115,8 @@ def plain_seconds(task: Task, iterations: float) -> float:
 def _has_gpu() -> bool:
     if not _is_there("jax"):
         return False
+    from veilsum.engines.jax import on_gpu
+
     return on_gpu()
 
 

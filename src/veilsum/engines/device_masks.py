@@ -43,6 +43,7 @@ from veilsum.numbers.laws import (
     UniformCounts,
     UniformMasks,
 )
+from veilsum.numbers.limbs import is_wide
 from veilsum.numbers.masking import Shares
 from veilsum.numbers.shapes import Int, Shaped
 
@@ -190,7 +191,7 @@ def unbalanced(masks: Any) -> Shaped[Array[Any], " p"]:
 def drawing(law: Law, size: int) -> Drawing:
     """Return how shares of a law are drawn, each from its key."""
     if isinstance(law, UniformMasks) or (
-        isinstance(law, UniformCounts) and law.counts.words == 1
+        isinstance(law, UniformCounts) and law.words == 1 and law.residues.full
     ):
         return partial(words, places=np.arange(size))
     if isinstance(law, GaussianMasks):
@@ -198,7 +199,7 @@ def drawing(law: Law, size: int) -> Drawing:
     if isinstance(law, LatticeMasks) and not law.wide:
         sigmas = np.broadcast_to(law.sigma, size).tolist()
         return partial(_lattice, deviations=[law.grid.deviation(s) for s in sigmas])
-    if isinstance(law, LatticeCounts) and law.dtype != object:
+    if isinstance(law, LatticeCounts) and not is_wide(law.dtype):
         return partial(_lattice, deviations=list(law.deviations()))
     raise InvalidInputError(
         f'masks of law = "{law.name}" are drawn on the device in numbers of 64 bits, '

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from veilsum.engines.engine import Task
 from veilsum.errors import InvalidInputError
@@ -78,7 +78,9 @@ class LastHeard:
         for name, each in weights.items():
             values = np.asarray(each.tocsr()[receivers, senders]).ravel()
             shape = (each.shape[0], len(links))
-            gather[name] = sparse.csr_array((values, (receivers, links)), shape=shape)
+            gather[name] = scipy.sparse.csr_array(
+                (values, (receivers, links)), shape=shape
+            )
         return cls(senders, unheard[senders], own, gather)
 
     def hear(self, told: Message, arrived: Arrived) -> LastHeard:
@@ -170,7 +172,7 @@ class Pairs:
         signs = np.repeat([1.0, -1.0], len(ends))
         places = (ends.T.ravel(), np.tile(which, 2))
         shape = (n_parties, len(ends))
-        incidence = sparse.csr_array((signs, places), shape=shape)
+        incidence = scipy.sparse.csr_array((signs, places), shape=shape)
         return cls(ends, of_link.ravel().astype(np.int64), incidence)
 
     def mix(self, told: Message, out: OutLinks) -> Message:

@@ -18,7 +18,7 @@ from functools import cache, cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from veilsum.costs.differentiated import in_64_bits, load_jax
 from veilsum.costs.domains import Ball, Box, WholeSpace
@@ -391,12 +391,12 @@ def has_slots(weights: Sparse) -> bool:
 
 def most_heard(weights: Sparse) -> int:
     """Return how many a party hears at most, itself included."""
-    return int(np.diff(sparse.csr_array(weights).indptr).max())
+    return int(np.diff(scipy.sparse.csr_array(weights).indptr).max())
 
 
 def mixing_table(weights: Sparse) -> Tables:
     """Return n x n weights for `product`: dense, by slots, or link by link."""
-    table = sparse.csr_array(weights)
+    table = scipy.sparse.csr_array(weights)
     if is_dense(table):
         return {"dense": table.toarray()}
     if has_slots(table):

@@ -21,7 +21,7 @@ from time import monotonic, sleep
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from veilsum.costs.effective import EffectiveCost
 from veilsum.engines.engine import Task
@@ -212,7 +212,7 @@ class RankEngine(PlainEngine):
                 places,
                 weights.indptr.astype(index),
             )
-            local = sparse.csr_array(table, (count, count + len(outside)))
+            local = scipy.sparse.csr_array(table, (count, count + len(outside)))
             found[name] = (local, Halo.around(self.ranks, outside))
         return found
 
@@ -375,7 +375,7 @@ def rows_of_csr(whole: Sparse, which: slice) -> Sparse:
     start = whole.indptr[which.start : which.stop + 1]
     inside = slice(start[0], start[-1])
     table = (whole.data[inside], whole.indices[inside], start - start[0])
-    return sparse.csr_array(table, (len(start) - 1, whole.shape[1]))
+    return scipy.sparse.csr_array(table, (len(start) - 1, whole.shape[1]))
 
 
 # Parts of states: arrays with a row for each party, and values without rows
@@ -492,13 +492,13 @@ def rows_of_task(task: Task, order: Places | None, own: slice) -> Task:
     which = own if order is None else order[own]
     weights: dict[Weighting, Sparse] = {}
     for name, whole in task.weights.items():
-        part = sparse.csr_array(whole)[which]
+        part = scipy.sparse.csr_array(whole)[which]
         if order is not None:
             place = np.empty(len(order), np.int64)
             place[order] = np.arange(len(order))
             # Entries stay where they are: they are added up in this order.
             table = (part.data, place[part.indices], part.indptr)
-            part = sparse.csr_array(table, part.shape)
+            part = scipy.sparse.csr_array(table, part.shape)
         weights[name] = part
     cost = task.cost
     if order is None:

@@ -31,8 +31,7 @@ from typing import (
 )
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse import csgraph
+import scipy
 
 from veilsum.costs.domains import Box, Domain, WholeSpace
 from veilsum.costs.effective import ClosedForm
@@ -161,14 +160,14 @@ def near_order(weights: Sparse, *, symmetric: bool = True) -> Nearness:
     """
     from veilsum.engines.kernels import link_lengths
 
-    n, csr = weights.shape[0], sparse.csr_array(weights)
+    n, csr = weights.shape[0], scipy.sparse.csr_array(weights)
     if n < REORDER_PARTIES:
         return Nearness(None, 0.0, None)
     arrays = (csr.indptr, csr.indices, csr.data)
     own = link_lengths(arrays, np.arange(n, dtype=np.int32))
     if own < NEAR_PARTIES:
         return Nearness(None, own, None)
-    order = csgraph.reverse_cuthill_mckee(csr, symmetric_mode=symmetric)
+    order = scipy.sparse.csgraph.reverse_cuthill_mckee(csr, symmetric_mode=symmetric)
     found = link_lengths(arrays, _places(order))
     return Nearness(order if found < WORTH * own else None, own, found)
 
@@ -183,12 +182,12 @@ def reordered(weights: Sparse, order: Order) -> Sparse:
     """Return weights with parties in another order."""
     from veilsum.engines.kernels import moved_rows
 
-    csr = sparse.csr_array(weights)
+    csr = scipy.sparse.csr_array(weights)
     start = np.zeros_like(csr.indptr)
     np.cumsum(np.diff(csr.indptr)[order], out=start[1:])
     into = (start, np.empty_like(csr.indices), np.empty_like(csr.data))
     moved_rows((csr.indptr, csr.indices, csr.data), order, _places(order), into)
-    found = sparse.csr_array((into[2], into[1], start), csr.shape)
+    found = scipy.sparse.csr_array((into[2], into[1], start), csr.shape)
     found.sort_indices()  # rows are then read from near to far
     return found
 
@@ -415,7 +414,7 @@ def slots_of(weights: Sparse, precision: str) -> Slots:
     """Return the slots of n x n weights."""
     from veilsum.engines.kernels import fill_slots, link_counts
 
-    n, csr = weights.shape[0], sparse.csr_array(weights)
+    n, csr = weights.shape[0], scipy.sparse.csr_array(weights)
     arrays = (csr.indptr, csr.indices, csr.data)
     degrees = np.zeros(n, dtype=np.int32)
     alike, common = link_counts(arrays, degrees)
@@ -753,7 +752,7 @@ class Curved:
     def _where(self) -> tuple[Any, Any]:
         """The domain and the graph, as kernels take them."""
         precision = self.task.precision
-        csr = sparse.csr_array(self.task.weights["symmetric"].astype(precision))
+        csr = scipy.sparse.csr_array(self.task.weights["symmetric"].astype(precision))
         box = sides(self.method.domain, precision)
         return box, (csr.indptr, csr.indices, csr.data)
 

@@ -13,15 +13,16 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from veilsum.errors import InvalidInputError, MissingExtraError, installing
-from veilsum.models.fleets import GENERATOR as RAMPED
-from veilsum.models.fleets import STORE, Fleet
-from veilsum.models.price import Site
 from veilsum.numbers.arrays import Array, FloatArray, listed
+
+if TYPE_CHECKING:
+    from veilsum.models.fleets import Fleet
+    from veilsum.models.price import Site
 
 # pandas and the packages with the data carry no types; the name says what is meant.
 Frame: TypeAlias = Any
@@ -225,6 +226,9 @@ def fleet_of(table: Frame, periods: int, party: str = "") -> Fleet:
 
 
 def _fleet(table: Frame, periods: int) -> Fleet:
+    from veilsum.models.fleets import GENERATOR as RAMPED
+    from veilsum.models.fleets import STORE, Fleet
+
     demands = tuple(f"demand_{k}" for k in range(1, periods + 1))
     kinds = [kind for kind in (RAMPED, STORE) if {*kind} & {*table.columns}]
     cells = _cells(table, (*demands, *(one for kind in kinds for one in kind)))
@@ -268,6 +272,8 @@ def _cells(table: Frame, wanted: Sequence[str]) -> dict[str, FloatArray]:
 
 
 def _site(table: Frame) -> Site:
+    from veilsum.models.price import Site
+
     kinds = [kind for kind in (GENERATOR, STEP) if {*kind} & {*table.columns}]
     wanted = ("demand", *(one for kind in kinds or [GENERATOR] for one in kind))
     cells = _cells(table, wanted)

@@ -148,7 +148,7 @@ class Journal(OpenFile):
         return found
 
     def append(self, records: Iterable[Record]) -> None:
-        """Write records; inside a transaction and after `news`."""
+        """Write records; inside a transaction."""
         if self.is_gone:
             raise LedgerError(
                 f"{self.path} was deleted or exchanged while it was open, and what "
@@ -415,7 +415,6 @@ class Ledger(Secret):
         except InvalidInputError as error:
             refusal = RefusedFile(file=file, data=known.data, reason=error.plain[:500])
             with self._journal.transaction():
-                self._caught_up()
                 self._write([refusal], when)
             raise
 
@@ -481,7 +480,6 @@ class Ledger(Secret):
     def change_budget(self, budget: Budget, *, when: str | None = None) -> None:
         """Put another budget in force; the ledger keeps the old ones on record."""
         with self._journal.transaction():
-            self._caught_up()
             self._write([budget], when)
 
     def fingerprint(self, *parts: ReadableBuffer) -> str:
@@ -562,7 +560,7 @@ class Ledger(Secret):
         return tuple(decisions)
 
     def _write(self, entries: Iterable[Entry], when: str | None) -> None:
-        """Append entries; inside a transaction, and after `_caught_up`."""
+        """Append entries; inside a transaction."""
         self._journal.append(_record(_stamped(entry, when)) for entry in entries)
 
     def _decided(

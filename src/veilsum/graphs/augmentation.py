@@ -30,7 +30,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from scipy.sparse import csgraph
+import scipy
 
 from veilsum.errors import InvalidGraphError, NumericalError
 from veilsum.graphs.connectivity import (
@@ -221,7 +221,7 @@ def _link_across(
     lack = np.maximum(connectivity - topology.degrees, 0)
     luck = np.zeros(len(lack)) if stream is None else stream.random(len(lack))
     u = max(smallest, key=lambda v: (lack[v], luck[v]))
-    far = csgraph.dijkstra(topology.adjacency, indices=u, unweighted=True)
+    far = scipy.sparse.csgraph.dijkstra(topology.adjacency, indices=u, unweighted=True)
     across = [v for piece in others for v in piece]
     v = max(across, key=lambda v: (lack[v] > 0, far[v] + 2 * luck[v], lack[v]))
     return min(u, v), max(u, v)

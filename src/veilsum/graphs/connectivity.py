@@ -25,8 +25,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import linalg
-from scipy.sparse import csgraph
+import scipy
 
 from veilsum.errors import InvalidGraphError, NumericalError
 from veilsum.graphs.links import pieces_joined
@@ -66,7 +65,9 @@ def components(topology: Topology) -> tuple[Sequence[int], ...]:
         (compiled(pieces_joined) or pieces_joined)(topology.edges, root)
         if not root.any():
             return (range(topology.n_parties),)
-    count, label = csgraph.connected_components(topology.adjacency, directed=False)
+    count, label = scipy.sparse.csgraph.connected_components(
+        topology.adjacency, directed=False
+    )
     members = [tuple(np.flatnonzero(label == k).tolist()) for k in range(count)]
     return tuple(sorted(members))
 
@@ -121,7 +122,9 @@ def algebraic_connectivity(topology: GraphLike) -> float:
     if not is_connected(topology):
         return 0.0
     dense = topology.laplacian.toarray()
-    found = float(linalg.eigh(dense, eigvals_only=True, subset_by_index=[1, 1])[0])
+    found = float(
+        scipy.linalg.eigh(dense, eigvals_only=True, subset_by_index=[1, 1])[0]
+    )
     # An overstated mu2 would be an epsilon that promises too much, so what rounding can
     # have added is taken off wherever it is more than the last digits.
     margin = float(4 * len(dense) * np.finfo(float).eps * np.abs(dense).max())

@@ -12,8 +12,7 @@ from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse import csgraph
+import scipy
 
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import Array, Sparse
@@ -100,11 +99,13 @@ def cut(links: Sparse, parts: int, *, in_order: bool = False) -> CutParts:
         parts: how many.
         in_order: whether parties must stay in their own order.
     """
-    csr = sparse.csr_array(links)
+    csr = scipy.sparse.csr_array(links)
     ends = even_ends(csr.shape[0], parts)
     found = [_cut_by("own order", csr, None, ends)]
     if found[0].share > SMALL_HALO and not in_order:
-        near = np.asarray(csgraph.reverse_cuthill_mckee(csr), dtype=np.int64)
+        near = np.asarray(
+            scipy.sparse.csgraph.reverse_cuthill_mckee(csr), dtype=np.int64
+        )
         found.append(_cut_by("nearness", csr, near, ends))
         if find_spec("pymetis") is not None:
             found.append(_by_metis(csr, near, parts))
@@ -129,9 +130,9 @@ def _by_metis(csr: Sparse, near: Places, parts: int) -> CutParts:
     """Return METIS's cut, parties of a part in the order given."""
     import pymetis
 
-    coo = sparse.coo_array(csr + csr.T)
+    coo = scipy.sparse.coo_array(csr + csr.T)
     apart = coo.row != coo.col
-    both = sparse.csr_array(
+    both = scipy.sparse.csr_array(
         (np.ones(int(apart.sum())), (coo.row[apart], coo.col[apart])), csr.shape
     )
     near_ones = pymetis.CSRAdjacency(both.indptr, both.indices)

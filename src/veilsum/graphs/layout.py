@@ -8,7 +8,7 @@ network always looks the same.
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csgraph
+import scipy
 
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray
@@ -28,7 +28,7 @@ def layout(topology: Topology) -> Float[FloatArray, "n 2"]:
     n = topology.n_parties
     best = _circle(np.arange(n))
     if 3 < n <= MOST_PLACED:
-        hops = csgraph.shortest_path(
+        hops = scipy.sparse.csgraph.shortest_path(
             topology.adjacency, unweighted=True, directed=False
         )
         # Pieces that no link joins stand farther apart than the widest of them.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy import linalg, sparse
+import scipy
 
 from veilsum.errors import InvalidGraphError, InvalidInputError, NumericalError
 from veilsum.graphs.topology import GraphLike, Topology
@@ -28,8 +28,8 @@ def metropolis(topology: Topology) -> Sparse:
 
 def lazy_metropolis(topology: Topology) -> Sparse:
     """Return (I + W) / 2 of the Metropolis weights: positive semidefinite."""
-    half = 0.5 * sparse.eye_array(topology.n_parties)
-    return sparse.csr_array(half + 0.5 * metropolis(topology))
+    half = 0.5 * scipy.sparse.eye_array(topology.n_parties)
+    return scipy.sparse.csr_array(half + 0.5 * metropolis(topology))
 
 
 def max_degree(topology: Topology) -> Sparse:
@@ -42,7 +42,7 @@ def best_constant(topology: Topology) -> Sparse:
     _links(topology)
     # Mixing averages neighbours alike: noise weights play no part in it.
     laplacian = topology.incidence @ topology.incidence.T
-    spectrum = linalg.eigh(laplacian.toarray(), eigvals_only=True)
+    spectrum = scipy.linalg.eigh(laplacian.toarray(), eigvals_only=True)
     return _from_links(topology, 2.0 / (spectrum[1] + spectrum[-1]))
 
 
@@ -77,17 +77,17 @@ def mixing_rate(weights: Sparse) -> float:
     n = weights.shape[0]
     if n <= DENSE_PARTIES:
         deviation = weights.toarray() - np.full((n, n), 1.0 / n)
-        return float(np.abs(linalg.eigh(deviation, eigvals_only=True)).max())
-    deviation = sparse.linalg.LinearOperator(
+        return float(np.abs(scipy.linalg.eigh(deviation, eigvals_only=True)).max())
+    deviation = scipy.sparse.linalg.LinearOperator(
         (n, n), matvec=lambda x: weights @ x - x.mean(), dtype=np.float64
     )
     # A fixed start: everybody has to find the same number.
     start = np.cos(np.arange(n))
     try:
-        found = sparse.linalg.eigsh(
+        found = scipy.sparse.linalg.eigsh(
             deviation, k=1, v0=start, return_eigenvectors=False, maxiter=20 * n
         )
-    except sparse.linalg.ArpackNoConvergence:
+    except scipy.sparse.linalg.ArpackNoConvergence:
         raise NumericalError(
             f"how fast this graph of {n:,} parties mixes could not be found: use one "
             "with more links, or method dgd or one-shot, which do not ask"
@@ -111,6 +111,6 @@ def _from_links(topology: Topology, link: np.ndarray | float) -> Sparse:
     if (found := topology.balanced(weight, total=1.0)) is not None:
         return found
     theta = topology.incidence
-    scale = sparse.diags_array(weight)
-    identity = sparse.eye_array(topology.n_parties)
-    return sparse.csr_array(identity - theta @ scale @ theta.T)
+    scale = scipy.sparse.diags_array(weight)
+    identity = scipy.sparse.eye_array(topology.n_parties)
+    return scipy.sparse.csr_array(identity - theta @ scale @ theta.T)

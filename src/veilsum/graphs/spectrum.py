@@ -22,10 +22,7 @@ from math import acosh, ceil, cosh, sqrt
 from typing import Literal
 
 import numpy as np
-from scipy import sparse
-from scipy.linalg import eigh_tridiagonal
-from scipy.sparse import csgraph, linalg
-from scipy.special import erfinv
+import scipy
 
 from veilsum.graphs.connectivity import algebraic_connectivity, is_connected
 from veilsum.graphs.topology import Numbered, Topology
@@ -107,8 +104,8 @@ def _is_map_like(topology: Topology) -> bool:
         return True
     start, near = topology.pattern
     # It looks at no weight, so these are as small as can be.
-    plain = sparse.csr_array((np.ones(len(near), np.int8), near, start), (n, n))
-    order = csgraph.reverse_cuthill_mckee(plain, symmetric_mode=True)
+    plain = scipy.sparse.csr_array((np.ones(len(near), np.int8), near, start), (n, n))
+    order = scipy.sparse.csgraph.reverse_cuthill_mckee(plain, symmetric_mode=True)
     place = np.empty(n, dtype=topology.edges.dtype)
     place[order] = np.arange(n)
     return _longest(place[topology.edges]) <= SHORT_LINKS * n
@@ -148,7 +145,9 @@ def _fiedler_by_factor(laplacian: Sparse) -> Vector:
     """Return the Fiedler vector by inverse iteration, for graphs that factorise."""
     n = laplacian.shape[0]
     scale = laplacian.diagonal().max()
-    shifted = sparse.csc_array(laplacian + 1e-9 * scale * sparse.eye_array(n))
+    shifted = scipy.sparse.csc_array(
+        laplacian + 1e-9 * scale * scipy.sparse.eye_array(n)
+    )
     factor = _factor(shifted)
     start = np.cos(np.pi * np.arange(n) / n)
 
@@ -156,7 +155,9 @@ def _fiedler_by_factor(laplacian: Sparse) -> Vector:
         inner = factor.solve(x - x.mean())
         return inner - inner.mean()
 
-    operator = linalg.LinearOperator((n, n), matvec=solve, dtype=np.float64)
+    operator = scipy.sparse.linalg.LinearOperator(
+        (n, n), matvec=solve, dtype=np.float64
+    )
     return _top_vector(operator, start, tolerance=1e-10)
 
 
@@ -169,28 +170,30 @@ def _fiedler_by_products(laplacian: Sparse) -> Vector:
         centred = x - x.mean()
         return top * centred - laplacian @ centred
 
-    operator = linalg.LinearOperator((n, n), matvec=flipped, dtype=np.float64)
+    operator = scipy.sparse.linalg.LinearOperator(
+        (n, n), matvec=flipped, dtype=np.float64
+    )
     start = np.random.default_rng(0).standard_normal(n)
     return _top_vector(operator, start, tolerance=1e-6)
 
 
 def _top_vector(
-    operator: linalg.LinearOperator, start: Vector, *, tolerance: float
+    operator: scipy.sparse.linalg.LinearOperator, start: Vector, *, tolerance: float
 ) -> Vector:
     """Return the operator's top eigenvector on 1-perp, or the best at hand."""
     centred = start - start.mean()
     try:
-        _, vectors = linalg.eigsh(
+        _, vectors = scipy.sparse.linalg.eigsh(
             operator, k=1, which="LA", v0=centred, tol=tolerance, ncv=40
         )
-    except linalg.ArpackNoConvergence as error:
+    except scipy.sparse.linalg.ArpackNoConvergence as error:
         vectors = error.eigenvectors
     return np.asarray(vectors[:, 0]) if vectors.shape[1] else centred
 
 
-def _factor(matrix: Sparse) -> linalg.SuperLU:
+def _factor(matrix: Sparse) -> scipy.sparse.linalg.SuperLU:
     """Factorise with pivots on the diagonal only, so that pivots count eigenvalues."""
-    return linalg.splu(
+    return scipy.sparse.linalg.splu(
         matrix,
         permc_spec="MMD_AT_PLUS_A",
         diag_pivot_thresh=0.0,
@@ -207,7 +210,9 @@ def inertia_bound(laplacian: Sparse, shift: float) -> float | None:
     """
     n = laplacian.shape[0]
     try:
-        factor = _factor(sparse.csc_array(laplacian - shift * sparse.eye_array(n)))
+        factor = _factor(
+            scipy.sparse.csc_array(laplacian - shift * scipy.sparse.eye_array(n))
+        )
     except RuntimeError:  # an exactly zero pivot
         return None
     if not np.array_equal(factor.perm_r, factor.perm_c):
@@ -219,7 +224,7 @@ def inertia_bound(laplacian: Sparse, shift: float) -> float | None:
     return bound if bound > 0 else None
 
 
-def _rounding_margin(factor: linalg.SuperLU, n: int) -> float:
+def _rounding_margin(factor: scipy.sparse.linalg.SuperLU, n: int) -> float:
     """Bound ||P'LUP - (L - sI)||: gamma_n || |L| |U| ||_inf."""
     ones = np.ones(n)
     size = float((abs(factor.L) @ (abs(factor.U) @ ones)).max())
@@ -257,7 +262,7 @@ def _window(upper: float, gap: float) -> tuple[float, float]:
 
 def _smallest_part() -> float:
     """Return tau: all probes' parts along one direction are below it rarely enough."""
-    return sqrt(2.0) * float(erfinv(FAILURE_PER_TRY ** (1.0 / PROBES)))
+    return sqrt(2.0) * float(scipy.special.erfinv(FAILURE_PER_TRY ** (1.0 / PROBES)))
 
 
 def _filter_steps(low: float, high: float, top: float, n: int) -> int:
@@ -385,7 +390,9 @@ def _low_vector(laplacian: Sparse, told: Advance) -> Vector:
         alphas.append(alpha)
         betas.append(beta)
         told(len(alphas))
-    _, vectors = eigh_tridiagonal(alphas, betas[:-1], select="i", select_range=(0, 0))
+    _, vectors = scipy.linalg.eigh_tridiagonal(
+        alphas, betas[:-1], select="i", select_range=(0, 0)
+    )
     found, again = np.zeros_like(start), _lanczos(laplacian, start)
     pairs = zip(vectors[:, 0], again, strict=True)
     for done, (part, (vector, _, _)) in enumerate(pairs, len(alphas) + 1):

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.sparse import csgraph
+import scipy
 
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array
+from veilsum.numbers.limbs import add
 from veilsum.numbers.shapes import Shaped
 
 Spread = Literal["flooding", "tree"]
@@ -59,7 +60,7 @@ class Tree:
 
 def spanning_tree(topology: Topology, root: int = 0) -> Tree:
     """Return the breadth-first tree from a party: as shallow as its root allows."""
-    order, parents = csgraph.breadth_first_order(
+    order, parents = scipy.sparse.csgraph.breadth_first_order(
         topology.adjacency, root, directed=False
     )
     if len(order) < topology.n_parties:
@@ -85,7 +86,8 @@ def tree_sum(
     """Return the total as the root learns it: every party adds up its subtree."""
     sums = rows.copy()
     for party in reversed(tree.order[1:]):
-        sums[tree.parents[party]] += sums[party]
+        parent = tree.parents[party]
+        sums[parent] = add(sums[parent], sums[party])
     return np.asarray(sums[tree.root])
 
 

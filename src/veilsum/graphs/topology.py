@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import Any, Protocol, TypeAlias, overload, runtime_checkable
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.links import LinkArray, fill_balanced, fill_rows, in_order
@@ -330,10 +330,12 @@ class Topology(Shown):
         weight = self.common_weight if self.n_edges > MANY_LINKS else None
         if weight is not None and not self.directed and compiled(fill_rows):
             start, near = self.pattern
-            return sparse.csr_array((np.full(len(near), weight), near, start), (n, n))
+            return scipy.sparse.csr_array(
+                (np.full(len(near), weight), near, start), (n, n)
+            )
         ends = np.concatenate([i, j]), np.concatenate([j, i])
         both = np.concatenate([self.weights, self.weights])
-        return sparse.csr_array((both, ends), shape=(n, n))
+        return scipy.sparse.csr_array((both, ends), shape=(n, n))
 
     @cached_property
     def degrees(self) -> FloatArray:
@@ -350,7 +352,7 @@ class Topology(Shown):
         if (found := self.balanced(-self.weights, total=0.0)) is not None:
             return found
         total = np.asarray(self.adjacency.sum(axis=1)).ravel()
-        return sparse.csr_array(sparse.diags_array(total) - self.adjacency)
+        return scipy.sparse.csr_array(scipy.sparse.diags_array(total) - self.adjacency)
 
     def balanced(self, weights: Vector, *, total: float) -> Sparse | None:
         """Return these weights at both ends of links (CSR), every row adding up.
@@ -368,7 +370,7 @@ class Topology(Shown):
             start = start.astype(np.int32)
         near, data = np.empty(start[-1], dtype=np.int32), np.empty(start[-1])
         fill(self.edges, weights, total, start, near, data)
-        return sparse.csr_array((data, near, start), (n, n))
+        return scipy.sparse.csr_array((data, near, start), (n, n))
 
     @cached_property
     def incidence(self) -> Sparse:
@@ -379,9 +381,9 @@ class Topology(Shown):
         ones = np.ones(self.n_edges)
         column = np.arange(self.n_edges)
         shape = (self.n_parties, self.n_edges)
-        plus = sparse.coo_array((ones, (self.edges[:, 0], column)), shape=shape)
-        minus = sparse.coo_array((ones, (self.edges[:, 1], column)), shape=shape)
-        return sparse.csr_array(plus - minus)
+        plus = scipy.sparse.coo_array((ones, (self.edges[:, 0], column)), shape=shape)
+        minus = scipy.sparse.coo_array((ones, (self.edges[:, 1], column)), shape=shape)
+        return scipy.sparse.csr_array(plus - minus)
 
     def without(self, corrupted: Iterable[int]) -> Topology:
         """Return G_H: what is left when C and every edge touching C are removed."""

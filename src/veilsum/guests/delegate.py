@@ -407,17 +407,16 @@ class DelegateStore(OpenFile):
     ) -> None:
         """Refuse a set that tells of few guests beside all earlier surveys."""
         mine = to_answer(terms, found)
-        others = [one for one in earlier if one.survey != terms.digest]
-        coalitions = _coalitions(terms, [one.invited for one in (mine, *others)])
+        coalitions = _coalitions(terms, [one.invited for one in (mine, *earlier)])
         few = terms.minimum_honest + terms.tolerate_guests
-        invited = [one.invited for one in others]
+        invited = [one.invited for one in earlier]
         if shown := _shown(mine.invited, invited, coalitions, few):
             raise BudgetError(
                 f"beside earlier surveys this one would tell of {listed(shown)} alone: "
                 f"sets of guests must differ by none, or by more than {few} that "
                 "colluding members did not invite"
             )
-        self._check_cells(mine, others, coalitions, few)
+        self._check_cells(mine, earlier, coalitions, few)
 
     def _check_cells(
         self,

@@ -16,7 +16,7 @@ from math import sqrt
 from typing import Any, cast
 
 import numpy as np
-from scipy.special import chdtrc, ndtri
+import scipy
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.fitting import NewtonRecipe
@@ -462,7 +462,7 @@ class HazardTest:
     @property
     def p_value(self) -> float:
         """The chance of at least so much if hazards are proportional."""
-        return float(chdtrc(self.degrees, max(self.statistic, 0.0)))
+        return float(scipy.special.chdtrc(self.degrees, max(self.statistic, 0.0)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -560,7 +560,7 @@ class BinnedCoxResult(HazardResult[GlmFit]):
         periods = self.job.periods
         value = self._to_bins @ self.fit.coefficients
         spread = self._to_bins @ self.fit.covariance @ self._to_bins.T
-        reach = ndtri(0.5 + level / 2.0) * np.sqrt(np.diag(spread))
+        reach = scipy.special.ndtri(0.5 + level / 2.0) * np.sqrt(np.diag(spread))
         made = {
             "from": periods.edges[:-1],
             "to": periods.edges[1:],
@@ -590,7 +590,7 @@ class BinnedCoxResult(HazardResult[GlmFit]):
         effects = self._to_bins.copy()
         effects[:, periods.n_bins :] = row
         hazards = np.exp(effects @ self.fit.coefficients)
-        reach = float(ndtri(0.5 + level / 2.0))
+        reach = float(scipy.special.ndtri(0.5 + level / 2.0))
         lines = []
         for one in until:
             met = periods.spent(one) * hazards

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import expit, log_expit
+import scipy
 
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import GraphLike
@@ -295,12 +295,12 @@ class PrivateLogisticRegression(_base.ClassifierMixin, PrivateRegression):  # ty
     def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
         """Return the probabilities of both classes, one column for each."""
         odds = self._linear(X)
-        return np.asarray(expit(np.column_stack([-odds, odds])))
+        return np.asarray(scipy.special.expit(np.column_stack([-odds, odds])))
 
     def predict_log_proba(self, X: Any) -> FloatArray:  # noqa: N803
         """Return the logarithms of the probabilities, exact for the least likely."""
         odds = self._linear(X)
-        return np.asarray(log_expit(np.column_stack([-odds, odds])))
+        return np.asarray(scipy.special.log_expit(np.column_stack([-odds, odds])))
 
     def _encoded(self, response: Array[Any]) -> PerRow:
         """Return 0 and 1 for the first and second class."""

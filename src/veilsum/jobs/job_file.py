@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -33,47 +35,50 @@ from veilsum.errors import InvalidScenarioError
 from veilsum.files.datasets import DATASETS, fleet_of, site_of
 from veilsum.files.scenarios import graphs_beside, read_scenario_file
 from veilsum.files.tables import agreed_table
-from veilsum.jobs.cox import cox, cox_job
-from veilsum.jobs.dispatch import dispatch
-from veilsum.jobs.dispatch_periods import dispatch_periods
-from veilsum.jobs.evaluate import evaluate, evaluate_job
-from veilsum.jobs.meta import MetaJob, meta
-from veilsum.jobs.mixed import MixedJob, mixed
-from veilsum.jobs.regression import fit, formula_job
 from veilsum.jobs.running import JobResult
-from veilsum.jobs.statistics import StatisticsJob, statistics
-from veilsum.jobs.survival import SurvivalJob, survival
 from veilsum.jobs.table_job import SchemaJob
 from veilsum.jobs.terms import Options
 from veilsum.numbers.arrays import nearest
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.secrets import Secret
-from veilsum.tables.frames import Frame
+from veilsum.tables.frames import Frame, load_pandas_alone
 from veilsum.tables.rules import MINIMUM_ROWS
 from veilsum.tables.schema import Schema
 
 
 @dataclass(frozen=True)
 class OnTables:
-    """A kind of question to tables.
+    """A kind of question to tables; its module is imported when it is first used.
 
     Attributes:
-        job: makes it of a schema and the keys of its section.
-        run: puts it to tables, with the same keys; a public function.
+        module: its module in `jobs`.
+        job_name: the function that makes the job from a schema and the section's keys.
+        run_name: the public function that runs it on tables, with the same keys.
     """
 
-    job: Callable[..., SchemaJob[Any]]
-    run: Callable[..., JobResult]
+    module: str
+    job_name: str
+    run_name: str
+
+    @property
+    def job(self) -> Callable[..., SchemaJob[Any]]:
+        """The function that makes the job."""
+        return attrgetter(self.job_name)(import_module(f"veilsum.jobs.{self.module}"))
+
+    @property
+    def run(self) -> Callable[..., JobResult]:
+        """The function that runs it."""
+        return attrgetter(self.run_name)(import_module(f"veilsum.jobs.{self.module}"))
 
 
 ON_TABLES: dict[type[JobSection], OnTables] = {
-    ModelSection: OnTables(formula_job, fit),
-    StatisticsSection: OnTables(StatisticsJob.of, statistics),
-    SurvivalSection: OnTables(SurvivalJob.of, survival),
-    CoxSection: OnTables(cox_job, cox),
-    MixedSection: OnTables(MixedJob.of, mixed),
-    MetaSection: OnTables(MetaJob.of, meta),
-    EvaluateSection: OnTables(evaluate_job, evaluate),
+    ModelSection: OnTables("regression", "formula_job", "fit"),
+    StatisticsSection: OnTables("statistics", "StatisticsJob.of", "statistics"),
+    SurvivalSection: OnTables("survival", "SurvivalJob.of", "survival"),
+    CoxSection: OnTables("cox", "cox_job", "cox"),
+    MixedSection: OnTables("mixed", "MixedJob.of", "mixed"),
+    MetaSection: OnTables("meta", "MetaJob.of", "meta"),
+    EvaluateSection: OnTables("evaluate", "evaluate_job", "evaluate"),
 }
 
 
@@ -105,6 +110,9 @@ class JobFile(Secret):
         """Run it, whatever it is; compare it with the pooled answer if that is here."""
         given = self.question.asked()
         if (kind := ON_TABLES.get(type(self.question))) is None:
+            from veilsum.jobs.dispatch import dispatch
+            from veilsum.jobs.dispatch_periods import dispatch_periods
+
             chosen: dict[str, Any] = {**self.options, **options}
             tables = self.tables.items()
             if (periods := given.get("periods")) is not None:
@@ -141,10 +149,14 @@ class JobFile(Secret):
         return found
 
 
-def read_job(path: Path, kind: str) -> JobFile:
+def read_job(path: Path, kind: str, *, alone: bool = False) -> JobFile:
     """Return the job in a scenario file; tables and graphs are found beside it.
 
-    `kind` is the section with its question, such as "model" or "statistics".
+    Args:
+        path: the scenario file.
+        kind: the section with its question, such as "model" or "statistics".
+        alone: whether this process is for one job, and pyarrow is not loaded unless a
+            Parquet file is named.
     """
     file = read_scenario_file(path)
     question: JobSection | None = getattr(file, kind)
@@ -160,6 +172,8 @@ def read_job(path: Path, kind: str) -> JobFile:
     rules = file.policy or PolicySection()
     rules.check_for(question)
     schema = None if file.schema is None else file.schema.schema
+    if alone and file.data is not None and not file.data.parquet:
+        load_pandas_alone()
     tables = read_data(file.data, path.parent, schema)
     options = _summing(rules, None if file.masks is None else file.masks.masks)
     if file.graph is not None:

@@ -222,6 +222,25 @@ def held(groups: Sequence[Group], look: Look) -> Integers:
     return np.concatenate([*flags, several]).astype(np.int64).astype(object)
 
 
+def shortfall(
+    group: Group, holders: Sequence[int], several: int, least: int
+) -> str | None:
+    """Return which place of a group too few parties hold, in words; None if none.
+
+    Args:
+        group: the places.
+        holders: for each place, the number of parties with rows there.
+        several: the number of parties with rows in several places.
+        least: the fewest parties that hold a place, unless none does.
+    """
+    for place, number in zip(group.places, holders, strict=True):
+        if 0 < number < least:
+            return f"of the {group.name}, {place} is held by {number}"
+    if several < least and sum(one > 0 for one in holders) > 1:
+        return f"{several} parties hold several of the {group.name}"
+    return None
+
+
 @dataclass(frozen=True, eq=False)
 class Screened(SumsOnly):
     """A recipe that begins when it is known that every place has enough holders.
@@ -317,11 +336,8 @@ class Screened(SumsOnly):
             if isinstance(group, Varying):
                 self._check_varying(group, holders)
                 continue
-            for place, number in zip(group.places, holders, strict=True):
-                if 0 < number < self.least:
-                    self._refuse(f"of the {group.name}, {place} is held by {number}")
-            if several < self.least and sum(one > 0 for one in holders) > 1:
-                self._refuse(f"{several} parties hold several of the {group.name}")
+            if short := shortfall(group, holders, several, self.least):
+                self._refuse(short)
 
     def _check_varying(self, group: Varying, holders: Sequence[int]) -> None:
         """Refuse sums with a column that are about few parties."""

@@ -251,7 +251,7 @@ class OneRound(SumsOnly):
         """What the sum shows, and how many numbers of each kind."""
         return {"sum": self.size}
 
-    def request(self, sums: Sums) -> str | None:
+    def request(self, sums: Sums) -> Any | None:
         """Ask once, if so much may be released."""
         if sums:
             return None

@@ -332,14 +332,14 @@ class Model:
             return len(self.names)
         return self.choice.scales.size
 
-    @property
+    @cached_property
     def wide(self) -> Newton:
         """The rounds of a model that has the columns that are tested as well."""
         return Newton(
             self.family, self.measures, names=self.names, intercept=self.intercept
         )
 
-    @property
+    @cached_property
     def newton(self) -> Newton:
         """The rounds of a family that needs them."""
         estimated = isinstance(self.family, NegativeBinomialEstimated)
@@ -626,8 +626,12 @@ def inferred_schema(
                 f"table has {listed(list(frame.columns))}: rename one of them, or fit "
                 "without it",
             )
-    levels = dict.fromkeys(coded & set(named), "category")
-    seen = {party: frame.astype(levels) for party, frame in frames.items()}
+    seen = dict(frames)
+    for party in frames if (levels := coded & set(named)) else ():
+        # The other columns are not copied.
+        seen[party] = frames[party].copy(deep=False)
+        for name in levels:
+            seen[party][name] = frames[party][name].astype("category")
     return Schema.inferred(seen, named or None, minimum_rows=minimum_rows)
 
 
@@ -1036,8 +1040,14 @@ class FormulaJob(SchemaJob[Brought]):
             home.design(Rows(np.hstack([ones, added]), ones[:, 0]), names, intercept=0)
 
     def bring(self, table: CheckedTable) -> Brought:
-        """Return a party's table with the rows that the formula makes of it."""
-        return Brought(table, self.rows(table))
+        """Return a party's table with the rows that the formula makes of it.
+
+        Columns that both have are held once.
+        """
+        rows = self.rows(table)
+        places = self.formula.unchanged(self.bits)
+        same = {name: rows.design[:, place] for name, place in places.items()}
+        return Brought(table.sharing(same), rows)
 
     def rows(self, table: CheckedTable) -> Rows:
         """Return one party's rows."""

@@ -181,6 +181,8 @@ class ReleaseLimit:
         after: and after the last of them.
         parties: the number of all parties; None if it is not known.
         most_rows: the number of rows of all parties at most; None if not agreed.
+        tolerate: the number of parties that may collude.
+        rules: of all parties; None if they are not known.
     """
 
     honest: int
@@ -192,6 +194,8 @@ class ReleaseLimit:
     after: int = 0
     parties: int | None = None
     most_rows: int | None = None
+    tolerate: int = 0
+    rules: Rules | None = None
 
     @classmethod
     def of(
@@ -208,6 +212,8 @@ class ReleaseLimit:
             before=before,
             parties=parties,
             most_rows=None if each is None else parties * each,
+            tolerate=terms.tolerate,
+            rules=rules,
         )
 
     @property
@@ -222,12 +228,22 @@ class ReleaseLimit:
             return self.most_rounds
         return max(0, ceil(room / size) - 1)
 
+    def allows(self, numbers: int) -> bool:
+        """Return whether so many numbers may be released."""
+        total = self.before + numbers + self.after
+        return total < self.fraction * self.held
+
+    def rows_for(self, numbers: int) -> int:
+        """Return the agreed rows of each party that allow so many numbers."""
+        total = self.before + numbers + self.after
+        return ceil((total + 1) / (self.fraction * self.columns * self.honest))
+
     def check(self, numbers: int, rounds: int = 1) -> None:
         """Refuse to release so many numbers in each of some rounds."""
         total = self.before + numbers * rounds + self.after
-        if total < self.fraction * self.held:
+        if self.allows(numbers * rounds):
             return
-        enough = ceil((total + 1) / (self.fraction * self.columns * self.honest))
+        enough = self.rows_for(numbers * rounds)
         parts = [f"{self.before} counts of parties"] if self.before else []
         parts += [
             f"{numbers} in each of {rounds} rounds" if rounds > 1 else f"{numbers}"

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import isfinite
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from veilsum.drivers.driver import Assignment, GivenUpError, Released
 from veilsum.errors import BudgetError, InvalidInputError
-from veilsum.files.ledger import Known, Ledger, Look, Wanted
 from veilsum.jobs.presence import Screened
 from veilsum.jobs.recipes import (
     Contribution,
@@ -29,14 +28,17 @@ from veilsum.jobs.releases import EXACT, OfParties, Release, condensed
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
-from veilsum.privacy.accountant import KnownSum, Reservation, RunLimits
-from veilsum.privacy.composition import Charge, Exposure
 from veilsum.privacy.guarantee import CURIOUS_LIMIT, ONE_RUN_LIMIT, Guarantee
 from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
 from veilsum.showing import Items, Showing, Shown, counted, in_line
 from veilsum.watching import Advance, Opening
 from veilsum.watching import watched as watched_by
+
+if TYPE_CHECKING:  # a simulation without a ledger does without these
+    from veilsum.files.ledger import Known, Ledger, Look, Wanted
+    from veilsum.privacy.accountant import KnownSum, Reservation
+    from veilsum.privacy.composition import Charge
 
 MAY_SHRINK = (
     "drop = true: the others may go on without a party that is lost before anything is "
@@ -337,6 +339,8 @@ class Bookkeeping(Secret):
         # What is masked is not known yet.
         emission = Emission(0, self.terms.parties, np.zeros(0))
         charge, first = self._entry(party, ledger, emission, ())
+        from veilsum.files.ledger import Wanted
+
         return Wanted(
             reservation=self._reservation(party, ledger),
             charge=charge,
@@ -382,6 +386,8 @@ class Bookkeeping(Secret):
 
     def _reservation(self, party: str, ledger: Ledger) -> Reservation:
         policy, limit = self.terms.policy, getattr(self.recipe, "limit", None)
+        from veilsum.privacy.accountant import Reservation, RunLimits
+
         limits = RunLimits(
             minimum_honest=policy.minimum_honest, tolerate=policy.tolerate
         )
@@ -418,6 +424,9 @@ class Bookkeeping(Secret):
         data = self._data(party, ledger)
         name = _epoch_name(terms.run, emission.epoch)
         masked = ",".join(map(str, emission.masked.tolist())).encode()
+        from veilsum.privacy.accountant import KnownSum
+        from veilsum.privacy.composition import Charge, Exposure
+
         exposure = Exposure.of(terms.promise(emission.parties), tolerate=terms.tolerate)
         charge = Charge(
             epoch=name,

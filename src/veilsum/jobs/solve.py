@@ -43,6 +43,7 @@ from veilsum.models.curvature import curvature_bounds
 from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector, listed
 from veilsum.numbers.fixed_point import Grid
 from veilsum.numbers.laws import LawName, Masks
+from veilsum.numbers.limbs import total
 from veilsum.numbers.units import few_decimals
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.transcript import Drawn, Transcript, simulated
@@ -629,8 +630,8 @@ def _quantisation(run: Run, costs: Mapping[str, Cost]) -> Quantisation | None:
     target = central_minimiser(rounded, recipe.domain)
     bound = None
     if recipe.stand_in:
-        total = law.decode(run.private.sum(axis=0))
-        bound = recipe.one_shot.bias_bound(total, target, float(grid.rounding))
+        pooled = law.decode(total(run.private))
+        bound = recipe.one_shot.bias_bound(pooled, target, float(grid.rounding))
     return Quantisation(
         bits=bits,
         step=grid.step,

@@ -8,7 +8,7 @@ and says nothing of who gave which; the result turns it into tables that people 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial, reduce
@@ -19,24 +19,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.populations import Choice, CountDifferences, Populations, Variable
 from veilsum.jobs.presence import Crossed, Group, Lacking, are_few
 from veilsum.jobs.recipes import OneRound, Sums
-from veilsum.jobs.releases import ReleaseLimit
+from veilsum.jobs.releases import SCREENED, Foreseen, Release, ReleaseLimit
 from veilsum.jobs.table_job import SchemaJob, TableResult, put
 from veilsum.jobs.table_one import WIDTH, Grouped, finite, quantile_blocks
 from veilsum.jobs.terms import Options
-from veilsum.models.moments import Marginals, Moments, moments_of
+from veilsum.models.moments import Marginals, Moments, marginal_of, moments_of
 from veilsum.models.plausible import check_total
 from veilsum.models.rows import Rows
 from veilsum.models.tallies import Bins, Cells, CrossTable, Histogram, Quantile
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.units import ROW_BITS, Counts, Integers, Measure, square
+from veilsum.numbers.secrets import Secret
+from veilsum.numbers.units import ROW_BITS, Counts, Integers, Measure
 from veilsum.showing import Block, Showing, Table
 from veilsum.tables.asked import Question
 from veilsum.tables.axes import MOST_VALUES, Axis, n_cells, tallied
 from veilsum.tables.columns import Flags
 from veilsum.tables.frames import Frame, load_pandas
-from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.rules import AtHome, DisclosureError, Rules, agreed_rows
 from veilsum.tables.schema import CheckedTable, Schema
 
 # Where missing values are counted: in each column, and there in each group.
@@ -84,7 +86,7 @@ class Wishes:
     def n_moments(self) -> int:
         """How many numbers the moments have; without columns, row counts alone."""
         k = len(self.columns)
-        return Moments.size(k) if self.by is None else self.n_groups * (1 + 2 * k)
+        return Moments.size(k) if self.by is None else self.n_groups * (1 + 3 * k)
 
     @cached_property
     def crossings(self) -> tuple[tuple[Axis, ...], ...]:
@@ -124,23 +126,44 @@ class Wishes:
 
     def groups(self) -> tuple[Group, ...]:
         """Return groups, bins, cells and values that few parties might hold."""
-        found: list[Group] = [Crossed(axes) for axes in self.crossings]
-        pairs = zip(self.columns, self.measures, strict=True)
-        few = [Axis.of_values(*one) for one in pairs if are_few(one[1])]
         if self.by is None:
-            return *found, *(Crossed((one,)) for one in few)
-        found += [Crossed((one, self.by)) for one in few]
+            return self._crossed
         lacking = (Lacking(name, self.by) for name in self.gapped)
-        return Crossed((self.by,)), *found, *lacking
+        return Crossed((self.by,)), *self._crossed, *lacking
 
     @property
+    def _crossed(self) -> tuple[Crossed, ...]:
+        """Cells, bins, and values of columns that have few."""
+        pairs = zip(self.columns, self.measures, strict=True)
+        few = [(Axis.of_values(*one),) for one in pairs if are_few(one[1])]
+        groups = () if self.by is None else (self.by,)
+        axes = (*self.crossings, *((*one, *groups) for one in few))
+        return tuple(map(Crossed, axes))
+
+    @cached_property
+    def populations(self) -> Populations | None:
+        """Variables that may each have rows of its own; None if rows are complete."""
+        if self.by is None or not self.gaps:
+            return None
+        each: list[Variable] = [(name,) for name in self.columns]
+        each += [self.variable(axes) for axes in self.crossings]
+        variables = tuple(dict.fromkeys([(), *each]))
+        groups = [(variables.index(self.variable(c.axes)), c) for c in self._crossed]
+        return Populations(variables, self.by, ((0, Crossed((self.by,))), *groups))
+
+    def variable(self, axes: Sequence[Axis]) -> Variable:
+        """Return the columns that a table needs, beside its groups."""
+        return tuple(sorted({one.column for one in axes if one is not self.by}))
+
+    @cached_property
     def counts(self) -> Counts:
         """What a sum counts: row counts and moments, cells, gaps, rows left out."""
         moments = Moments.counts(self.measures)
         units = moments.units
         if self.by is not None:
-            own = [one.unit for one in self.measures]
-            units = (Fraction(1), *own, *(one**2 for one in own)) * self.n_groups
+            own, one = [one.unit for one in self.measures], Fraction(1)
+            rows = (one,) * (1 + len(own))
+            units = (*rows, *own, *(unit**2 for unit in own)) * self.n_groups
         ones = (Fraction(1),) * (self.n_cells + self.n_gaps + 1)
         return Counts((*units, *ones), moments.bits)
 
@@ -151,41 +174,45 @@ class Wishes:
         groups = set() if self.by is None else {self.by}
         return {one.column: one.size for one in sorted(axes | groups, key=_named)}
 
-    # What a party says
+    # One party
 
-    def vector(self, table: CheckedTable) -> Integers:
-        """Return what one party gives, in whole numbers.
+    def vector(self, table: CheckedTable, own: Collection[Variable] = ()) -> Integers:
+        """Return the numbers of one party.
+
+        Args:
+            table: of the party.
+            own: variables on their own rows; others are on complete rows.
 
         Raises:
             SchemaError: a number is out of its range.
         """
+        if self.by is None:
+            moments = [self._moments(table)]
+            cells = [tallied(axes, _looked(axes, table)) for axes in self.crossings]
+        else:
+            view = _View(self, table, frozenset(own))
+            moments = [view.moments(self.by)]
+            cells = [
+                tallied(axes, view.columns(axes, self.variable(axes)))
+                for axes in self.crossings
+            ]
         parts = [
-            *self._moments(table),
-            *(tallied(axes, _looked(axes, table)) for axes in self.crossings),
+            *moments,
+            *cells,
             [int(np.count_nonzero(table.missing(name))) for name in self.gaps],
             *(self.lacking(name, table) for name in self.gapped),
             [table.n_dropped],
         ]
         return np.concatenate([np.asarray(one, dtype=object) for one in parts])
 
-    def _moments(self, table: CheckedTable) -> Iterator[Integers]:
-        k = len(self.columns)
-        for _, rows in self._parts(table):
-            n = np.array([int(np.count_nonzero(rows))], dtype=object)
-            if not k:
-                yield n
-                continue
-            found = moments_of(self.numbers(table)[rows], self.measures)
-            if self.by is None:
-                yield found
-                continue
-            yield found[: 1 + k]
-            yield np.diag(square(found[1 + k :], k))
+    def _moments(self, table: CheckedTable) -> Integers:
+        if not self.columns:
+            return np.array([table.n_rows], dtype=object)
+        return moments_of(self.numbers(table), self.measures)
 
     def _parts(self, table: CheckedTable) -> Iterator[tuple[str, Flags]]:
-        """Yield which rows are in each group, and where that is, in words."""
+        """Yield the rows of each group, and its name for an error."""
         if self.by is None:
-            yield "", np.ones(table.n_rows, dtype=np.bool_)
             return
         places = self.by.codes(table)
         for place, label in enumerate(self.by.labels):
@@ -213,54 +240,168 @@ class Wishes:
 
     def check_at_home(self, home: AtHome, table: CheckedTable) -> None:
         """Refuse a table of which the statistics would show too much."""
-        if self.by is not None:
-            self._check_cells(home, (self.by,), table)
-        for axes in self.crossings:
-            if len(axes) == 1 and axes[0].bins is not None:
-                home.bins(axes[0].column, tallied(axes, _looked(axes, table)))
-            else:
-                self._check_cells(home, axes, table)
+        groups = () if self.by is None else ((self.by,),)
+        for axes in (*groups, *self.crossings):
+            self._check_places(home, axes, _looked(axes, table))
         for name in self.gapped:
             found = self._of_lacking(name, table)
             labels = (("missing",), self.by.labels) if self.by else ()
             home.cells((name, self._group), [np.zeros_like(found), found], labels)
         if not self.columns:
             return
+        numbers = self.numbers(table)
         whole = ("", np.ones(table.n_rows, dtype=np.bool_))
-        groups = () if self.by is None else self._parts(table)
-        for where, rows in (whole, *groups):
+        for where, rows in (whole, *self._parts(table)):
             if rows.any():
-                self._check_numbers(home, table, rows, where)
+                self._check_numbers(home, numbers[rows], where)
+
+    def refused(self, home: AtHome, table: CheckedTable) -> list[bool]:
+        """Return for each variable whether the rules refuse it on its own rows.
+
+        Numbers are refused together where a combination of columns, 0 in rows that lack
+        them, points at few rows.
+        """
+        populations, most = self.populations, home.rules.maximum_rows
+        assert populations is not None
+        if not table.n_dropped:
+            return [False] * len(populations.variables)
+        if most is not None and table.n_rows + table.n_dropped > most:
+            return [True] * len(populations.variables)
+        view = _View(self, table, frozenset(populations.variables))
+        found = dict.fromkeys(populations.variables, False)
+        for axes in ((populations.by,), *self.crossings):
+            variable = self.variable(axes)
+            columns = view.columns(axes, variable)
+            found[variable] |= _refuses(self._check_places, home, axes, columns)
+        for name in self.columns:
+            for values in view.by_group(name):
+                found[name,] |= _refuses(self._check_column, home, name, name, values)
+        if self.columns and _refuses(self._check_together, home, view):
+            found |= dict.fromkeys([(name,) for name in self.columns], True)
+        return [found[one] for one in populations.variables]
 
     @property
     def _group(self) -> str:
         return "" if self.by is None else self.by.column
 
-    def _check_cells(
-        self, home: AtHome, axes: Sequence[Axis], table: CheckedTable
+    def _check_places(
+        self, home: AtHome, axes: Sequence[Axis], columns: Sequence[Array[Any]]
     ) -> None:
-        codes = [one.codes(table) for one in axes]
+        if len(axes) == 1 and axes[0].bins is not None:
+            home.bins(axes[0].column, tallied(axes, columns))
+            return
+        codes = [one.places(own) for one, own in zip(axes, columns, strict=True)]
         for axis, found in zip(axes, codes, strict=True):
             if axis.bins is None:
                 home.category(axis.column, found, axis.labels)
         home.cells([one.column for one in axes], codes, [one.labels for one in axes])
 
+    def _check_column(
+        self, home: AtHome, name: str, label: str, values: Array[Any]
+    ) -> None:
+        measure = self.measures[self.columns.index(name)]
+        two_valued = partial(operator.le, measure.most - measure.least, 1)
+        home.column(label, values, two_valued=two_valued)
+        home.dominated(label, values)
+
     def _check_numbers(
-        self, home: AtHome, table: CheckedTable, rows: Flags, where: str
+        self, home: AtHome, numbers: Array[np.float64], where: str
     ) -> None:
         """Refuse numbers that point at few rows, of all or of one group."""
         names = [f"{name}{where}" for name in self.columns]
-        numbers = self.numbers(table)[rows]
-        for name, what, own in zip(self.columns, names, numbers.T, strict=True):
-            measure = table.schema.column(name).measure
-            two_valued = partial(operator.le, measure.most - measure.least, 1)
-            home.column(what, own, two_valued=two_valued)
-            home.dominated(what, own)
+        for name, label, own in zip(self.columns, names, numbers.T, strict=True):
+            self._check_column(home, name, label, own)
         # The moments of columns are those of a design with ones. Of two that differ
         # in one row, sums by themselves tell that row.
         ones = np.ones((len(numbers), 1))
         design = Rows(np.hstack([ones, numbers]), ones[:, 0])
         home.design(design, ("1", *names), intercept=0)
+
+    def _check_together(self, home: AtHome, view: _View) -> None:
+        """Refuse combinations of columns, each 0 where its own rows end."""
+        for numbers in view.filled():
+            ones = np.ones((len(numbers), 1))
+            design = Rows(np.hstack([ones, numbers]), ones[:, 0])
+            home.design(design, ("1", *self.columns), intercept=0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _View(Secret):
+    """One party's table by group, with the rows that each variable is described on.
+
+    Attributes:
+        wishes: the columns and groups.
+        table: of the party.
+        own: variables on their own rows; others are on complete rows.
+    """
+
+    wishes: Wishes
+    table: CheckedTable
+    own: frozenset[Variable]
+
+    def rows(self, variable: Variable) -> Flags | slice:
+        """Return a variable's rows, of all rows with incomplete ones last."""
+        populations, table = self.wishes.populations, self.table
+        if populations is None or variable not in self.own:
+            return slice(table.n_rows)
+        return populations.rows(table, variable) if table.n_dropped else slice(None)
+
+    def columns(self, axes: Sequence[Axis], variable: Variable) -> list[Array[Any]]:
+        """Return the columns of a table, on the rows of a variable."""
+        rows = self.rows(variable)
+        return [self.table.whole(one.column)[rows] for one in axes]
+
+    def moments(self, by: Axis) -> Integers:
+        """Return rows, and each column's rows, sums and squares, group by group."""
+        (groups,) = self.columns((by,), ())
+        rows = np.bincount(by.places(groups), minlength=by.size)
+        found = [
+            [marginal_of(part, measure) for part in self.by_group(name)[1:]]
+            for name, measure in zip(
+                self.wishes.columns, self.wishes.measures, strict=True
+            )
+        ]
+        lines = [
+            [n, *(one[g][k] for k in range(3) for one in found)]
+            for g, n in enumerate(rows.tolist())
+        ]
+        return np.array(lines, dtype=object).ravel()
+
+    def by_group(self, name: str) -> list[Array[Any]]:
+        """Return a column of numbers, of all its rows and of each group."""
+        by = self.wishes.by
+        assert by is not None
+        rows = self.rows((name,))
+        values = self.table.whole(name)[rows]
+        places = by.places(self.table.whole(by.column)[rows])
+        return [values, *(values[places == place] for place in range(by.size))]
+
+    def filled(self) -> Iterator[Array[np.float64]]:
+        """Yield all columns of numbers less their means, 0 where rows lack them.
+
+        Of all rows, then of each group.
+        """
+        by = self.wishes.by
+        assert by is not None
+        known = self.table.present((by.column,))
+        places = by.places(self.table.whole(by.column)[known])
+        columns = [self.table.whole(name)[known] for name in self.wishes.columns]
+        whole = np.stack(columns, axis=1)
+        for rows in (slice(None), *(places == place for place in range(by.size))):
+            part = whole[rows]
+            gaps = np.isnan(part)
+            n = np.maximum(1, len(part) - np.count_nonzero(gaps, axis=0))
+            means = np.where(gaps, 0.0, part).sum(axis=0) / n
+            if len(part):
+                yield np.where(gaps, 0.0, part - means)
+
+
+def _refuses(check: Callable[..., None], *arguments: Any) -> bool:
+    try:
+        check(*arguments)
+    except DisclosureError:
+        return True
+    return False
 
 
 def _named(axis: Axis) -> str:
@@ -376,31 +517,132 @@ def _counting(missing: Missing | None, by: str | None) -> Missing | None:
 
 
 @dataclass(frozen=True)
+class Describe:
+    """The last request: statistics, with the variables that are on their own rows."""
+
+    asked: str
+    own: tuple[Variable, ...]
+
+
+@dataclass(frozen=True)
 class StatisticsRecipe(OneRound):
-    """One sum: the row count, moments, cells, and how many rows were left out."""
+    """Row counts, moments, cells, and the number of rows left out, in one sum.
+
+    By group, if rows may have missing values, a first sum decides for each variable
+    whether it is described on its own rows or on complete ones; see `Populations`.
+    """
 
     wishes: Wishes
     limit: ReleaseLimit | None
 
-    @property
+    @cached_property
     def counts(self) -> Counts:
-        """What the numbers are whole numbers of."""
-        return self.wishes.counts
+        """Units of the numbers, filled up to the longest sum under any rules."""
+        found, populations = self.wishes.counts, self.wishes.populations
+        if populations is None:
+            return found
+        first = sum(populations.statistics(None).values())
+        more = max(0, first - len(found.units))
+        return replace(found, units=(*found.units, *(Fraction(1),) * more))
+
+    @property
+    def answer_size(self) -> int:
+        """The numbers of the last sum."""
+        return len(self.wishes.counts.units)
+
+    @property
+    def wording(self) -> tuple[str, str, str]:  # type: ignore[override]
+        """A first sum counts parties, not rows."""
+        return SCREENED if self.n_first else super().wording
+
+    @property
+    def _rules(self) -> Rules | None:
+        return None if self.limit is None else self.limit.rules
+
+    @property
+    def _differences(self) -> dict[str, int]:
+        """The numbers of a first sum, by kind; none without one."""
+        if self.wishes.populations is None:
+            return {}
+        found = self.wishes.populations.statistics(self._rules)
+        total = self.answer_size + sum(found.values())
+        fits = self.limit is None or self.limit.allows(total)
+        return found if fits else {}
+
+    @cached_property
+    def n_first(self) -> int:
+        """How many numbers the first of two sums has; 0 if there is one."""
+        return sum(self._differences.values())
+
+    @property
+    def most_numbers(self) -> int:
+        """The numbers of both sums."""
+        return self.n_first + self.answer_size
 
     @property
     def what(self) -> str:
-        """What is asked, for the ledger."""
+        """The question, for the ledger."""
         return self.wishes.words
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """The first sum, if there is one, and the statistics."""
+        if not self.n_first:
+            return (Foreseen("the only round", self.statistics),)
+        first = Foreseen("the first round", self._differences)
+        return first, Foreseen("a last round", self.statistics)
+
+    def release(self, sums: Sums) -> Release:
+        """Return the numbers of the next sum."""
+        first = self.n_first and not sums
+        return Release(self.what, self._differences if first else self.statistics)
+
+    def choice(self, sums: Sums) -> Choice:
+        """Return the rows of each variable."""
+        populations = self.wishes.populations
+        if populations is None:
+            return Choice(frozenset(), {})
+        if self.n_first:
+            limit = self.limit or ReleaseLimit(honest=0, columns=0, minimum_rows=0)
+            return populations.choose(sums[0][: self.n_first], limit)
+        assert self.limit is not None
+        wanted = sum(populations.statistics(self._rules).values())
+        rows = agreed_rows(self.limit.rows_for(self.answer_size + wanted))
+        why = (
+            f"{wanted} counts of parties would have to be released before, and there "
+            f"is no room for them; agree on {rows}"
+        )
+        return Choice(frozenset(), dict.fromkeys(populations.variables, why))
+
+    def request(self, sums: Sums) -> str | CountDifferences | Describe | None:
+        """Ask where variables differ, if that matters, and then for the statistics."""
+        if len(sums) > bool(self.n_first):
+            return None
+        if self.limit is not None:
+            self.limit.check(self.most_numbers)
+        if self.wishes.populations is None:
+            return self.asked
+        if self.n_first and not sums:
+            return CountDifferences(self.asked, self._rules or Rules())
+        own = self.choice(sums).own
+        each = self.wishes.populations.variables
+        return Describe(self.asked, tuple(one for one in each if one in own))
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the last total in float64: parties compare and sign it."""
+        return self.wishes.counts.values(sums[-1][: self.answer_size])
 
     def pieces(self, sums: Sums) -> tuple[Integers, Integers, Integers, int]:
         """Return moments, cells, missing values, and rows left out."""
         wishes = self.wishes
         ends = np.cumsum([wishes.n_moments, wishes.n_cells, wishes.n_gaps])
-        moments, cells, gaps, rest = np.split(sums[0], ends)
+        moments, cells, gaps, rest = np.split(sums[-1][: self.answer_size], ends)
         return moments, cells, gaps, int(rest.item())
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
         """Return rows of each group, cells, and all rows; not those left out."""
+        if self.n_first and len(sums) == 1:
+            return {}
         wishes, (moments, cells, _, _) = self.wishes, self.pieces(sums)
         rows = moments.reshape(wishes.n_groups, -1)[:, 0].tolist()
         labels = (
@@ -414,6 +656,11 @@ class StatisticsRecipe(OneRound):
     def check_sum(self, sums: Sums) -> None:
         """Refuse counts, sums and squares that are impossible."""
         super().check_sum(sums)
+        if self.n_first and len(sums) == 1:
+            if self.limit is not None and self.limit.parties is not None:
+                for number in sums[0][: self.n_first].tolist():
+                    check_total("parties", int(number), 0, self.limit.parties)
+            return
         wishes, (moments, _, gaps, left_out) = self.wishes, self.pieces(sums)
         for number in (*gaps.tolist(), left_out):
             check_total(
@@ -427,10 +674,10 @@ class StatisticsRecipe(OneRound):
             return
         parts = moments.reshape(wishes.n_groups, -1)
         for label, part in zip(wishes.by.labels, parts, strict=True):
-            own = Marginals(
-                wishes.measures, int(part[0]), part[1 : 1 + k], part[1 + k :]
-            )
+            own = _marginals(part, wishes.measures)
             own.check(names, f" where {wishes.by.column} = {label}")
+            for name, count in zip(names, own.counts, strict=True):
+                check_total(f"rows that have {name}", count, 0, self.most_rows)
 
     @property
     def statistics(self) -> dict[str, int]:
@@ -451,6 +698,7 @@ class StatisticsRecipe(OneRound):
             return {**shown, **counted}
         shown = {
             "group_rows": n,
+            "group_column_rows": n * k,
             "group_sums": n * k,
             "group_squares": n * k,
             **cells,
@@ -551,17 +799,39 @@ class StatisticsJob(SchemaJob[CheckedTable]):
             return self.wishes.lacking(at.column, own)
         return own.look(at)
 
-    def answer(self, own: CheckedTable, request: str) -> Integers:
-        """Return what one party gives."""
-        del request
-        return self.wishes.vector(own)
+    def answer(
+        self, own: CheckedTable, request: str | CountDifferences | Describe
+    ) -> Integers:
+        """Return the numbers of one party."""
+        if isinstance(request, CountDifferences):
+            populations, home = (
+                self.wishes.populations,
+                AtHome(own.party, request.rules),
+            )
+            assert populations is not None
+            return populations.counts(request, own, self.wishes.refused(home, own))
+        chosen = request.own if isinstance(request, Describe) else ()
+        return self.wishes.vector(own, chosen)
 
-    def pooled(self, own: Mapping[str, CheckedTable]) -> Vector | None:
-        """Return the means as one owner of all rows would find them."""
-        if not self.wishes.columns:
+    def pooled(self, own: Mapping[str, CheckedTable]) -> Array[Any] | None:
+        """Return means of pooled rows: first of complete rows, then of own rows."""
+        names, populations = self.wishes.columns, self.wishes.populations
+        if not names:
             return None
         parts = [self.wishes.numbers(table) for table in own.values()]
-        return np.concatenate(parts).mean(axis=0)
+        complete = np.concatenate(parts).mean(axis=0)
+        if populations is None:
+            return np.stack([complete, complete])
+        means = [
+            np.concatenate(
+                [
+                    table.whole(name)[populations.rows(table, (name,))]
+                    for table in own.values()
+                ]
+            ).mean()
+            for name in names
+        ]
+        return np.stack([complete, means])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -611,6 +881,24 @@ class StatisticsResult(TableResult):
         return Moments.unpack(self._pieces[0], self.wishes.measures)
 
     @cached_property
+    def choice(self) -> Choice:
+        """By group, the variables on their own rows, and why others are not."""
+        recipe, sums = self.inner
+        assert isinstance(recipe, StatisticsRecipe)
+        return recipe.choice(sums)
+
+    @property
+    def expected(self) -> Vector:
+        """The means without masks, on the rows of each variable."""
+        own = [(name,) in self.choice.own for name in self.columns]
+        return np.where(own, self.reference[1], self.reference[0])
+
+    @property
+    def dropped(self) -> int:
+        """Rows of all parties together that have a missing value."""
+        return self._pieces[3]
+
+    @cached_property
     def marginals(self) -> Marginals:
         """Sums, means and variances of all rows, column by column."""
         if self.wishes.by is None:
@@ -621,12 +909,8 @@ class StatisticsResult(TableResult):
     @cached_property
     def _parts(self) -> tuple[Marginals, ...]:
         """Sums, means and variances of each group."""
-        k, measures = len(self.columns), self.wishes.measures
-        lines = self._pieces[0].reshape(self.wishes.n_groups, 1 + 2 * k)
-        return tuple(
-            Marginals(measures, int(one[0]), one[1 : 1 + k], one[1 + k :])
-            for one in lines
-        )
+        lines = self._pieces[0].reshape(self.wishes.n_groups, -1)
+        return tuple(_marginals(one, self.wishes.measures) for one in lines)
 
     @cached_property
     def groups(self) -> Grouped:
@@ -642,6 +926,7 @@ class StatisticsResult(TableResult):
         return Grouped(
             by=wishes.by,
             columns=self.columns,
+            counts=self._rows,
             parts=self._parts,
             tables={
                 names: (axes, cells)
@@ -652,6 +937,7 @@ class StatisticsResult(TableResult):
                 )
             },
             missing=self.missing,
+            reasons={} if self.dropped == 0 else self.choice.reasons,
             missing_in_groups=grouped,
             quantiles={
                 name: (
@@ -670,14 +956,28 @@ class StatisticsResult(TableResult):
 
     @property
     def count(self) -> int:
-        """The rows of all parties."""
-        if self.wishes.by is None:
-            return int(self._pieces[0][0])
-        return self.marginals.count
+        """The rows of all parties; by group, of those in a group."""
+        return sum(self._rows)
+
+    @cached_property
+    def _rows(self) -> tuple[int, ...]:
+        """The rows of each group."""
+        lines = self._pieces[0].reshape(self.wishes.n_groups, -1)
+        return tuple(int(one) for one in lines[:, 0])
+
+    @property
+    def rows_sentence(self) -> str:
+        """How many rows there are, and have missing values."""
+        if () not in self.choice.own or not self.dropped:
+            return super().rows_sentence
+        return (
+            f"{self.count} rows of {len(self.released.members)} parties in all groups; "
+            f"{self.dropped} rows have missing values."
+        )
 
     @property
     def missing(self) -> dict[str, int]:
-        """By column, how many rows lack it; no row of them is in any other number."""
+        """By column, how many rows lack it."""
         pairs = zip(self.wishes.gaps, self._pieces[2], strict=False)
         return {name: int(number) for name, number in pairs}
 
@@ -744,14 +1044,15 @@ class StatisticsResult(TableResult):
         found = self.marginals
         lines = zip(
             self.columns,
+            found.counts,
             found.sum.tolist(),
             found.mean.tolist(),
             found.standard_deviation.tolist(),
             strict=True,
         )
         return [
-            {"name": n, "count": found.count, "sum": s, "mean": m, "sd": d}
-            for n, s, m, d in lines
+            {"name": n, "count": c, "sum": s, "mean": m, "sd": d}
+            for n, c, s, m, d in lines
         ]
 
     def to_frame(self) -> Frame:
@@ -813,6 +1114,12 @@ class StatisticsResult(TableResult):
             },
             "groups": self.groups.to_dict() if grouped else None,
         }
+
+
+def _marginals(line: Integers, measures: tuple[Measure, ...]) -> Marginals:
+    """Return the sums of one group: after its rows, counts, sums and squares."""
+    counts, sums, squares = np.split(line[1:], 3)
+    return Marginals(measures, tuple(map(int, counts)), sums, squares)
 
 
 def _of_cells(bins: Bins, cells: Cells) -> Histogram:

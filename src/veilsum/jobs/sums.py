@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -22,7 +24,14 @@ from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.numbers.arrays import Array, FloatArray, as_floats
 from veilsum.numbers.fixed_point import as_python_integers
 from veilsum.numbers.laws import checked_largest
-from veilsum.numbers.units import Counts, Measure, decimal_unit, power_unit, unit_of
+from veilsum.numbers.units import (
+    Counts,
+    Measure,
+    decimal_unit,
+    power_unit,
+    runs_of,
+    unit_of,
+)
 from veilsum.showing import (
     MOST_IN_LINE,
     MOST_ROWS,
@@ -33,6 +42,8 @@ from veilsum.showing import (
     in_line,
 )
 
+# Stretches of numbers with one measure: the measure, their start and their end.
+Runs = Sequence[tuple[Measure, int, int]]
 # What counts come to where no range was declared: of a unit whatever float64 has in
 # full, of integers what one word or, if sums are wide, three can sum.
 UNIT_REACH, WORD_REACH, WIDE_REACH = 2**51, 2**63 - 1, 2**191 - 1
@@ -156,8 +167,9 @@ def sum(
     job = _Job.of(by_name(data), unit=unit, wide=wide, what=what, options=options)
     totals = job.released.sums[0].reshape(job.shape)
     if job.whole:
-        fits = all(-(2**63) <= one < 2**63 for one in totals.flat)
-        return job.result(totals.astype(np.int64) if fits else totals)
+        with suppress(OverflowError):  # wide ones stay Python's
+            totals = totals.astype(np.int64)
+        return job.result(totals)
     return job.result(job.recipe.counts.values(totals.flat).reshape(job.shape))
 
 
@@ -218,14 +230,15 @@ class _Job:
         n = graph.n_parties if isinstance(graph, Topology) else len(arrays)
         most = (WIDE_REACH if wide else WORD_REACH if whole else UNIT_REACH * n) // n
         measures = _measures(flat, Fraction(1) if whole else given, most, options)
-        reach = n * max((one.reach for one in measures), default=0)
-        units = tuple(one.unit for one in measures)
+        runs = runs_of(measures)
+        reach = n * max((measure.reach for measure, _, _ in runs), default=0)
+        units = tuple(map(attrgetter("unit"), measures))
         counts = Counts(units, reach.bit_length() + 1)
         others = Options(**{k: v for k, v in options.items() if k != "largest"})  # type: ignore[typeddict-item]
         terms = Terms.of(list(arrays), counts=counts, options=others)
         recipe = OneSum(counts, what)
         held = {
-            party: _contribution(own, _counted(party, own, measures))
+            party: _contribution(own, _counted(party, own, runs))
             for party, own in flat.items()
         }
         agreed = {"what": what, "shape": list(shape), "whole": whole}
@@ -235,7 +248,7 @@ class _Job:
             released=run_job(recipe, held, terms, agreed=agreed),
             shape=shape,
             whole=whole,
-            rounded={party: _n_rounded(own, measures) for party, own in flat.items()},
+            rounded={party: _n_rounded(own, runs) for party, own in flat.items()},
             read_off=given is None and not whole and is_simulated(options),
         )
 
@@ -313,8 +326,16 @@ def _measures(
         return [Measure.of(-limit, limit, unit)] * size
     columns = np.stack([*flat.values()], axis=1)
     units = _inferred(columns, options.get("sigma"))
-    ends = [(limit or Fraction(abs(c).max(initial=0.0))) for c in columns]
-    return [Measure.of(-e, e, u) for e, u in zip(ends, units, strict=True)]
+    ends = [limit] * size if limit else np.abs(columns).max(axis=1).tolist()
+    known: dict[tuple[Fraction | float, int], Measure] = {}
+    found = []
+    for end, unit in zip(ends, units, strict=True):
+        # Equal ones are the same object: `runs_of` goes by identity.
+        if (end, id(unit)) not in known:
+            reach = Fraction(end)
+            known[end, id(unit)] = Measure.of(-reach, reach, unit)
+        found.append(known[end, id(unit)])
+    return found
 
 
 def _inferred(columns: FloatArray, sigma: float | None) -> list[Fraction]:
@@ -343,11 +364,12 @@ def _binary_unit(values: FloatArray) -> Fraction:
     return Fraction(2) ** int((exponents - 54 + lowest).min())
 
 
-def _counted(party: str, values: Array[Any], measures: Sequence[Measure]) -> Array[Any]:
+def _counted(party: str, values: Array[Any], runs: Runs) -> Array[Any]:
     """Return one party's values as whole numbers, each of its measure."""
     if values.dtype != np.float64:
-        most = min((one.most for one in measures), default=0)
-        if any(abs(one) > most for one in values.tolist()):
+        most = min((measure.most for measure, _, _ in runs), default=0)
+        ends = (values.min(), values.max()) if values.size else ()
+        if any(abs(int(end)) > most for end in ends):
             beyond = f"an integer is beyond the range of {float(most):.6g}"
             raise RangeError(
                 f"{party}: {beyond}: nothing is clipped; correct it, or sum with wide "
@@ -356,24 +378,18 @@ def _counted(party: str, values: Array[Any], measures: Sequence[Measure]) -> Arr
             )
         return values
     found = np.empty(values.size, dtype=object)
-    for measure, places in _alike(measures):
+    for measure, start, stop in runs:
         try:
-            found[places] = as_python_integers(measure.counts(values[places]))
+            counts = measure.counts(values[start:stop])
         except RangeError as error:
             raise RangeError(f"{party}: {error}", plain=error.plain) from None
+        found[start:stop] = as_python_integers(counts)
     return found
 
 
-def _n_rounded(values: Array[Any], measures: Sequence[Measure]) -> int:
+def _n_rounded(values: Array[Any], runs: Runs) -> int:
     if values.dtype != np.float64:
         return 0
-    alike = _alike(measures)
-    return builtins.sum(one.n_broken(values[places]) for one, places in alike)
-
-
-def _alike(measures: Sequence[Measure]) -> list[tuple[Measure, list[int]]]:
-    """Return where each measure is in force."""
-    places: dict[Measure, list[int]] = {}
-    for place, measure in enumerate(measures):
-        places.setdefault(measure, []).append(place)
-    return [*places.items()]
+    return builtins.sum(
+        measure.n_broken(values[start:stop]) for measure, start, stop in runs
+    )

@@ -343,11 +343,16 @@ class TableResult(JobResult):
         return self.answer
 
     @property
+    def expected(self) -> Any:
+        """The reference for these numbers."""
+        return self.reference
+
+    @property
     def max_error(self) -> float | None:
         """How far the answer is from that without masks; None if not compared."""
         if self.reference is None:
             return None
-        return float(np.linalg.norm(self.compared - self.reference))
+        return float(np.linalg.norm(self.compared - self.expected))
 
     @property
     def difference(self) -> str:
@@ -374,7 +379,7 @@ class TableResult(JobResult):
     @property
     def plain_reference(self) -> Any:
         """The reference for JSON."""
-        return None if self.reference is None else self.reference.tolist()
+        return None if self.reference is None else self.expected.tolist()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: those of every run, and how exact they are."""
@@ -413,8 +418,11 @@ def put(
     job, kept = job_of(agreed), agreed.rules(rules or Rules())
     if simulated := is_simulated(options):
         check_width(job, kept, len(frames) - options.get("tolerate", 1))
-    tables = {party: job.schema.check(party, frame) for party, frame in frames.items()}
-    own = {party: job.bring(table) for party, table in tables.items()}
+    # One party after another: a checked table is a copy, which `bring` may shorten.
+    own = {
+        party: job.bring(job.schema.check(party, frame))
+        for party, frame in frames.items()
+    }
     if simulated:
         job = job.read_off(own)
     sources = {p: Source(frame, job.schema.names) for p, frame in frames.items()}

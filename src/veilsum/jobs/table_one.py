@@ -7,13 +7,13 @@ chance of that. All of it follows from one sum; nothing more is asked for a test
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, reduce
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from math import floor, isfinite, isnan, log10, nan
 from operator import add
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from veilsum.models.comparisons import (
 )
 from veilsum.models.moments import Marginals
 from veilsum.models.tallies import Cells, Quantile
+from veilsum.numbers.arrays import listed
 from veilsum.showing import Block, Both, Showing, Shown, Table, number
 from veilsum.tables.axes import Axis
 
@@ -100,18 +101,23 @@ class Grouped(Shown):
     Attributes:
         by: the column that says which group a row is in.
         columns: of numbers.
-        parts: of each group, what its rows add up to.
+        counts: the rows of each group.
+        parts: of each group, the rows of each column, and their sums.
         tables: by the names of columns, their axes, and cells with groups last.
         missing: by column, how many rows of all lack it.
+        reasons: by variable that is described on complete rows, why it is not described
+            on all rows that have it; () is the size of groups.
         missing_in_groups: the same in each group, where that was asked for.
         quantiles: by column, those of all rows, and of each group.
     """
 
     by: Axis
     columns: tuple[str, ...]
+    counts: tuple[int, ...]
     parts: tuple[Marginals, ...]
     tables: Mapping[tuple[str, ...], tuple[tuple[Axis, ...], Cells]]
     missing: Mapping[str, int]
+    reasons: Mapping[tuple[str, ...], str]
     missing_in_groups: Mapping[str, tuple[int, ...]]
     quantiles: Mapping[str, tuple[tuple[Quantile, ...], ...]]
 
@@ -119,11 +125,6 @@ class Grouped(Shown):
     def names(self) -> tuple[str, ...]:
         """What groups are called."""
         return self.by.labels
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """How many rows each group has."""
-        return tuple(one.count for one in self.parts)
 
     @cached_property
     def overall(self) -> Marginals:
@@ -133,10 +134,6 @@ class Grouped(Shown):
     @cached_property
     def comparisons(self) -> dict[str, Comparison]:
         """How groups differ, by variable."""
-        held = [k for k, count in enumerate(self.counts) if count]
-        pairs = [
-            (j, k, (self.names[j], self.names[k])) for j, k in combinations(held, 2)
-        ]
         found = {
             name: Comparison(
                 name,
@@ -144,7 +141,9 @@ class Grouped(Shown):
                 compare_means(self.parts, place),
                 {
                     both: difference_of_means(self.parts[j], self.parts[k], place)
-                    for j, k, both in pairs
+                    for j, k, both in self._pairs(
+                        one.counts[place] for one in self.parts
+                    )
                 },
             )
             for place, name in enumerate(self.columns)
@@ -153,7 +152,7 @@ class Grouped(Shown):
             flat = cells.reshape(-1, self.by.size)
             apart = {
                 both: difference_of_shares(flat[:, j], flat[:, k])
-                for j, k, both in pairs
+                for j, k, both in self._pairs(flat.sum(axis=0))
             }
             # A column may be averaged and counted as well.
             name = " x ".join(names)
@@ -161,6 +160,13 @@ class Grouped(Shown):
             tests = compare_counts(flat)
             found[key] = Comparison(key, "counts", tests, apart, cramers_v(flat))
         return found
+
+    def _pairs(self, counts: Iterable[float]) -> list[tuple[int, int, tuple[str, str]]]:
+        """Return every two groups with rows, by place and by name."""
+        held = [k for k, count in enumerate(counts) if count]
+        return [
+            (j, k, (self.names[j], self.names[k])) for j, k in combinations(held, 2)
+        ]
 
     def records(self) -> list[dict[str, Any]]:
         """Return a line for each column, level and group; "" is all rows together."""
@@ -173,15 +179,16 @@ class Grouped(Shown):
                         "variable": name,
                         "level": "",
                         "group": group,
-                        "count": part.count,
+                        "count": part.counts[place],
                         "mean": mean,
                         "sd": sd,
                     }
                 )
         for names, (axes, cells) in self.tables.items():
-            lines = zip(_labels(axes), self._with_all(cells), strict=True)
+            shown = self._with_all(cells)
+            lines = zip(_labels(axes), shown, strict=True)
             for (label, row), group in product(lines, range(1 + self.by.size)):
-                whole = self._all_parts[group].count
+                whole = shown[:, group].sum()
                 found.append(
                     {
                         "variable": " x ".join(names),
@@ -212,11 +219,16 @@ class Grouped(Shown):
                 {
                     "name": name,
                     "group": group,
+                    "count": part.counts[place],
                     "mean": _finite(part.mean[place]),
                     "sd": _finite(part.standard_deviation[place]),
                 }
                 for place, name in enumerate(self.columns)
                 for group, part in zip(self.names, self.parts, strict=True)
+            ],
+            "complete_rows": [
+                {"columns": list(names), "reason": why}
+                for names, why in self.reasons.items()
             ],
             "tables": [
                 {"columns": list(names), "counts": cells.tolist()}
@@ -278,7 +290,8 @@ class Grouped(Shown):
     def _table(self, lines: Sequence[_Line], start: int, end: int) -> Table:
         last = end > self.by.size
         heads = ("all", *self.names)[start:end]
-        more = ["SMD", "p", *["missing"][: any(self.missing.values())]] if last else []
+        gaps = ["rows", "gaps"] if any(self.missing.values()) else []
+        more = ["SMD", "p", *gaps] if last else []
         rows = [
             [
                 one.label,
@@ -301,53 +314,56 @@ class Grouped(Shown):
         return next(fit, ways[0])
 
     def _with_digits(self, digits: int) -> Iterator[_Line]:
-        counts = (self.overall.count, *self.counts)
+        counts = (sum(self.counts), *self.counts)
         gaps = str(self.missing.get(self.by.column, ""))
-        yield _Line("rows", tuple(map(str, counts)), ("", "", gaps))
+        yield _Line("rows", tuple(map(str, counts)), ("", "", "", gaps))
         for place, name in enumerate(self.columns):
             decimals = _decimals(self.overall.standard_deviation[place], digits)
             shown = tuple(
                 _mean_sd(one.mean[place], one.standard_deviation[place], decimals)
                 for one in self._all_parts
             )
-            yield _Line(name, shown, self._apart(name, name))
+            n = self.overall.counts[place]
+            yield _Line(name, shown, self._apart(name, name, n))
             yield from self._quantile_lines(name)
             yield from self._missing_line(name)
         blank = ("",) * (1 + self.by.size)
         for name in self.quantiles:
             if name not in self.columns:
-                yield _Line(name, blank, ("", "", str(self.missing.get(name, ""))))
+                gaps = str(self.missing.get(name, ""))
+                yield _Line(name, blank, ("", "", "", gaps))
                 yield from self._quantile_lines(name)
         for names, (axes, cells) in self.tables.items():
             name = " x ".join(names)
             key = (
                 name if self.comparisons[name].kind == "counts" else f"{name} (counts)"
             )
-            yield _Line(
-                name, blank, self._apart(key, names[0] if len(names) == 1 else "")
-            )
-            for label, row in zip(_labels(axes), self._with_all(cells), strict=True):
-                shares = tuple(map(_share, row.tolist(), counts))
-                yield _Line(f"  {label}", shares, ("", "", ""))
+            column, lines = names[0] if len(names) == 1 else "", self._with_all(cells)
+            whole = [int(one) for one in lines.sum(axis=0)]
+            yield _Line(name, blank, self._apart(key, column, whole[0]))
+            for label, row in zip(_labels(axes), lines, strict=True):
+                shares = tuple(map(_share, row.tolist(), whole))
+                yield _Line(f"  {label}", shares, NOTHING)
             yield from self._missing_line(names[0]) if len(names) == 1 else ()
 
     def _quantile_lines(self, name: str) -> Iterator[_Line]:
         for same in zip(*self.quantiles.get(name, ()), strict=True):
             cells = tuple(map(_between, same))
-            yield _Line(f"  {share_name(same[0].share)}", cells, ("", "", ""))
+            yield _Line(f"  {share_name(same[0].share)}", cells, NOTHING)
 
     def _missing_line(self, name: str) -> Iterator[_Line]:
         if name in self.missing_in_groups:
             found = map(str, self.missing_in_groups[name])
-            yield _Line("  missing", ("", *found), ("", "", ""))
+            yield _Line("  missing", ("", *found), NOTHING)
 
-    def _apart(self, key: str, column: str) -> tuple[str, str, str]:
+    def _apart(self, key: str, column: str, count: int) -> _Apart:
         found = self.comparisons[key]
         smd, p = found.largest, found.test.p
         chance = f"<{LEAST_P:g}" if p < LEAST_P else f"{p:.3f}"
         return (
             "-" if isnan(smd) else f"{smd:.3f}",
             "-" if isnan(p) else chance,
+            str(count),
             str(self.missing.get(column, "")),
         )
 
@@ -361,15 +377,9 @@ class Grouped(Shown):
         ]
         if any(self.missing.values()):
             notes.append(
-                f"Every statistic is of the {self.overall.count} rows that are "
-                "complete in all columns of this table; missing counts are of all rows."
+                "rows: those described. gaps: all rows that lack the variable."
             )
-            gaps = {k: n for k, n in self.missing.items() if k != self.by.column}
-            worst, most = max(gaps.items(), key=lambda one: one[1], default=("", 0))
-            if most:
-                notes.append(
-                    f"Without {worst}, missing in {most}, more rows may be complete."
-                )
+            notes += self._about_rows()
         elif self.missing:
             notes.append("No value is missing.")
         for name, count in zip(self.names, self.counts, strict=True):
@@ -380,14 +390,37 @@ class Grouped(Shown):
         if self.quantiles:
             yield AT_THRESHOLDS
 
+    def _about_rows(self) -> Iterator[str]:
+        """Yield which rows variables are described on, and why."""
+        if not self.reasons:
+            yield "Every variable is described on all rows that have it and a group."
+            return
+        by_reason: dict[str, list[str]] = {}
+        for names, why in self.reasons.items():
+            label = " x ".join(names) or "the size of groups"
+            by_reason.setdefault(why, []).append(label)
+        for why, labels in by_reason.items():
+            yield (
+                f"Described on rows that are complete in all columns: "
+                f"{listed(labels)}. Reason: {why}."
+            )
+        others = {*self.columns, *chain(*self.tables)} - {*chain(*self.reasons)}
+        if others:
+            yield "Others are described on all rows that have them and a group."
+
+
+# SMD, p, rows and missing values of a variable.
+_Apart: TypeAlias = tuple[str, str, str, str]
+NOTHING: _Apart = ("", "", "", "")
+
 
 @dataclass(frozen=True)
 class _Line:
-    """One line: what it is about, a cell for all rows and for each group, the rest."""
+    """One line: its label, a cell for all rows and for each group, the rest."""
 
     label: str
     cells: tuple[str, ...]
-    apart: tuple[str, str, str]
+    apart: _Apart
 
 
 def quantile_blocks(quantiles: Mapping[str, Sequence[Quantile]]) -> list[Block]:

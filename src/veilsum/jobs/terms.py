@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from importlib import import_module
-from typing import Any, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
 
 from veilsum.agreement.sections import policy_of
 from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
-from veilsum.files.ledger import Ledger
 from veilsum.graphs.spreading import Spread, choose_spread
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import listed, nearest
@@ -27,6 +26,9 @@ from veilsum.privacy.guarantee import Guarantee, against
 from veilsum.privacy.worst_case import MOST_WORK, against_any
 from veilsum.protocol.plan import Plan, Policy
 from veilsum.watching import Progress
+
+if TYPE_CHECKING:
+    from veilsum.files.ledger import Ledger
 
 T = TypeVar("T")
 

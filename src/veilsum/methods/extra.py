@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from veilsum.costs.domains import Domain
 from veilsum.costs.effective import EffectiveCost
@@ -128,4 +128,4 @@ def least_eigenvalue(weights: Sparse) -> float:
     """
     if weights.shape[0] > DENSE_PARTIES:
         return float(2.0 * weights.diagonal().min() - 1.0)
-    return float(np.min(linalg.eigh(weights.toarray(), eigvals_only=True)))
+    return float(np.min(scipy.linalg.eigh(weights.toarray(), eigvals_only=True)))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from veilsum.errors import InvalidGraphError
 from veilsum.graphs.topology import Topology
@@ -31,22 +31,26 @@ def row_weights(topology: Topology) -> Sparse:
     [0.333, 0.333, 0.333]
     """
     heard = who_hears(topology)
-    return sparse.csr_array(sparse.diags_array(1.0 / heard.sum(axis=1)) @ heard)
+    return scipy.sparse.csr_array(
+        scipy.sparse.diags_array(1.0 / heard.sum(axis=1)) @ heard
+    )
 
 
 def column_weights(topology: Topology) -> Sparse:
     """Return C: a sender gives itself and all that hear it equal shares."""
     heard = who_hears(topology)
-    return sparse.csr_array(heard @ sparse.diags_array(1.0 / heard.sum(axis=0)))
+    return scipy.sparse.csr_array(
+        heard @ scipy.sparse.diags_array(1.0 / heard.sum(axis=0))
+    )
 
 
 def who_hears(topology: Topology) -> Sparse:
     """Return who hears whom, and everyone itself: row i, column j if j tells i."""
     sender, receiver = topology.edges.T
     ones, shape = np.ones(len(sender)), (topology.n_parties, topology.n_parties)
-    arcs = sparse.csr_array((ones, (receiver, sender)), shape=shape)
+    arcs = scipy.sparse.csr_array((ones, (receiver, sender)), shape=shape)
     both = arcs if topology.directed else arcs + arcs.T
-    return sparse.csr_array(both + sparse.eye_array(topology.n_parties))
+    return scipy.sparse.csr_array(both + scipy.sparse.eye_array(topology.n_parties))
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +73,9 @@ class OneWayMixing:
     def of(cls, topology: Topology) -> OneWayMixing:
         """Return the mixing of a graph in which everybody can be heard by everybody."""
         heard = who_hears(topology)
-        pieces, _ = sparse.csgraph.connected_components(heard, connection="strong")
+        pieces, _ = scipy.sparse.csgraph.connected_components(
+            heard, connection="strong"
+        )
         if pieces > 1:
             raise InvalidGraphError(
                 "over one-way links everybody must be able to reach everybody, and "

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import acosh, ceil, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,14 @@ from veilsum.graphs.mixing import mixing_rate
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import FloatArray, Sparse
 from veilsum.numbers.fixed_point import Integers, as_python_integers
+from veilsum.numbers.limbs import (
+    add,
+    combine,
+    from_integers,
+    is_wide,
+    subtract,
+    to_integers,
+)
 from veilsum.numbers.shapes import Float
 
 # Differences of integers become float64 here; a product within float64 is enough, since
@@ -52,13 +61,23 @@ def recentre(
     """Return every party's integers after some rounds; their sum is untouched."""
     (i, j), along = topology.edges.T, edge_weights(topology, weights)
     flow = np.zeros((topology.n_edges, masked.shape[1]))
-    y = masked.copy()
+    y = masked
     for omega in chebyshev_factors(mixing_rate(weights), rounds):
-        flow = next_flow(flow, (y[j] - y[i]).astype(np.float64), along, omega)
-        whole = as_python_integers(flow) if y.dtype == object else flow.astype(y.dtype)
-        np.add.at(y, i, whole)
-        np.subtract.at(y, j, whole)
+        flow = next_flow(flow, differences(y[j], y[i]), along, omega)
+        y = add(y, combine(topology.incidence, moved(flow, y.dtype)))
     return y
+
+
+def differences(one: Integers, other: Integers) -> FloatArray:
+    """Return one - other, each number rounded to float64."""
+    return to_integers(subtract(one, other)).astype(np.float64)
+
+
+def moved(flow: Flow, kind: np.dtype[Any]) -> Integers:
+    """Return whole numbers in float64 as int64, or as limbs."""
+    if not is_wide(kind):
+        return flow.astype(kind)
+    return from_integers(as_python_integers(flow), kind.itemsize // 8)
 
 
 def next_flow(flow: Flow, difference: Flow, weights: EdgeWeights, omega: float) -> Flow:

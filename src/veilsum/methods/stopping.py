@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from veilsum.graphs.topology import Topology
 from veilsum.methods.base import Fault
@@ -83,9 +83,9 @@ def width(topology: Topology) -> int:
     links = who_hears(topology)
     if topology.n_parties <= EXACT_PARTIES:
         return _farthest(links, None)
-    return _farthest(links, [0]) + _farthest(sparse.csr_array(links.T), [0])
+    return _farthest(links, [0]) + _farthest(scipy.sparse.csr_array(links.T), [0])
 
 
 def _farthest(links: Sparse, sources: list[int] | None) -> int:
-    steps = sparse.csgraph.shortest_path(links, unweighted=True, indices=sources)
+    steps = scipy.sparse.csgraph.shortest_path(links, unweighted=True, indices=sources)
     return int(steps.max())

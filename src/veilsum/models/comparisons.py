@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import inf, nan
 
 import numpy as np
-from scipy.special import chdtrc, fdtrc, stdtr
+import scipy
 
 from veilsum.models.moments import Marginals, root
 from veilsum.numbers.arrays import FloatArray
@@ -53,7 +53,7 @@ def compare_means(groups: Sequence[Marginals], column: int) -> tuple[GroupTest, 
         groups: each one's sums.
         column: its place in them.
     """
-    held = [one for one in groups if one.count]
+    held = [one for one in groups if one.counts[column]]
     found = (_anova(held, column), _welch(held, column))
     if len(held) != 2:
         return found
@@ -65,7 +65,7 @@ def compare_means(groups: Sequence[Marginals], column: int) -> tuple[GroupTest, 
 
 def _anova(groups: Sequence[Marginals], column: int) -> GroupTest:
     name = "one-way ANOVA"
-    counts = [one.count for one in groups]
+    counts = [one.counts[column] for one in groups]
     within = sum((one.scatters[column] for one in groups), Fraction(0))
     between, rest = len(groups) - 1, sum(counts) - len(groups)
     if between < 1 or rest < 1 or not within:
@@ -80,16 +80,18 @@ def _anova(groups: Sequence[Marginals], column: int) -> GroupTest:
 def _welch(groups: Sequence[Marginals], column: int) -> GroupTest:
     """Return the test of means whose groups need not have one variance."""
     name, k = "Welch's ANOVA", len(groups)
-    if k < 2 or any(one.count < 2 or not one.scatters[column] for one in groups):
+    counts = [one.counts[column] for one in groups]
+    scatters = [one.scatters[column] for one in groups]
+    if k < 2 or min(counts) < 2 or not all(scatters):
         return GroupTest(name, nan, (float(k - 1), nan), nan)
-    weights = [one.count * (one.count - 1) / one.scatters[column] for one in groups]
+    weights = [n * (n - 1) / one for n, one in zip(counts, scatters, strict=True)]
     means = [one.means[column] for one in groups]
     whole = sum(weights, Fraction(0))
     middle = sum(map(_times, weights, means), Fraction(0)) / whole
     spread = sum(
         (
-            (1 - weight / whole) ** 2 / (one.count - 1)
-            for one, weight in zip(groups, weights, strict=True)
+            (1 - weight / whole) ** 2 / (n - 1)
+            for n, weight in zip(counts, weights, strict=True)
         ),
         Fraction(0),
     ) / (k**2 - 1)
@@ -104,9 +106,9 @@ def _times(one: Fraction | int, other: Fraction) -> Fraction:
 
 def _of_f(name: str, ratio: Fraction, between: int, rest: Fraction | int) -> GroupTest:
     degrees = float(between), float(rest)
-    p = float(fdtrc(*degrees, float(ratio)))
+    p = float(scipy.special.fdtrc(*degrees, float(ratio)))
     if between == 1:  # the same by Student's t, whose tail keeps its digits
-        p = 2.0 * float(stdtr(degrees[1], -float(root(ratio))))
+        p = 2.0 * float(scipy.special.stdtr(degrees[1], -float(root(ratio))))
     return GroupTest(name, float(ratio), degrees, p)
 
 
@@ -139,7 +141,7 @@ def _chi_square(held: Held, less: Fraction, degrees: int, name: str) -> GroupTes
         off = abs(int(held[place]) - expected)
         # As R does: no more is taken off than there is.
         total += (off - min(less, off)) ** 2 / expected
-    p = float(chdtrc(degrees, float(total)))
+    p = float(scipy.special.chdtrc(degrees, float(total)))
     return GroupTest(name, float(total), (float(degrees),), p)
 
 
@@ -161,12 +163,12 @@ def _held(cells: Crossed) -> Held:
 
 def difference_of_means(one: Marginals, other: Marginals, column: int) -> float:
     """Return how far two means are apart, in the root of the mean of the variances."""
-    if one.count < 2 or other.count < 2:
+    counts = one.counts[column], other.counts[column]
+    if min(counts) < 2:
         return nan
     apart = abs(one.means[column] - other.means[column])
-    variance = sum(
-        (each.scatters[column] / (each.count - 1) for each in (one, other)), Fraction(0)
-    )
+    scatters = one.scatters[column], other.scatters[column]
+    variance = scatters[0] / (counts[0] - 1) + scatters[1] / (counts[1] - 1)
     if not variance:
         return inf if apart else 0.0
     return float(root(2 * apart**2 / variance))

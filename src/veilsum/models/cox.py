@@ -32,8 +32,8 @@ from math import ceil, frexp
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy
 from flint import arb, arb_mat, fmpq
-from scipy.special import chdtrc
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
 from veilsum.models.inference import Inference
@@ -309,13 +309,10 @@ def statistics(
     counted = (rows.n_rows, len(rows.events)) if first else (0, 0)
     powers = scales.powers
     parts = [
-        round(spread[i, j] / (1 << (powers[i] + powers[j])))
-        for i in range(p)
-        for j in range(i + 1)
+        _shifted(number, exponent - powers[i] - powers[j])
+        for (i, j), number, exponent in spread
     ]
-    parts += [
-        round(Fraction(int(one), 1 << b)) for one, b in zip(score, powers, strict=True)
-    ]
+    parts += [_shifted(int(one), -b) for one, b in zip(score, powers, strict=True)]
     return np.array([*parts, likelihood, *counted], dtype=object)
 
 
@@ -339,52 +336,50 @@ def _cross(rows: AtRisk, pull: PerRow) -> Integers:
 
 def _information(
     rows: AtRisk, weights: PerRow, expected: PerRow, over: PerEvent
-) -> Array[Any]:
-    """Return the information times 2^SQUARED in fractions, of this party's counts."""
+) -> Iterator[tuple[tuple[int, int], int, int]]:
+    """Yield the lower triangle of the information times 2^SQUARED, of own counts.
+
+    Each number has a place, and is a whole number times a power of two: the exponent
+    is last.
+    """
     widest = max(rows.bits)
     factors = np.array([2.0 ** (widest - b) for b in rows.bits])
 
     def added(
         parts: Iterator[tuple[FloatArray, FloatArray]], largest: float
-    ) -> Array[Any]:
+    ) -> tuple[Integers, int]:
         power = ROOT_BITS - widest - frexp(largest)[1]
         gram = GramSum(len(rows.bits), limbs_of(ROOT_BITS))
         for block, by in parts:
             gram.add_scaled(block, by * 2.0**power, factors)
-        return np.asarray(gram.value * (Fraction(2) ** (SQUARED - 2 * power)))
+        return gram.value, SQUARED - 2 * power
 
     root = np.sqrt(expected)
     pieces = ((rows.design[piece], root[piece]) for piece in _pieces(rows.n_rows))
-    around = added(pieces, float(root.max(initial=0.0)))
+    around, first = added(pieces, float(root.max(initial=0.0)))
     # A mean is within its column's range; half a limb leaves room for its rounding.
-    middle = added(_means(rows, weights, over), 0.75)
-    scale = np.array([Fraction(1, 2 ** (widest - b)) for b in rows.bits], dtype=object)
-    return (around - middle) * np.outer(scale, scale)
+    middle, second = added(_means(rows, weights, over), 0.75)
+    common = min(first, second)
+    whole = (around << first - common) - (middle << second - common)
+    for i, b in enumerate(rows.bits):
+        for j, c in enumerate(rows.bits[: i + 1]):
+            yield (i, j), whole[i, j], common - 2 * widest + b + c
+
+
+def _shifted(number: int, power: int) -> int:
+    """Return number 2^power, rounded to a whole number, ties to even."""
+    if power >= 0:
+        return number << power
+    return (number + (1 << -power - 1) - 1 + (number >> -power & 1)) >> -power
 
 
 def _means(
     rows: AtRisk, weights: PerRow, over: PerEvent
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Yield sums over who is at risk at each event, and what they are divided by."""
-    sums = risk_sums(rows.design, weights, rows.first)
-    taken = np.flatnonzero(rows.share)
-    lost = np.zeros((0, len(rows.bits)))
-    places = np.zeros(len(rows.first), dtype=np.int64)
-    if taken.size:
-        which = np.unique(rows.when[taken])
-        places[which] = np.arange(len(which))
-        among = np.isin(rows.when, which)
-        tied, own = rows.events[among], places[rows.when[among]]
-        parts = rows.design[tied] * weights[tied][:, None]
-        lost = np.stack(
-            [np.bincount(own, one, minlength=len(which)) for one in parts.T], axis=1
-        )
-    for piece in _pieces(len(rows.events)):
-        when, share = rows.when[piece], rows.share[piece]
-        block = sums[when]
-        if share.any():
-            block -= share[:, None] * lost[places[when]]
-        yield block, over[piece]
+    sums = risk_sums(rows, weights)
+    for piece in _pieces(len(sums)):
+        yield sums[piece], over[piece]
 
 
 def _pieces(n_rows: int) -> Iterator[slice]:
@@ -392,17 +387,20 @@ def _pieces(n_rows: int) -> Iterator[slice]:
         yield slice(start, start + BLOCK_ROWS)
 
 
-def risk_sums(design: FloatArray, weights: PerRow, first: Array[Any]) -> FloatArray:
-    """Return the weighted sums of all rows from each of some rows on, in order.
+def risk_sums(rows: AtRisk, weights: PerRow) -> FloatArray:
+    """Return the weighted sums of all rows at risk at each event, ties taken off.
 
     From the last row to the first, one by one, compiled or not: the same bits.
     """
-    found = np.empty((len(first), design.shape[1]))
+    design, first, events = rows.design, rows.first, rows.events
+    p = design.shape[1]
     quick = compiled(_risk_sums, design.size)
     if quick is not None:
-        quick(design, weights, first, np.zeros(design.shape[1]), found)
+        found = np.empty((len(events), p))
+        ends = np.append(np.searchsorted(rows.when, np.arange(len(first))), len(events))
+        quick(design, weights, first, events, ends, rows.share, np.zeros((2, p)), found)
         return found
-    carry = np.zeros(design.shape[1])
+    sums, carry = np.empty((len(first), p)), np.zeros(p)
     for start in reversed(range(0, len(design), BLOCK_ROWS)):
         piece = slice(start, start + BLOCK_ROWS)
         parts = (design[piece] * weights[piece, None])[::-1]
@@ -410,18 +408,38 @@ def risk_sums(design: FloatArray, weights: PerRow, first: Array[Any]) -> FloatAr
         parts = np.cumsum(parts, axis=0)
         carry = parts[-1]
         low, high = np.searchsorted(first, [start, start + len(parts)])
-        found[low:high] = parts[::-1][first[low:high] - start]
+        sums[low:high] = parts[::-1][first[low:high] - start]
+    found = sums[rows.when]
+    if rows.share.any():
+        parts = design[events] * weights[events][:, None]
+        each = [np.bincount(rows.when, one, minlength=len(first)) for one in parts.T]
+        found -= rows.share[:, None] * np.stack(each, axis=1)[rows.when]
     return found
 
 
-def _risk_sums(design: Any, weights: Any, first: Any, running: Any, found: Any) -> None:
+def _risk_sums(
+    design: Any,
+    weights: Any,
+    first: Any,
+    events: Any,
+    ends: Any,
+    share: Any,
+    room: Any,
+    found: Any,
+) -> None:
+    running, tied = room[0], room[1]
     place = len(first) - 1
     for i in range(len(design) - 1, -1, -1):
         for j in range(len(running)):
             running[j] += weights[i] * design[i, j]
         if place >= 0 and first[place] == i:
-            for j in range(len(running)):
-                found[place, j] = running[j]
+            tied[:] = 0.0
+            for e in range(ends[place], ends[place + 1]):
+                for j in range(len(tied)):
+                    tied[j] += weights[events[e]] * design[events[e], j]
+            for e in range(ends[place], ends[place + 1]):
+                for j in range(len(tied)):
+                    found[e, j] = running[j] - share[e] * tied[j]
             place -= 1
 
 
@@ -471,7 +489,7 @@ class CoxFit(Inference):
 
     def chance(self, test: float) -> float:
         """Return the chance of at least so much if all coefficients were 0."""
-        return float(chdtrc(self.degrees, max(test, 0.0)))
+        return float(scipy.special.chdtrc(self.degrees, max(test, 0.0)))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from math import inf, isfinite, nan, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import chdtrc, ndtri
+import scipy
 
 from veilsum.errors import InvalidInputError
 from veilsum.models import glm
@@ -261,7 +261,7 @@ class Bounded(NamedTuple):
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the ends of a normal interval, within 0 and 1."""
-        away = float(ndtri(0.5 + level / 2.0)) * self.standard_error
+        away = float(scipy.special.ndtri(0.5 + level / 2.0)) * self.standard_error
         return max(self.value - away, 0.0), min(self.value + away, 1.0)
 
 
@@ -391,7 +391,7 @@ class Discrimination:
 
         Intervals are Wilson's.
         """
-        z = float(ndtri(0.5 + level / 2.0))
+        z = float(scipy.special.ndtri(0.5 + level / 2.0))
         lines = []
         for label, n, yes, chance in zip(
             bin_labels(self.edges),
@@ -436,7 +436,7 @@ class Discrimination:
         # Where nothing was in doubt and nothing else happened, nothing is wrong.
         found = float(np.where(yes == chance, 0.0, parts).sum())
         degrees = len(n) - 2 * fitted
-        p = float(chdtrc(degrees, found)) if degrees > 0 else nan
+        p = float(scipy.special.chdtrc(degrees, found)) if degrees > 0 else nan
         return Fitting(found, degrees, p)
 
 

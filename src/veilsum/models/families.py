@@ -815,22 +815,13 @@ class NegativeBinomial(Poisson):
 
     def limits(self, agreed: RowRanges) -> RowBounds:
         """Return the limits of means up to 2^10 times the largest count."""
+        # Information is at most a Poisson law's: mu (1 + alpha y) / (1 + alpha mu)^2 is
+        # largest at mu = 1 / alpha or at the cap, and below the cap at both.
         plain = super().limits(agreed)
         most = max(agreed.high, 1.0)
-        cap, alpha = BEYOND * most, self.alpha
-        # mu / (1 + alpha mu)^2 is greatest, 1 / (4 alpha), at 1 / alpha.
-        steep = min(cap, self._size / 4.0) * (1.0 + alpha * most)
-        wide = float(log1p(alpha * most)) + float(log1p(alpha))
-        return RowBounds(
-            low=plain.low,
-            high=plain.high,
-            margin=plain.margin,
-            root=sqrt(max(steep, cap)),
-            pull=plain.pull,
-            deviance=plain.deviance,
-            pearson=plain.pearson,
-            saturated=plain.saturated + agreed.weight * (2.0 * wide + 10.0),
-        )
+        wide = float(log1p(self.alpha * most)) + float(log1p(self.alpha))
+        more = agreed.weight * (2.0 * wide + 10.0)
+        return replace(plain, saturated=plain.saturated + more)
 
 
 # What is estimated of the law of counts: theta = 1 / alpha, within these.

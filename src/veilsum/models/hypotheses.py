@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Any, NoReturn
 
 import numpy as np
-from scipy.special import chdtrc, fdtrc
+import scipy
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.dispersion import DispersedFit
@@ -232,9 +232,9 @@ class TestOfFit(Shown):
     ) -> TestOfFit:
         """Return a test by its statistic: F where there are residual degrees."""
         if residual_degrees is None:
-            chance = chdtrc(degrees, max(statistic, 0.0))
+            chance = scipy.special.chdtrc(degrees, max(statistic, 0.0))
         else:
-            chance = fdtrc(degrees, residual_degrees, max(statistic, 0.0))
+            chance = scipy.special.fdtrc(degrees, residual_degrees, max(statistic, 0.0))
         law = "chi2" if residual_degrees is None else "F"
         return cls(
             kind,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
+import scipy
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.rows import Gram
@@ -52,8 +52,8 @@ class Inference:
         """The chance of a statistic at least as far from 0 on either side."""
         below = -np.abs(self.statistics)
         if self.t_degrees is None:
-            return 2.0 * ndtr(below)
-        return 2.0 * stdtr(self.t_degrees, below)
+            return 2.0 * scipy.special.ndtr(below)
+        return 2.0 * scipy.special.stdtr(self.t_degrees, below)
 
     def confidence_intervals(self, level: float = 0.95) -> Intervals:
         """Return the lower and the upper end for each coefficient."""
@@ -66,8 +66,8 @@ class Inference:
 
     def _quantile(self, probability: float) -> float:
         if self.t_degrees is None:
-            return float(ndtri(probability))
-        return float(stdtrit(self.t_degrees, probability))
+            return float(scipy.special.ndtri(probability))
+        return float(scipy.special.stdtrit(self.t_degrees, probability))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
+import scipy
 
 from veilsum.models.rows import Design, Rows
 from veilsum.numbers.arrays import Array, FloatArray
@@ -165,7 +165,7 @@ class OwnColumns:
         for _, block in columns.blocks():
             stacked = np.vstack([factor, block[:, kept] * scale])
             factor = np.linalg.qr(stacked, mode="r")
-        factor, order = qr(factor, mode="r", pivoting=True)
+        factor, order = scipy.linalg.qr(factor, mode="r", pivoting=True)
         least = 4.0 * noise * (1.0 + (raw[kept] * scale).max(initial=0.0))
         rank = int(np.count_nonzero(np.abs(np.diag(factor)) > least))
         kept, scale = kept[order[:rank]], scale[order[:rank]]
@@ -219,7 +219,7 @@ def _basis(
     n_columns: int, kept: Array[np.intp], scale: FloatArray, factor: FloatArray
 ) -> FloatArray:
     made = np.zeros((n_columns, len(kept)))
-    made[kept] = solve_triangular(factor, np.eye(len(kept))) * scale[:, None]
+    made[kept] = np.linalg.solve(factor, np.eye(len(kept))) * scale[:, None]
     return made
 
 

@@ -16,7 +16,7 @@ from fractions import Fraction
 from math import sqrt
 
 import numpy as np
-from scipy.special import chdtrc
+import scipy
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.inference import Inference
@@ -130,7 +130,7 @@ class Pooled(Inference):
     @property
     def q_p_value(self) -> float:
         """The chance of such a Q, or a larger one, if all studies were alike."""
-        return float(chdtrc(self.q_degrees, self.q))
+        return float(scipy.special.chdtrc(self.q_degrees, self.q))
 
     @property
     def i_squared(self) -> float:

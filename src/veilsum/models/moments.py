@@ -40,29 +40,31 @@ from veilsum.numbers.units import (
 
 # Rows that are counted at a time.
 BLOCK_ROWS = 2**14
+# Bits of a limb, of two of which a count is made where they suffice.
+_LIMB = 20
 
 
 @dataclass(frozen=True)
 class Marginals:
-    """What rows add up to, column by column.
+    """Sums of rows, column by column; each column may have rows of its own.
 
     Attributes:
-        measures: how each column is counted; centres are taken off.
-        count: the number of rows.
+        measures: unit and range of each column; centres are taken off.
+        counts: the number of rows of each column.
         shifted: the sums of the columns' counts.
         squares: the sums of their squares.
     """
 
     measures: tuple[Measure, ...]
-    count: int
+    counts: tuple[int, ...]
     shifted: Integers
     squares: Integers
 
     def __add__(self, other: Marginals) -> Marginals:
-        """Return what the rows of both add up to."""
+        """Return the sums of both sets of rows together."""
         return Marginals(
             self.measures,
-            self.count + other.count,
+            tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)),
             self.shifted + other.shifted,
             self.squares + other.squares,
         )
@@ -74,65 +76,66 @@ class Marginals:
             names: of the columns.
             where: the group of the rows, for the error.
         """
-        columns = zip(names, self.measures, self.shifted, self.squares, strict=True)
-        for name, of, shifted, squares in columns:
+        for name, (of, count, shifted, squares) in zip(names, self._each, strict=True):
             label = f"{name}{where}"
-            check_sums(label, int(shifted), self.count, of)
-            both = np.array([[self.count, shifted], [shifted, squares]], dtype=object)
+            check_sums(label, shifted, count, of)
+            both = np.array([[count, shifted], [shifted, squares]], dtype=object)
             labels = f"rows{where}", label
-            check_matrix("squares", both, labels, (1, of.reach), self.count)
+            check_matrix("squares", both, labels, (1, of.reach), count)
+
+    @property
+    def _each(self) -> list[tuple[Measure, int, int, int]]:
+        """Measure, count, sum and sum of squares of each column."""
+        sums = self.shifted.tolist(), self.squares.tolist()
+        return list(zip(self.measures, self.counts, *sums, strict=True))
 
     @property
     def sum(self) -> Vector:
         """The columns' sums."""
-        pairs = zip(self.measures, self.shifted.tolist(), strict=True)
-        return np.array([float((s + self.count * m.centre) * m.unit) for m, s in pairs])
+        return np.array(
+            [float((s + n * m.centre) * m.unit) for m, n, s, _ in self._each]
+        )
 
-    @property
+    @cached_property
     def means(self) -> tuple[Fraction, ...]:
-        """The columns' means, exact; there must be rows."""
-        pairs = zip(self.measures, self.shifted.tolist(), strict=True)
-        return tuple((Fraction(s, self.count) + m.centre) * m.unit for m, s in pairs)
+        """The columns' means, exact; 0 without rows."""
+        return tuple(
+            (Fraction(s, n) + m.centre) * m.unit if n else Fraction(0)
+            for m, n, s, _ in self._each
+        )
 
     @property
     def mean(self) -> Vector:
         """The columns' means; nan without any rows."""
-        if self.count < 1:
-            return np.full(len(self.measures), np.nan)
-        return np.array([float(one) for one in self.means])
+        pairs = zip(self.counts, self.means, strict=True)
+        return np.array([float(mean) if n else np.nan for n, mean in pairs])
 
-    @property
+    @cached_property
     def scatters(self) -> tuple[Fraction, ...]:
-        """The sums of squares about the columns' means, exact; there must be rows."""
-        pairs = zip(self.measures, self._spread.tolist(), strict=True)
-        return tuple(Fraction(int(s), self.count) * m.unit**2 for m, s in pairs)
+        """The sums of squares about the columns' means, exact; 0 without rows."""
+        return tuple(
+            Fraction(n * q - s**2, n) * m.unit**2 if n else Fraction(0)
+            for m, n, s, q in self._each
+        )
 
     @property
     def variance(self) -> Vector:
         """The columns' variances over n - 1; nan below two rows, 0 of a constant."""
-        if self.count < 2:
-            return np.full(len(self.measures), np.nan)
-        return np.array([float(one / (self.count - 1)) for one in self.scatters])
+        pairs = zip(self.counts, self.scatters, strict=True)
+        return np.array([float(one / (n - 1)) if n > 1 else np.nan for n, one in pairs])
 
     @property
     def standard_deviation(self) -> Vector:
         """The roots of the variances."""
-        if self.count < 2:
-            return np.full(len(self.measures), np.nan)
-        degrees = self.count * (self.count - 1)
         return np.array(
             [
-                root(Fraction(int(scatter), degrees)) * one.unit
-                for one, scatter in zip(self.measures, self._spread, strict=True)
+                float(root(Fraction(n * q - s**2, n * (n - 1))) * m.unit)
+                if n > 1
+                else np.nan
+                for m, n, s, q in self._each
             ],
             dtype=np.float64,
         )
-
-    @cached_property
-    def _spread(self) -> Integers:
-        """The sums of squares about the mean, in counts, times the number of rows."""
-        found: Integers = self.count * self.squares - self.shifted**2
-        return found
 
 
 @dataclass(frozen=True)
@@ -174,7 +177,13 @@ class Moments(Marginals):
             )
         rows, shifted, products = np.split(total, [1, 1 + n_columns])
         cross = square(products, n_columns)
-        return cls(tuple(measures), int(rows.item()), shifted, np.diag(cross), cross)
+        counts = (int(rows.item()),) * n_columns
+        return cls(tuple(measures), counts, shifted, np.diag(cross), cross)
+
+    @property
+    def count(self) -> int:
+        """The number of rows, of which each has all columns."""
+        return self.counts[0]
 
     def check(self, names: Sequence[str], where: str = "") -> None:
         """Refuse sums, and sums of products, that no rows of these ranges have."""
@@ -206,10 +215,8 @@ class Moments(Marginals):
         """Pearson's correlations; nan for a constant column and below two rows."""
         found = np.full(self.cross.shape, np.nan)
         for i, j in np.ndindex(found.shape):
-            scatter, squares = (
-                int(self._scatter[i, j]),
-                self._spread[i] * self._spread[j],
-            )
+            scatter = int(self._scatter[i, j])
+            squares = self._scatter[i, i] * self._scatter[j, j]
             if squares > 0 and self.count > 1:
                 size = float(root(Fraction(scatter**2, int(squares))))
                 found[i, j] = -size if scatter < 0 else size
@@ -250,6 +257,23 @@ def moments_of(table: ArrayLike, measures: Sequence[Measure]) -> Integers:
         sums.add(np.stack([np.asarray(how(one)) for one in columns], axis=1))
     gram = sums.value
     return np.concatenate([gram[0], triangle(gram[1:, 1:])])
+
+
+def marginal_of(values: ArrayLike, measure: Measure) -> tuple[int, int, int]:
+    """Return the number of some values, their sum and the sum of their squares.
+
+    Sums are of counts. Integers of 64 bits are exact below 2^22 rows, each count being
+    split in two limbs of 20 bits; others take the way of `moments_of`.
+    """
+    column = np.asarray(values, dtype=np.float64)
+    if measure.bits > 2 * _LIMB or len(column) >= 1 << (62 - 2 * _LIMB):
+        n, total, squares = moments_of(column[:, None], [measure]).tolist()
+        return n, total, squares
+    counts = measure.whole(column).astype(np.int64)
+    high, low = counts >> _LIMB, counts & ((1 << _LIMB) - 1)
+    squares = int(high @ high) << 2 * _LIMB
+    squares += (int(high @ low) << _LIMB + 1) + int(low @ low)
+    return len(counts), int(counts.sum()), squares
 
 
 def root(square: Fraction) -> Fraction:

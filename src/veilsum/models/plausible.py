@@ -16,6 +16,7 @@ import numpy as np
 
 from veilsum.errors import NumericalError
 from veilsum.numbers.arrays import Array
+from veilsum.numbers.limbs import ends_of
 from veilsum.numbers.units import Counts, Integers, Measure
 
 
@@ -38,7 +39,9 @@ def check_total(
 
 def check_sizes(counts: Counts, total: Array[Any]) -> None:
     """Refuse a number in which more is counted than all parties' ranges allow."""
-    most = 1 << counts.bits - 1
+    most, (least, largest) = 1 << counts.bits - 1, ends_of(total)
+    if -most <= least and largest <= most:
+        return
     for place, number in enumerate(total.tolist(), start=1):
         check_total(f"number {place} of the sum", int(number), -most, most)
 

@@ -16,8 +16,8 @@ from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import chdtrc, ndtri
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.rows import PerRow
@@ -364,11 +364,11 @@ def log_rank(ends: Ends) -> LogRank | None:
     off = events.sum(axis=1) - expected
     # The rows of the variance sum to 0: one group less would do as well.
     statistic = float(off @ np.linalg.pinv(variance, hermitian=True) @ off)
-    p = float(chdtrc(df, statistic))
+    p = float(scipy.special.chdtrc(df, statistic))
     return LogRank(events.sum(axis=1), expected, statistic, df, p)
 
 
 def _normal(level: float) -> float:
     if not 0.0 < level < 1.0:
         raise InvalidInputError(f"a level is between 0 and 1, found {level}")
-    return float(ndtri(0.5 + level / 2.0))
+    return float(scipy.special.ndtri(0.5 + level / 2.0))

@@ -35,12 +35,12 @@ from veilsum.net.receipt import (
     read_as,
     receipt_from,
 )
-from veilsum.protocol.codec import WIDEST, Codec, MalformedMessageError
+from veilsum.protocol.codec import Codec, MalformedMessageError
 from veilsum.protocol.evidence import Contradiction, contradict, to_sign
 from veilsum.protocol.messages import Record
 from veilsum.showing import Showing, Shown
 
-EVIDENCE = "veilsum evidence 2"
+EVIDENCE = "veilsum evidence 3"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -53,7 +53,6 @@ class Evidence(Shown):
         consortium: digest of the consortium file.
         party: who signed both.
         certificate: with what key, PEM.
-        width: the bytes of each of their whole numbers, as the plan's codec has it.
         records: both frames, in Base64; none if they are too long.
         left_out: then, SHA-256 of both; a file with its records has no such field.
     """
@@ -63,7 +62,6 @@ class Evidence(Shown):
     consortium: str
     party: str
     certificate: str
-    width: int
     records: tuple[str, ...]
     left_out: tuple[str, ...] = ()
 
@@ -104,7 +102,7 @@ class Judgement:
 
 
 def make_evidence(
-    found: Contradiction, consortium: Consortium, *, plan: bytes, width: int
+    found: Contradiction, consortium: Consortium, *, plan: bytes
 ) -> Evidence:
     """Return what a party holds against another one, for others to look at."""
     whole = Evidence(
@@ -113,7 +111,6 @@ def make_evidence(
         consortium=consortium.digest.hex(),
         party=found.party,
         certificate=consortium.certificates[found.party],
-        width=width,
         records=tuple(base64.b64encode(frame).decode() for frame in found.frames),
     )
     if len(whole.to_json().encode()) <= MOST_BYTES:
@@ -161,10 +158,6 @@ FIELDS: Fields = {
     "consortium": DIGEST,
     "party": NAME,
     "certificate": TEXT,
-    "width": (
-        lambda value: type(value) is int and 0 <= value <= WIDEST,
-        f"a whole number from 0 to {WIDEST}",
-    ),
     "records": (
         lambda value: value == [] or _is_pair(_is_base64)(value),
         "a list of two texts in Base64, or empty",
@@ -228,7 +221,7 @@ def _proved(evidence: Evidence) -> Contradiction:
             f"{MOST_BYTES:,} bytes; whoever wrote it has them with what it kept of the "
             "run"
         )
-    codec = Codec(MOST_BYTES // 8, width=evidence.width)
+    codec = Codec(MOST_BYTES // 8)
     frames = [base64.b64decode(one) for one in evidence.records]
     one, other = (_record(frame, evidence, codec) for frame in frames)
     if codec.signed_part(one) == codec.signed_part(other):
@@ -258,7 +251,7 @@ def _record(frame: bytes, evidence: Evidence, codec: Codec) -> Record:
         raise InvalidInputError("it has a message in it that nobody signs")
     if found.party != evidence.party:
         raise InvalidInputError(f"a record is of {found.party!r}")
-    content = to_sign(found, bytes.fromhex(evidence.plan), codec)
+    content = to_sign(codec.signed_part(found), bytes.fromhex(evidence.plan))
     try:
         public_key(evidence.certificate).verify(found.signature, content)
     except InvalidSignature:

@@ -104,7 +104,7 @@ class Limits:
 
 # The longest seconds between two calls of a study.
 BETWEEN_CALLS = 2.0
-PROTOCOL = 4
+PROTOCOL = 5
 # Where a WebSocket is asked for.
 PATH = "/veilsum"
 # The longest text taken, in characters: a hello needs far less.

@@ -26,13 +26,14 @@ from veilsum.graphs.topology import Topology
 from veilsum.net.identity import Identity, read_identity
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.laws import Law, Masks
+from veilsum.numbers.limbs import is_wide
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Counts
 from veilsum.privacy.transcript import HELD, Exchange, Transcript
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Down
 
-FORMAT = b"veilsum transcript 2\n"
+FORMAT = b"veilsum transcript 3\n"
 _VERSIONED = re.compile(rb"veilsum transcript ([0-9]{1,4})\n")
 DIGEST_BYTES = 32
 _START = len(FORMAT) + 2 * DIGEST_BYTES
@@ -71,6 +72,7 @@ class _Content(Secret, msgspec.Struct):
     unit: str | None
     bits: _Bits | None
     units: list[str]
+    fields: list[tuple[int, int]]
     plan: bytes
     whole: bool
     rounds: list[_Epoch]
@@ -231,6 +233,7 @@ def _content(transcript: Transcript) -> _Content:
         unit=None if masks.unit is None else str(masks.unit),
         bits=None if counts is None else counts.bits,
         units=[] if counts is None else [str(unit) for unit in counts.units],
+        fields=[] if counts is None else [*counts.fields],
         plan=transcript.plan,
         whole=transcript.whole,
         rounds=[_epoch(one) for one in transcript.rounds],
@@ -257,20 +260,26 @@ def _frame(numbers: Array[Any]) -> bytes:
     return _CODEC.encode(Down(0, numbers))
 
 
-def _numbers(frame: bytes) -> Array[Any]:
-    return cast(Down, _CODEC.decode(frame)).numbers
+def _numbers(frame: bytes, law: Law) -> Array[Any]:
+    found = cast(Down, _CODEC.decode(frame)).numbers
+    if not is_wide(found):
+        return found
+    if not is_wide(law.dtype):
+        raise ValueError
+    return found.view(law.dtype)
 
 
 def _transcript(content: _Content) -> Transcript:
     graph = Topology.from_edges(
         content.edges, parties=content.parties, weights=content.weights
     )
+    law = _law(content, graph)
     return Transcript(
         corrupted=tuple(content.corrupted),
         topology=graph,
-        law=_law(content, graph),
+        law=law,
         plan=content.plan,
-        rounds=tuple(_exchange(one) for one in content.rounds),
+        rounds=tuple(_exchange(one, law) for one in content.rounds),
         whole=content.whole,
     )
 
@@ -283,7 +292,8 @@ def _law(content: _Content, graph: Topology) -> Law:
         )
         return masks.on(graph)
     # The grid of masks for whole numbers follows from what these count.
-    counts = Counts(tuple(map(_fraction, content.units)), content.bits)
+    units = tuple(map(_fraction, content.units))
+    counts = Counts(units, content.bits, tuple(content.fields))
     return Masks(name, content.sigma).for_sums(graph, counts)
 
 
@@ -297,10 +307,10 @@ def _fraction(text: str) -> Fraction:
     return Fraction(text)
 
 
-def _exchange(kept: _Epoch) -> Exchange:
+def _exchange(kept: _Epoch, law: Law) -> Exchange:
     held = {
         name: {
-            tuple(key) if len(key) > 1 else key[0]: _numbers(frame)
+            tuple(key) if len(key) > 1 else key[0]: _numbers(frame, law)
             for key, frame in kept.held[name]
         }
         for name in HELD
@@ -308,6 +318,6 @@ def _exchange(kept: _Epoch) -> Exchange:
     return Exchange(
         epoch=kept.epoch,
         members=tuple(kept.members),
-        total=None if kept.total is None else _numbers(kept.total),
+        total=None if kept.total is None else _numbers(kept.total, law),
         **held,
     )

@@ -197,6 +197,8 @@ def _whole_counts(values: FloatArray, unit: Fraction) -> Integers:
 
 def as_python_integers(values: Array[Any]) -> IntegerArray:
     """Return the same whole numbers as Python integers, which never overflow."""
+    if values.dtype.kind in "iu":
+        return values.astype(object)
     wide = np.empty(values.shape, dtype=object)
     wide.ravel()[:] = [int(value) for value in values.ravel().tolist()]
     return wide

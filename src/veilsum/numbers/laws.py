@@ -3,7 +3,7 @@
     none      zeros: the plain method, with no privacy at all
     gaussian  normal numbers in float64: simulation and reproduction only
     lattice   a discrete Gaussian on the grid 2^-q: integers, and sums are exact
-    uniform   residues modulo 2^64, 2^128 or 2^192: for methods that use sums only
+    uniform   residues modulo powers of two: for methods that use sums only
 
 `Masks` is the agreement, a value that checks itself; `Masks.on` makes its law for a
 network, `Masks.for_sums` the one for sums of whole numbers. A law draws shares, says
@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import groupby
 from math import ceil, log2
 from typing import Any, ClassVar, Literal
@@ -45,17 +46,27 @@ from veilsum.numbers.fixed_point import (
     fitting_bits,
     summing_bits,
 )
+from veilsum.numbers.limbs import (
+    MOST_LIMBS,
+    Layout,
+    ends_of,
+    from_integers,
+    from_limbs,
+    is_wide,
+    limb_type,
+    to_integers,
+)
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.numbers.streams import Stream
 from veilsum.numbers.units import Counts, unit_of
 
 LawName = Literal["none", "gaussian", "lattice", "uniform"]
 
-# Even Python integers must fit a message, with room for masks and sums.
+# Numbers of all limbs have at most so many bits, with room for masks and sums.
 WIDE_BITS = 200
 # A share in steps of a unit spans 2^20 of them where that costs nothing.
 FINE_BITS = 10
-# A residue is one, two or three words of 64 bits.
+# A total has at most so many words of 64 bits.
 MOST_WORDS = 3
 
 Reals = Float[FloatArray, "*batch p"]
@@ -227,7 +238,7 @@ class Law(ABC):
     @property
     @abstractmethod
     def dtype(self) -> np.dtype[Any]:
-        """The type of its numbers: float64, int64, uint64, or Python integers."""
+        """The type of its numbers: float64, int64, uint64, or limbs."""
 
     @property
     @abstractmethod
@@ -249,8 +260,17 @@ class Law(ABC):
         """Return what unmasked sums, or masked numbers with a magnitude, stand for."""
 
     def wrap(self, numbers: NumberRows) -> NumberRows:
-        """Return a sum of the law's numbers as it may leave a party."""
+        """Return a sum of the law's numbers as it may leave a party.
+
+        Python integers that stand for the law's numbers are taken, too.
+        """
         return numbers
+
+    def layout(self, size: int) -> Layout | None:
+        """Return how a vector of residues, or of limbs, travels; None for others."""
+        if not is_wide(self.dtype):
+            return None
+        return Layout(((size, 8 * self.dtype.itemsize),))
 
     def of_places(self, places: Sequence[int]) -> Law:
         """Return the law of some of its coefficients, each as often as it is named."""
@@ -269,11 +289,6 @@ class Law(ABC):
     def counted(self) -> Counts | None:
         """What its numbers count, if sums are of whole numbers."""
         return None
-
-    @property
-    def width(self) -> int:
-        """The bytes of each Python integer in a message; 0 for as few as all need."""
-        return 0
 
     def check_deployable(self, *, least_weight: float = 1.0) -> None:
         """Refuse a law that is not fit for real secrets.
@@ -382,7 +397,7 @@ class LatticeMasks(Law):
         sigma: as for `gaussian`; rounded up to a whole number of grid steps.
         grid: where coefficients and shares live.
         largest: the declared range of coefficients, if there is one.
-        wide: Python integers instead of 64-bit ones; nothing can overflow then.
+        wide: integers of `MOST_LIMBS` limbs instead of 64 bits.
         n_parties: how many coefficients are summed, which 64 bits must hold too.
     """
 
@@ -445,18 +460,13 @@ class LatticeMasks(Law):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """int64, or Python integers."""
-        return np.dtype(object if self.wide else np.int64)
+        """int64, or limbs."""
+        return limb_type(MOST_LIMBS) if self.wide else np.dtype(np.int64)
 
     @property
     def number_bytes(self) -> int:
-        """8, or what the widest mask needs."""
-        if not self.wide:
-            return 8
-        steps = self.grid.deviation(float(self.sigma.max()))
-        reach = ceil(Fraction(self.largest or 0) / self.grid.exact_step)
-        # The sign, six bits for masks beyond one sigma, nine for links and weights.
-        return -(-(max(steps, reach).bit_length() + 16) // 8)
+        """8, or those of all limbs."""
+        return self.dtype.itemsize
 
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
         """Return whole numbers of grid steps."""
@@ -465,7 +475,7 @@ class LatticeMasks(Law):
             discrete_gaussian(stream, self.grid.deviation(sigma, weight), count)
             for sigma, count in _runs(self.sigma, size)
         ]
-        return self._typed(np.concatenate(parts))
+        return _typed(np.concatenate(parts), self.dtype)
 
     def encode(
         self, values: NumberRows, labels: Sequence[str] | None = None
@@ -475,11 +485,11 @@ class LatticeMasks(Law):
         Python integers are whole numbers of what is rounded to.
         """
         check_range(self.grid.reals(values), self._reach(), labels)
-        return self._typed(self.grid.quantise(values))
+        return _typed(self.grid.quantise(values), self.dtype)
 
     def decode(self, numbers: NumberRows) -> Reals:
         """Return grid steps as real numbers."""
-        return self.grid.to_floats(numbers)
+        return self.grid.to_floats(to_integers(numbers))
 
     def of_places(self, places: Sequence[int]) -> LatticeMasks:
         """Return the law with each one's sigma."""
@@ -509,12 +519,6 @@ class LatticeMasks(Law):
         room = WIDE_BITS if self.wide else WORD_BITS - 1
         fits = 2.0**room * self.grid.step / self.n_parties
         return min(self.largest or fits, fits)
-
-    def _typed(self, numbers: NumberRows) -> NumberRows:
-        """Return this law's kind of number; numpy refuses more than 64 bits."""
-        if self.wide:
-            return as_python_integers(numbers) if numbers.dtype != object else numbers
-        return numbers.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -637,14 +641,19 @@ class _Counting(Law):
         return self.counts
 
     @property
-    def number_bytes(self) -> int:
-        """Eight for each word."""
-        return 8 * self.counts.words
+    @abstractmethod
+    def words(self) -> int:
+        """How many words of 64 bits a number has."""
 
     @property
-    def width(self) -> int:
-        """Always the same: how long a frame is depends on no number in it."""
-        return self.number_bytes if self.dtype == object else 0
+    def dtype(self) -> np.dtype[Any]:
+        """int64, or limbs."""
+        return np.dtype(np.int64) if self.words == 1 else limb_type(self.words)
+
+    @property
+    def number_bytes(self) -> int:
+        """Eight for each word."""
+        return 8 * self.words
 
     def encode(
         self, values: NumberRows, labels: Sequence[str] | None = None
@@ -655,31 +664,25 @@ class _Counting(Law):
         nothing of it leaves the party.
         """
         del labels
+        self._check(values)
+        return _typed(values, self.dtype)
+
+    def _check(self, values: NumberRows) -> None:
         size, bits = len(self.counts.units), self.counts.bits
-        plain = values.ravel().tolist()
-        half = 1 << (bits - 1)
-        fits = {*map(type, plain)} <= {int} and (
-            -half <= min(plain, default=0) and max(plain, default=0) < half
-        )
-        if not fits or values.shape[-1:] != (size,):
+        if not _fits(values, bits) or values.shape[-1:] != (size,):
             raise NumericalError(
                 f"{size} whole numbers of at most {bits} bits were agreed on, and this "
                 f"party's are others, {values.shape[-1:]} of {values.dtype}: please "
                 "report it"
             )
-        return self._typed(values)
 
     def decode(self, numbers: NumberRows) -> NumberRows:
-        """Return a sum of all parties' numbers, masks having cancelled."""
-        return numbers
+        """Return a sum of all parties' numbers as Python integers."""
+        return as_python_integers(to_integers(numbers))
 
     def of_places(self, places: Sequence[int]) -> _Counting:
         """Return the law with each one's unit."""
         return replace(self, counts=self.counts.of_places(places))
-
-    @abstractmethod
-    def _typed(self, whole: NumberRows) -> NumberRows:
-        """Return whole numbers in the law's own kind."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -688,7 +691,11 @@ class PlainCounts(_Counting):
 
     name: ClassVar[LawName] = "none"
     hides: ClassVar[bool] = False
-    dtype = np.dtype(object)
+
+    @property
+    def words(self) -> int:
+        """As many as the largest total needs."""
+        return self.counts.words
 
     @property
     def masks(self) -> Masks:
@@ -698,17 +705,16 @@ class PlainCounts(_Counting):
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
         """Return zeros."""
         del stream, weight
-        return np.full(size, 0, dtype=object)
-
-    def _typed(self, whole: NumberRows) -> NumberRows:
-        return _python(whole)
+        return np.zeros(size, dtype=self.dtype)
 
 
 @dataclass(frozen=True, eq=False)
 class UniformCounts(_Counting):
-    """Whole numbers under uniform residues modulo 2^64, 2^128 or 2^192.
+    """Whole numbers under uniform residues, each field modulo a power of two.
 
-    A masked number alone says nothing, and a total is right because every total fits.
+    A masked number alone says nothing. Without fields the modulus is 2^64, 2^128 or
+    2^192, and a total is right because every total fits. A field with a modulus of its
+    own releases totals modulo that, whatever parties add to it.
     """
 
     name: ClassVar[LawName] = "uniform"
@@ -720,25 +726,54 @@ class UniformCounts(_Counting):
         """Its name says it all."""
         return Masks(self.name)
 
+    @cached_property
+    def residues(self) -> Layout:
+        """Which numbers are modulo which powers of two."""
+        alone = (len(self.counts.units), 64 * self.counts.words)
+        return Layout(self.counts.fields or (alone,))
+
+    def layout(self, size: int) -> Layout:
+        """Return how residues travel."""
+        del size
+        return self.residues
+
+    @property
+    def words(self) -> int:
+        """As many as the largest modulus needs."""
+        return self.residues.words
+
     @property
     def dtype(self) -> np.dtype[Any]:
-        """uint64, or Python integers."""
-        return np.dtype(np.uint64 if self.counts.words == 1 else object)
+        """uint64, or limbs."""
+        return self.residues.dtype
 
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
         """Return random words; there is no more or less of noise to weigh."""
         del weight
-        return _residues(stream, size, self.counts.words)
+        drawn = stream.words(self.words * size)
+        if self.words > 1:
+            drawn = from_limbs(drawn.reshape(self.words, size).T)
+        return self.residues.residues(drawn)
+
+    def encode(
+        self, values: NumberRows, labels: Sequence[str] | None = None
+    ) -> NumberRows:
+        """Return one party's whole numbers as residues."""
+        del labels
+        self._check(values)
+        return self.residues.encode(values)
 
     def decode(self, numbers: NumberRows) -> NumberRows:
-        """Return a sum of all parties' numbers, masks having cancelled."""
-        if self.counts.words == 1:
-            return as_python_integers(numbers.view(np.int64))
-        return self.wrap(numbers)
+        """Return the whole numbers nearest to 0 with these residues."""
+        if numbers.dtype == object:
+            return self.wrap(numbers)
+        return self.residues.decode(numbers)
 
     def wrap(self, numbers: NumberRows) -> NumberRows:
         """Return the residues: unreduced, a sum would show how it came about."""
-        return _wrapped(numbers, self.counts.words)
+        if numbers.dtype == object:
+            return self.residues.decode(self.residues.encode(numbers))
+        return self.residues.residues(numbers)
 
     def in_one_word(self) -> UniformCounts:
         """Return residues of 64 bits: the words of longer ones are drawn alike.
@@ -748,12 +783,8 @@ class UniformCounts(_Counting):
         """
         bits = min(self.counts.bits, WORD_BITS)
         ones = (Fraction(1),) * len(self.counts.units)
-        return replace(self, counts=replace(self.counts, bits=bits, units=ones))
-
-    def _typed(self, whole: NumberRows) -> NumberRows:
-        if self.counts.words == 1:
-            return whole.astype(np.int64).view(np.uint64)
-        return _python(whole)
+        counts = replace(self.counts, bits=bits, units=ones, fields=())
+        return replace(self, counts=counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -763,14 +794,14 @@ class LatticeCounts(_Counting):
     Attributes:
         sigma: standard deviation of one coordinate of one share, in real numbers;
             rounded up to a whole number of each number's unit.
-        n_bytes: what holds every masked number, and every sum of some of them.
+        n_words: those that hold every masked number, and every sum of some of them.
     """
 
     name: ClassVar[LawName] = "lattice"
     deployable: ClassVar[bool] = True
 
     sigma: FloatArray
-    n_bytes: int
+    n_words: int
     # A graph has few weights, and asks once for each of its links.
     _known: dict[float, tuple[int, ...]] = field(
         default_factory=dict, init=False, repr=False
@@ -782,7 +813,7 @@ class LatticeCounts(_Counting):
     ) -> LatticeCounts:
         """Return the law for a network, whose numbers never need more bytes."""
         _check_size(sigma, len(counts.units))
-        law = cls(counts, sigma, 8)
+        law = cls(counts, sigma, 1)
         weights = [1.0, *topology.weights.tolist()]
         steps = max(max(law.deviations(weight)) for weight in weights)
         for weight in weights:
@@ -792,7 +823,7 @@ class LatticeCounts(_Counting):
         masks = steps.bit_length() + SURE_BITS + ceil(log2(shares) / 2)
         # The private part, one bit for their sum, and the sign.
         bits = max(masks, counts.bits - 1) + 2
-        return cls(counts, sigma, 8 if bits <= WORD_BITS else -(-bits // 8))
+        return cls(counts, sigma, 1 if bits <= WORD_BITS else max(2, -(-bits // 64)))
 
     @property
     def masks(self) -> Masks:
@@ -806,14 +837,9 @@ class LatticeCounts(_Counting):
         return Masks(self.name, self.sigma, min(bits, 200))
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """int64, or Python integers."""
-        return np.dtype(np.int64 if self.n_bytes == 8 else object)
-
-    @property
-    def number_bytes(self) -> int:
-        """What the widest mask, or total, needs."""
-        return self.n_bytes
+    def words(self) -> int:
+        """As many as the widest mask, or total, needs."""
+        return self.n_words
 
     def deviations(self, weight: float = 1.0) -> tuple[int, ...]:
         """Return sigma sqrt(weight) in each number's units, rounded up, exactly."""
@@ -836,11 +862,7 @@ class LatticeCounts(_Counting):
             discrete_gaussian(stream, steps, len([*alike]))
             for steps, alike in groupby(self.deviations(weight))
         ]
-        return self._typed(np.concatenate([_python(one) for one in parts]))
-
-    def decode(self, numbers: NumberRows) -> NumberRows:
-        """Return a sum of all parties' numbers, masks having cancelled."""
-        return _python(numbers)
+        return _typed(np.concatenate(parts), self.dtype)
 
     def of_places(self, places: Sequence[int]) -> LatticeCounts:
         """Return the law with each one's unit and sigma."""
@@ -871,31 +893,23 @@ class LatticeCounts(_Counting):
                     f"{unit}: use a smaller sigma, or a coarser unit"
                 )
 
-    def _typed(self, whole: NumberRows) -> NumberRows:
-        return _python(whole) if self.dtype == object else whole.astype(np.int64)
+
+def _fits(values: NumberRows, bits: int) -> bool:
+    """Say whether all values are whole numbers of so many bits, the sign included."""
+    half, kind = 1 << (bits - 1), values.dtype.kind
+    if kind not in "iuO":
+        return False
+    if kind == "O" and not {*map(type, values.ravel().tolist())} <= {int}:
+        return False
+    least, largest = ends_of(values)
+    return -half <= least and largest < half
 
 
-def _python(numbers: NumberRows) -> NumberRows:
-    return numbers if numbers.dtype == object else as_python_integers(numbers)
-
-
-def _residues(stream: Stream, size: int, words: int) -> Numbers:
-    """Return uniform residues of so many words."""
-    drawn = stream.words(words * size)
-    if words == 1:
-        return drawn
-    parts = [as_python_integers(part) for part in drawn.reshape(words, size)]
-    shifts = range(0, 64 * words, 64)
-    joined = [part << shift for part, shift in zip(parts, shifts, strict=True)]
-    return _wrapped(np.sum(joined, axis=0), words)
-
-
-def _wrapped(numbers: NumberRows, words: int) -> NumberRows:
-    """Return residues; those of one word wrap around by themselves."""
-    if words == 1:
-        return numbers
-    half = 1 << (64 * words - 1)
-    return np.asarray((numbers + half) % (2 * half) - half)
+def _typed(whole: NumberRows, kind: np.dtype[Any]) -> NumberRows:
+    """Return whole numbers as int64 or limbs; numpy refuses more than 64 bits."""
+    if is_wide(kind):
+        return from_integers(whole, kind.itemsize // 8)
+    return whole.astype(np.int64)
 
 
 LAWS: Mapping[str, type[Law]] = {

@@ -17,9 +17,10 @@ from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.arrays import Array, as_whole
+from veilsum.numbers.arrays import Array, EdgeList, Sparse, as_whole
 from veilsum.numbers.compiled import compiled
 from veilsum.numbers.discrete_gaussian import (
     MARGIN,
@@ -28,6 +29,7 @@ from veilsum.numbers.discrete_gaussian import (
     strips_of,
 )
 from veilsum.numbers.laws import LatticeMasks, Law, Numbers
+from veilsum.numbers.limbs import add, combine, is_wide, subtract
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Shaped
 from veilsum.numbers.streams import Keystream, SeededStream, Stream
@@ -138,7 +140,7 @@ class Shares(Secret):
         """Return c_e = r_ij - r_ji for i < j (an arc: r_ij)."""
         if self.topology.directed:
             return self.values[:, 0]
-        return np.asarray(np.subtract(self.values[:, 0], self.values[:, 1]))
+        return subtract(self.values[:, 0], self.values[:, 1])
 
     def masks(self) -> MaskRows:
         """Return u_i, sent minus received: U = Theta c  (Eq. i_vn)."""
@@ -148,19 +150,9 @@ class Shares(Secret):
 def at_both_ends(topology: Topology, noise: EdgeNoise) -> MaskRows:
     """Return Theta c: each link's noise added to its first end, taken from the other.
 
-    Integers stay integers, of 64 bits or of any length.
+    Integers stay integers, of 64 bits or of several limbs.
     """
-    if noise.dtype == np.float64:
-        return np.asarray(topology.incidence @ noise)
-    if noise.dtype != object:
-        # Without a sign every sum wraps around, and its bits are those of one with it.
-        words = noise.view(f"u{noise.itemsize}")
-        ends = topology.incidence.astype(np.int64).astype(words.dtype)
-        return np.asarray(ends @ words).view(noise.dtype)
-    masks = np.zeros((topology.n_parties, noise.shape[1]), dtype=noise.dtype)
-    np.add.at(masks, topology.edges[:, 0], noise)
-    np.subtract.at(masks, topology.edges[:, 1], noise)
-    return masks
+    return combine(topology.incidence, noise)
 
 
 def draw_shares(
@@ -213,7 +205,7 @@ def masks_in_pieces(
     masks = np.zeros((own.stop - own.start, size), dtype=law.dtype)
     cores = os.cpu_count() or 1
     drawing = _Drawing.of(topology, law, streams, size, epoch)
-    add = compiled(add_at_both_ends)
+    add_here = compiled(add_at_both_ends)
     with ThreadPoolExecutor(cores) as pool:
         for low in range(0, topology.n_edges, cores * PIECE):
             starts = range(low, min(topology.n_edges, low + cores * PIECE), PIECE)
@@ -221,14 +213,27 @@ def masks_in_pieces(
                 starts, pool.map(drawing.noise, starts), strict=True
             ):
                 ends = topology.edges[first : first + PIECE]
-                if add is not None and masks.dtype == np.int64 and rows is None:
-                    add(ends, noise, masks)
+                if add_here is not None and masks.dtype == np.int64 and rows is None:
+                    add_here(ends, noise, masks)
+                    continue
+                if is_wide(masks):
+                    masks = add(masks, combine(_incidence(ends, own), noise))
                     continue
                 for end, into in zip(ends.T, (np.add, np.subtract), strict=True):
                     here = (end >= own.start) & (end < own.stop)
                     into.at(masks, end[here] - own.start, noise[here])
             told(min(topology.n_edges, low + cores * PIECE))
     return masks
+
+
+def _incidence(ends: EdgeList, own: slice) -> Sparse:
+    """Return Theta of some links, with the rows of some parties."""
+    links = np.arange(len(ends))
+    signs = np.repeat([1, -1], len(ends))
+    where = (ends.T.ravel(), np.concatenate([links, links]))
+    whole = csr_array((signs, where), shape=(int(ends.max()) + 1, len(ends)))
+    whole.resize((max(own.stop, whole.shape[0]), len(ends)))
+    return whole[own]
 
 
 def exact_totals(numbers: Array[Any]) -> list[int]:
@@ -312,7 +317,7 @@ class _Drawing(Secret):
                 )
                 for sender, receiver in ((i, j), (j, i))[:arcs]
             ]
-            noise[e] = shares[0] - shares[1] if arcs == 2 else shares[0]
+            noise[e] = subtract(*shares) if arcs == 2 else shares[0]
         return noise
 
 

@@ -18,17 +18,20 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import pairwise, product
+from functools import cached_property
+from itertools import groupby, pairwise, product
 from math import ceil, floor, isfinite, log2
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers.arrays import Array, FloatArray, is_number
 from veilsum.numbers.compiled import compiled
+from veilsum.numbers.limbs import ends_of
 from veilsum.numbers.shapes import Shaped
 
+T = TypeVar("T")
 # Python integers, one for each statistic.
 Integers: TypeAlias = Array[Any]
 # Whole numbers, one row of them for each row of a table: float64, or Python integers.
@@ -51,6 +54,8 @@ LIMB_BITS = 20
 # in a core's own cache.
 BLOCK_ROWS = 2048
 _LIMB = 2.0**LIMB_BITS
+# Float64 has every whole number up to here.
+_EXACT = 2 ** (FLOAT_BITS + 1)
 # Bounded, since whoever wrote it may be a stranger: 1e999999999 would never be read.
 _UNIT = re.compile(
     r"(?P<decimals>[0-9]{1,3}) decimals?"
@@ -656,10 +661,20 @@ class Counts:
     Attributes:
         units: of each number.
         bits: in how many bits every total of all rows fits, its sign included.
+        fields: consecutive numbers that are released modulo a power of two of their
+            own: how many, and the bits of that. Without any, all are released whole.
     """
 
     units: tuple[Fraction, ...]
     bits: int
+    fields: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        in_fields = sum(count for count, _ in self.fields)
+        if self.fields and in_fields != len(self.units):
+            raise InvalidInputError(
+                f"{in_fields} numbers are in fields, and {len(self.units)} have a unit"
+            )
 
     @property
     def words(self) -> int:
@@ -668,12 +683,48 @@ class Counts:
 
     def of_places(self, places: Sequence[int]) -> Counts:
         """Return what some of the numbers count, each as often as it is named."""
-        return replace(self, units=tuple(self.units[place] for place in places))
+        units = tuple(self.units[place] for place in places)
+        bits = [bits for count, bits in self.fields for _ in range(count)]
+        alike = groupby(bits[place] for place in places) if bits else ()
+        fields = tuple((len([*group]), one) for one, group in alike)
+        return replace(self, units=units, fields=fields)
+
+    @cached_property
+    def runs(self) -> list[tuple[Fraction, int, int]]:
+        """Stretches of numbers with one unit: the unit, their start and their end."""
+        return runs_of(self.units)
 
     def values(self, numbers: Iterable[int]) -> FloatArray:
         """Return what totals stand for, each rounded once to float64."""
-        pairs = zip(numbers, self.units, strict=True)
-        return np.array([float(int(one) * unit) for one, unit in pairs])
+        given = numbers if isinstance(numbers, np.ndarray) else [*numbers]
+        whole = np.asarray(given, dtype=object)
+        if len(whole) != len(self.units):
+            raise ValueError(f"{len(self.units)} units, and {len(whole)} numbers")
+        parts = [_in_units(whole[start:stop], unit) for unit, start, stop in self.runs]
+        return np.concatenate([np.empty(0), *parts])
+
+
+def runs_of(objects: Sequence[T]) -> list[tuple[T, int, int]]:
+    """Return stretches of one and the same object: it, their start and their end.
+
+    Objects are compared by identity, which is fast for very many of them; equal
+    objects may end up in several stretches.
+    """
+    if not objects:
+        return []
+    known = np.fromiter(map(id, objects), dtype=np.uint64, count=len(objects))
+    starts = [0, *(np.flatnonzero(known[1:] != known[:-1]) + 1).tolist(), len(known)]
+    return [(objects[start], start, stop) for start, stop in pairwise(starts)]
+
+
+def _in_units(whole: Integers, unit: Fraction) -> FloatArray:
+    """Return whole numbers of a unit, each rounded once to float64."""
+    top, bottom = unit.numerator, unit.denominator
+    largest = max(map(abs, ends_of(whole))) * top
+    if max(largest, top, bottom) <= _EXACT:
+        return np.asarray((whole.astype(np.int64) * top) / float(bottom))
+    # Python divides whole numbers with one rounding.
+    return np.array([int(one) * top / bottom for one in whole.tolist()])
 
 
 def sum_bits(bits: Sequence[int], row_bits: int = ROW_BITS) -> int:

@@ -319,8 +319,6 @@ def evidence_of(driver: Networked) -> list[Evidence]:
     if ending is None or plan is None:
         return []
     return [
-        make_evidence(
-            found, driver.consortium, plan=plan.digest, width=plan.codec.width
-        )
+        make_evidence(found, driver.consortium, plan=plan.digest)
         for found in ending.evidence
     ]

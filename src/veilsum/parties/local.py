@@ -34,7 +34,7 @@ from veilsum.agreement.study import AgreedStudy, runs_of
 from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import draft_consortium, write_consortium
 from veilsum.files.scenarios import graphs_beside, read_scenario_file
-from veilsum.jobs.job_file import read_data
+from veilsum.jobs.job_file import ON_TABLES, read_data
 from veilsum.net.identity import new_identity
 from veilsum.net.passes import TOKEN_FILE, new_token, read_token
 from veilsum.numbers.secrets import Secret
@@ -46,10 +46,13 @@ GRACE, LOOK_SECONDS = 5.0, 0.05
 HOST = "127.0.0.1"
 # Below what systems number outgoing calls by: a party that dials must not take a door.
 DOORS = range(12_000, 32_000)
-# What parties load, some of it only when they are asked to minimise something.
+# Everything that parties load for some question or other, loaded once for all of them.
 LOADED = (
-    *("veilsum.cli.join", "veilsum.parties.taking_part", "scipy.optimize"),
-    *("pandas", "formulaic"),
+    *("veilsum.cli.join", "veilsum.parties.taking_part", "veilsum.net.amendment"),
+    *(f"veilsum.jobs.{kind.module}" for kind in ON_TABLES.values()),
+    *("veilsum.jobs.dispatch", "veilsum.jobs.dispatch_periods"),
+    *("scipy.optimize", "scipy.special", "scipy.sparse.csgraph", "scipy.sparse.linalg"),
+    *("pandas", "formulaic", "encodings.idna", "encodings.utf_8_sig"),
 )
 
 

@@ -19,7 +19,7 @@ from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import linalg, sparse
+import scipy
 
 from veilsum.errors import InvalidGraphError, MissingExtraError, installing
 from veilsum.graphs.connectivity import vertex_connectivity
@@ -267,8 +267,8 @@ class _Problem:
         # The constant vector, whose eigenvalue is zero, is lifted above all others.
         top = 2.0 * left.sum(axis=1).max() + 1.0
         lifted = np.diag(left.sum(axis=1)) - left + top / h
-        count = h - 1 if h <= WHOLE_SPACE else min(COLUMNS, h - 1)
-        _, vectors = linalg.eigh(lifted, subset_by_index=[0, count - 1])
+        count = h - 1 if h <= WHOLE_SPACE else COLUMNS
+        _, vectors = scipy.linalg.eigh(lifted, subset_by_index=[0, count - 1])
         columns = np.zeros((n, count))
         columns[honest] = vectors
         return columns
@@ -293,7 +293,7 @@ class _Programme:
         columns = self.problem.low_vectors(coalition, weights)
         old = self.spaces.get(coalition, columns[:, :0])
         both = np.hstack([old, columns])
-        basis, sizes, _ = linalg.svd(both, full_matrices=False)
+        basis, sizes, _ = scipy.linalg.svd(both, full_matrices=False)
         # The bound rests on V'V = I: a direction that is nearly old would be noise.
         self.spaces[coalition] = basis[:, sizes > NEW_DIRECTION]
         return self.spaces[coalition].shape[1] > old.shape[1]
@@ -379,7 +379,7 @@ def _solved(blocks: list[FloatArray], m: int) -> tuple[FloatArray, list[FloatArr
         np.column_stack([-block, unit])
         for block, unit in zip(blocks, identity, strict=True)
     ]
-    matrix = sparse.csc_matrix(np.vstack(rows))
+    matrix = scipy.sparse.csc_matrix(np.vstack(rows))
     right = np.append(float(m), np.zeros(matrix.shape[0] - 1))
     cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(m)]
     cones += [clarabel.PSDTriangleConeT(r) for r in sizes]
@@ -389,7 +389,7 @@ def _solved(blocks: list[FloatArray], m: int) -> tuple[FloatArray, list[FloatArr
     settings.equilibrate_enable = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
     objective = np.append(np.zeros(m), -1.0)
-    nothing = sparse.csc_matrix((m + 1, m + 1))
+    nothing = scipy.sparse.csc_matrix((m + 1, m + 1))
     solver = clarabel.DefaultSolver(nothing, objective, matrix, right, cones, settings)
     answer = solver.solve()
     ends = np.cumsum([1 + m, *map(len, blocks)])

@@ -15,7 +15,7 @@ from itertools import combinations, islice
 from math import comb
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from veilsum.graphs.connectivity import LongSearchError, vertex_connectivity
 from veilsum.graphs.symmetry import is_vertex_transitive
@@ -164,7 +164,7 @@ def _promising(adjacency: Matrix, gone: tuple[int, ...]) -> list[int]:
     if len(others) <= TRY_ALL:
         return others
     (laplacian,) = laplacians_without(adjacency, np.array([gone], dtype=np.int64))
-    (mu2,), vectors = linalg.eigh(laplacian, subset_by_index=[1, 1])
+    (mu2,), vectors = scipy.linalg.eigh(laplacian, subset_by_index=[1, 1])
     x = vectors[:, 0]
     left = adjacency[np.ix_(others, others)]
     lost = (left * (x[:, None] - x[None, :]) ** 2).sum(axis=1)

@@ -16,7 +16,6 @@ from math import exp, expm1, inf, isinf, pi, sqrt
 
 import numpy as np
 import scipy
-from scipy.special import erf, erfcx, ndtr, ndtri
 
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import FloatArray
@@ -150,7 +149,7 @@ def attacker_success(divergence: float) -> float:
     >>> round(attacker_success(0.25), 5)
     0.63816
     """
-    return float(ndtr(sqrt(check_divergence(divergence) / 2.0)))
+    return float(scipy.special.ndtr(sqrt(check_divergence(divergence) / 2.0)))
 
 
 def divergence_for_success(success: float) -> float:
@@ -164,7 +163,7 @@ def divergence_for_success(success: float) -> float:
             "an attacker's success must be above 0.5, which a coin reaches, and below "
             f"1, which needs no masks; found {success}"
         )
-    return 2.0 * float(ndtri(success)) ** 2
+    return 2.0 * float(scipy.special.ndtri(success)) ** 2
 
 
 def total_variation(divergence: float) -> float:
@@ -173,7 +172,7 @@ def total_variation(divergence: float) -> float:
     >>> round(total_variation(0.25), 6)
     0.276326
     """
-    return float(erf(sqrt(check_divergence(divergence)) / 2.0))
+    return float(scipy.special.erf(sqrt(check_divergence(divergence)) / 2.0))
 
 
 def auc(divergence: float) -> float:
@@ -182,7 +181,7 @@ def auc(divergence: float) -> float:
     >>> round(auc(0.25), 6)
     0.691462
     """
-    return float(ndtr(sqrt(check_divergence(divergence))))
+    return float(scipy.special.ndtr(sqrt(check_divergence(divergence))))
 
 
 def power(divergence: float, *, level: float) -> float:
@@ -195,7 +194,9 @@ def power(divergence: float, *, level: float) -> float:
         raise InvalidInputError(
             f"a test's level must be between 0 and 1, found {level}"
         )
-    return float(ndtr(gaussian_mu(divergence) + ndtri(level)))
+    return float(
+        scipy.special.ndtr(gaussian_mu(divergence) + scipy.special.ndtri(level))
+    )
 
 
 def hellinger2(divergence: float) -> float:
@@ -250,7 +251,7 @@ def dp_epsilon(divergence: float, *, delta: float) -> float:
     if isinf(mu):
         return inf
     # delta(e) <= Phi(mu/2 - e/mu), which is delta at this e/mu: the root is below.
-    most = mu / 2.0 - float(ndtri(delta))
+    most = mu / 2.0 - float(scipy.special.ndtri(delta))
     root = scipy.optimize.brentq(
         lambda x: _delta_at(x, mu) / delta - 1.0, 0.0, most, xtol=1e-15
     )
@@ -271,15 +272,15 @@ def _delta_at(ratio: float, mu: float) -> float:
         return density * _mills_drop(z, mu)
     if z > -1.0:
         return density * (_mills(z) - _mills(z + mu))
-    return float(ndtr(-z)) - density * _mills(z + mu)
+    return float(scipy.special.ndtr(-z)) - density * _mills(z + mu)
 
 
 def _mills(z: float) -> float:
-    return sqrt(pi / 2.0) * float(erfcx(z / sqrt(2.0)))
+    return sqrt(pi / 2.0) * float(scipy.special.erfcx(z / sqrt(2.0)))
 
 
 def _mills_drop(z: float, mu: float) -> float:
     """Return M(z) - M(z + mu) as the integral of -M' = 1 - x M(x), all positive."""
     x = z + mu * (_NODES + 1.0) / 2.0
-    slope: FloatArray = 1.0 - x * sqrt(pi / 2.0) * erfcx(x / sqrt(2.0))
+    slope: FloatArray = 1.0 - x * sqrt(pi / 2.0) * scipy.special.erfcx(x / sqrt(2.0))
     return mu / 2.0 * float(_WEIGHTS @ slope)

@@ -15,7 +15,7 @@ from math import comb, inf
 from typing import Any
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from veilsum.graphs.augmentation import Augmentation, Link, augment, with_links
 from veilsum.graphs.connectivity import (
@@ -300,7 +300,7 @@ def _promising_links(topology: Topology, coalition: Sequence[int]) -> list[Link]
     """
     honest = [v for v in range(topology.n_parties) if v not in coalition]
     left = topology.induced(honest)
-    _, vectors = linalg.eigh(left.laplacian.toarray(), subset_by_index=[0, 1])
+    _, vectors = scipy.linalg.eigh(left.laplacian.toarray(), subset_by_index=[0, 1])
     x = vectors[:, 1]
     gaps = np.triu(np.abs(x[:, None] - x[None, :]), k=1)
     gaps[left.adjacency.toarray() > 0] = 0.0

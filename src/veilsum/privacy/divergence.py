@@ -39,10 +39,9 @@ from math import fsum, inf, log, pi
 from typing import Any
 
 import numpy as np
+import scipy
 from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
 from numpy.typing import ArrayLike
-from scipy import linalg, sparse
-from scipy.sparse import csgraph
 
 from veilsum.errors import (
     InvalidGraphError,
@@ -456,8 +455,10 @@ class Circuit:
     def _resistance(self) -> Fraction:
         """Return the sum of 1 / weight over the best spanning tree, rounded up."""
         i, j, relative = self._relative
-        entries = sparse.coo_array((1.0 / relative, (i, j)), shape=(self.n, self.n))
-        tree = csgraph.minimum_spanning_tree(entries.tocsr())
+        entries = scipy.sparse.coo_array(
+            (1.0 / relative, (i, j)), shape=(self.n, self.n)
+        )
+        tree = scipy.sparse.csgraph.minimum_spanning_tree(entries.tocsr())
         return Fraction(float(tree.sum()) * (1.0 + 1e-9)) / self._most
 
     @cached_property
@@ -529,7 +530,7 @@ class DegenerateGaussian:
         """Return the Cholesky factor of L + c 11'/n."""
         n = self.topology.n_parties
         shifted = self.topology.laplacian.toarray() + self._scale / n
-        return linalg.cho_factor(shifted, lower=True)
+        return scipy.linalg.cho_factor(shifted, lower=True)
 
     @cached_property
     def sound(self) -> bool:
@@ -537,11 +538,11 @@ class DegenerateGaussian:
         n = self.topology.n_parties
         try:
             lower, _ = self._factor
-        except linalg.LinAlgError:
+        except scipy.linalg.LinAlgError:
             return False
         # No row of |L + c 11'/n| adds up to more.
         norm = 3.0 * self._scale
-        inverse_condition, _ = linalg.lapack.dpocon(lower, norm, uplo="L")
+        inverse_condition, _ = scipy.linalg.lapack.dpocon(lower, norm, uplo="L")
         return bool(CAUTION * n * 2.0**-53 <= CERTAIN * inverse_condition)
 
     @cached_property
@@ -558,7 +559,7 @@ class DegenerateGaussian:
         """Return L^+ times each zero-sum point."""
         flat = points.reshape(-1, points.shape[-1])
         if self.sound:
-            solved = linalg.cho_solve(self._factor, flat.T).T
+            solved = scipy.linalg.cho_solve(self._factor, flat.T).T
         else:
             solved = np.array([self._potentials(one) for one in flat])
         return np.asarray(solved).reshape(points.shape)

@@ -20,7 +20,7 @@ from math import comb, gcd
 from typing import TypeVar
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from veilsum.graphs.connectivity import algebraic_connectivity
 from veilsum.graphs.topology import Topology
@@ -308,7 +308,7 @@ def _rayleigh_after_loss(adjacency: Matrix) -> Float[FloatArray, " n"]:
     h = len(adjacency)
     laplacian = np.diag(adjacency.sum(axis=1)) - adjacency
     # One eigenvector: numpy's solver of all of them takes up to thirty times as long.
-    (mu2,), vectors = linalg.eigh(laplacian, subset_by_index=[1, 1])
+    (mu2,), vectors = scipy.linalg.eigh(laplacian, subset_by_index=[1, 1])
     x = vectors[:, 0]
     lost = (adjacency * (x[:, None] - x[None, :]) ** 2).sum(axis=1)
     # A party that holds all of a vector's weight leaves nothing to compare.

@@ -100,8 +100,6 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
-from scipy import sparse
-from scipy.sparse import csgraph, linalg
 
 from veilsum.errors import InvalidInputError, InvalidPairError
 from veilsum.graphs.connectivity import components
@@ -559,8 +557,8 @@ def _breadth_first(topology: Topology) -> tuple[Indices, Indices]:
     heads = np.concatenate([i, roots]).astype(np.int64)
     tails = np.concatenate([j, np.full(len(roots), n)])
     entries = (np.ones(len(heads)), (heads, tails))
-    joined = sparse.csr_array(entries, shape=(n + 1, n + 1))
-    order, parent = csgraph.breadth_first_order(joined, n, directed=False)
+    joined = scipy.sparse.csr_array(entries, shape=(n + 1, n + 1))
+    order, parent = scipy.sparse.csgraph.breadth_first_order(joined, n, directed=False)
     return order.astype(np.int64), parent.astype(np.int64)
 
 
@@ -584,7 +582,7 @@ def fundamental_cycles(topology: Topology, forest: Forest) -> Sparse:
         row, i, j = row[apart], i[apart], j[apart]
     places = (np.concatenate(rows), np.concatenate(links))
     shape = (len(forest.rest), topology.n_edges)
-    return sparse.csr_array((np.ones(len(places[0])), places), shape=shape)
+    return scipy.sparse.csr_array((np.ones(len(places[0])), places), shape=shape)
 
 
 def _reach(topology: Topology, deviation: PerLink) -> float:
@@ -632,10 +630,10 @@ def electrical_flow(topology: Topology, shift: Rows, deviation: PerLink) -> Link
     grounded = [part[0] for part in components(topology)]
     free = np.setdiff1d(np.arange(topology.n_parties), grounded)
     potential = np.zeros(shift.shape)
-    tension = sparse.diags_array(deviation) @ topology.incidence.T
+    tension = scipy.sparse.diags_array(deviation) @ topology.incidence.T
     if shift.size and free.size:
-        laplacian = sparse.csc_array((tension.T @ tension)[free][:, free])
-        solver = linalg.splu(laplacian, permc_spec="MMD_AT_PLUS_A")
+        laplacian = scipy.sparse.csc_array((tension.T @ tension)[free][:, free])
+        solver = scipy.sparse.linalg.splu(laplacian, permc_spec="MMD_AT_PLUS_A")
         potential[free] = solver.solve(shift[free])
     return deviation[:, None] * (tension @ potential)
 
@@ -668,7 +666,7 @@ def _unit_step(
     relative = (deviation.min() / deviation) ** 2
     prices = np.concatenate([step.astype(np.float64) * relative for step in steps])
     missing = (shift - _divergence(topology, flow)).astype(np.float64)
-    both = sparse.hstack([theta, -theta])
+    both = scipy.sparse.hstack([theta, -theta])
     found = scipy.optimize.linprog(
         prices, A_eq=both, b_eq=missing, bounds=(0, 1), method="highs-ds"
     )

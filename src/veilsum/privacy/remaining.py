@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray, Matrix
@@ -37,7 +37,7 @@ def mu2_without(adjacency: Matrix, sets: Sets) -> Values:
         return np.asarray(np.linalg.eigvalsh(laplacians)[:, 1])
     # One eigenvalue of a large matrix costs half of all of them.
     select = {"eigvals_only": True, "subset_by_index": [1, 1]}
-    return np.array([linalg.eigh(one, **select)[0] for one in laplacians])
+    return np.array([scipy.linalg.eigh(one, **select)[0] for one in laplacians])
 
 
 def laplacians_without(adjacency: Matrix, sets: Sets) -> Float[FloatArray, "b h h"]:

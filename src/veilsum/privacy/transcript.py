@@ -32,6 +32,7 @@ from veilsum.graphs.spreading import spanning_tree
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, listed
 from veilsum.numbers.laws import Law
+from veilsum.numbers.limbs import add, subtract, to_integers, type_name
 from veilsum.numbers.masking import Shares
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Shaped
@@ -171,8 +172,8 @@ class Transcript(Shown, Secret):
 def _agreed(one: Transcript) -> tuple[object, ...]:
     """Return what is the same for all members of a run."""
     law, counts = one.law, one.law.counted
-    counted = None if counts is None else (counts.bits, counts.units)
-    return one.plan, one.topology, law.masks, str(law.dtype), counted
+    counted = None if counts is None else (counts.bits, counts.units, counts.fields)
+    return one.plan, one.topology, law.masks, type_name(law.dtype), counted
 
 
 def _plain(exchange: Exchange) -> list[object]:
@@ -182,8 +183,11 @@ def _plain(exchange: Exchange) -> list[object]:
     return [
         exchange.epoch,
         exchange.members,
-        None if total is None else total.tolist(),
-        *({key: one.tolist() for key, one in part.items()} for part in parts),
+        None if total is None else to_integers(total).tolist(),
+        *(
+            {key: to_integers(one).tolist() for key, one in part.items()}
+            for part in parts
+        ),
     ]
 
 
@@ -210,9 +214,13 @@ def _merged(exchanges: Sequence[Exchange]) -> Exchange:
 def _take(into: dict[Any, Array[Any]], found: Held, what: str, epoch: int) -> None:
     for key, numbers in found.items():
         known = into.setdefault(key, numbers)
-        if known is not numbers and known.tolist() != numbers.tolist():
+        if known is not numbers and _differ(known, numbers):
             whom = " to ".join(map(str, key)) if isinstance(key, tuple) else key
             _disagree(epoch, f"{what} {whom}")
+
+
+def _differ(known: Array[Any], numbers: Array[Any]) -> bool:
+    return bool(to_integers(known).tolist() != to_integers(numbers).tolist())
 
 
 def _disagree(epoch: int, what: str) -> None:
@@ -244,10 +252,10 @@ def _view(transcript: Transcript, exchange: Exchange) -> View:
     size = next((one.size for one in exchange.masked.values()), 0)
     values = np.zeros((graph.n_edges, graph.shares_per_edge, size), dtype=law.dtype)
     for row, pair in zip(np.flatnonzero(known), arcs, strict=True):
-        values[row] = [exchange.shares[arc] for arc in pair]
+        values[row] = np.stack([exchange.shares[arc] for arc in pair])
     effective = _rows(exchange.masked, honest, size, law)
     places = [graph.index(name) for name in honest]
-    left = effective - known_masks(Shares(graph, values), known)[places]
+    left = subtract(effective, known_masks(Shares(graph, values), known)[places])
     heard, estimates = _estimates(exchange.told, graph)
     return View(
         corrupted=tuple(corrupted),
@@ -372,7 +380,7 @@ def _known(
     if reach != "itself" or drawn.told:
         near |= {other for name in corrupted for other in graph.neighbours(name)}
     holds = {"everybody": set(graph.parties), "neighbours": near, "itself": corrupted}
-    masked = np.asarray(law.wrap(drawn.own + drawn.shares.masks()))
+    masked = np.asarray(law.wrap(add(drawn.own, drawn.shares.masks())))
     subtrees = _subtrees(graph, masked, law, corrupted) if by_tree else {}
     shares: dict[tuple[str, str], Array[Any]] = {}
     for row, pair in zip(values, graph.edges.tolist(), strict=True):
@@ -403,7 +411,7 @@ def _subtrees(
     tree, sums = spanning_tree(graph), masked.copy()
     for party in reversed(tree.order):
         for child in tree.children(party):
-            sums[party] = sums[party] + sums[child]
+            sums[party] = add(sums[party], sums[child])
         sums[party] = law.wrap(sums[party])
     names, found = graph.parties, {}
     for party in tree.order[1:]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray, listed
+from veilsum.numbers.limbs import total
 from veilsum.numbers.masking import MaskRows, ShareArray, Shares, at_both_ends
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.showing import Showing, Shown, counted
@@ -58,7 +59,7 @@ class View(Shown):
     def component_sums(self) -> dict[tuple[str, ...], Array[Any]]:
         """Return what any view reveals exactly: each piece's sum of coefficients."""
         return {
-            tuple(self.honest[i] for i in piece): self.stripped[list(piece)].sum(axis=0)
+            tuple(self.honest[i] for i in piece): total(self.stripped[list(piece)])
             for piece in self.pieces
         }
 
@@ -83,5 +84,5 @@ def touching(topology: Topology, colluders: frozenset[int]) -> Array[np.bool_]:
 def known_masks(shares: Shares, known: Array[np.bool_]) -> MaskRows:
     """Return the part of every mask that comes from known edges."""
     noise = np.asarray(shares.edge_noise()).copy()
-    noise[~known] = 0
+    noise[~known] = np.zeros((), dtype=noise.dtype)
     return at_both_ends(shares.topology, noise)

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -49,6 +50,8 @@ from veilsum.privacy.guarantee import (
     proof_of,
     success_at,
 )
+from veilsum.privacy.remaining import BATCH_PARTIES
+from veilsum.scale.processes import one_blas_thread
 from veilsum.scale.workers import shared_by
 from veilsum.watching import Progress, Report, staged, watched
 
@@ -230,7 +233,9 @@ def _worst_mu2(
 ) -> WorstMu2:
     if topology.n_parties > DENSE_PARTIES:
         return _large(topology, tolerate)
-    found = Search(topology, tolerate, most_work, progress, on).run()
+    small = topology.n_parties <= BATCH_PARTIES
+    with one_blas_thread() if small else nullcontext():
+        found = Search(topology, tolerate, most_work, progress, on).run()
     lower = found.lower if found.lower > 0 else None
     certificate: Certificate = "none" if lower is None else "exact"
     return WorstMu2(

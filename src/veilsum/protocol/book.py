@@ -20,7 +20,7 @@ from veilsum.protocol.evidence import (
     Contradiction,
     commitment,
     contradict,
-    held_as,
+    named,
     to_sign,
 )
 from veilsum.protocol.messages import (
@@ -29,7 +29,6 @@ from veilsum.protocol.messages import (
     Join,
     Lost,
     Masked,
-    Numbers,
     Quit,
     Ready,
     Record,
@@ -78,7 +77,8 @@ class Book:
         start: the one of this party that joins.
         joins: everybody's Join that is here, by author.
         evidence: by author: two of its records that no one honest start signs.
-        sums: what this party's answer follows from, where everybody knows the sums.
+        sums: digests of what this party's answer follows from, where everybody knows
+            the sums.
     """
 
     def __init__(self, plan: Plan, me: str, keys: Keys, start: bytes) -> None:
@@ -86,13 +86,15 @@ class Book:
         self._parties = frozenset(plan.parties)
         self.joins: dict[str, Join] = {}
         self.evidence: dict[str, Contradiction] = {}
-        self.sums: tuple[Numbers, ...] = ()
+        self.sums: tuple[bytes, ...] = ()
         self._records: dict[RecordId, Record] = {}
         self._held: dict[RecordId, Held] = {}
         self._frames: dict[RecordId, bytes] = {}
         self._by_kind: dict[tuple[type[Record], int], dict[str, Record]] = {}
         self._all: dict[type[Record], dict[RecordId, Record]] = {}
         self._seen: set[bytes] = set()
+        # The answer and the sums whose digest was taken last, with it.
+        self._digested: tuple[Result | None, tuple[bytes, ...], bytes] | None = None
 
     def __contains__(self, record_id: RecordId) -> bool:
         return record_id in self._records
@@ -132,20 +134,31 @@ class Book:
         """Return every record of one kind."""
         return [*self._all.get(kind, {}).values()]  # type: ignore[list-item]
 
+    def content(self, record: Record) -> bytes:
+        """Return a record's frame without its signature: what is signed and named."""
+        return self._plan.codec.signed_part(record)
+
     # Taking and giving up
 
     def sealed(self, record: R) -> R:
         """Return a record of this party's own, signed by the start that joined."""
         bound = msgspec.structs.replace(record, incarnation=self.start)
-        content = to_sign(bound, self._plan.digest, self._plan.codec)
+        content = to_sign(self._plan.codec.signed_part(bound), self._plan.digest)
         return msgspec.structs.replace(bound, signature=self._keys.sign(content))
 
-    def add(self, record: Record, frame: bytes | None = None) -> bytes:
-        """Keep a checked record; return its frame, which it may have come in."""
+    def add(
+        self, record: Record, frame: bytes | None = None, content: bytes | None = None
+    ) -> bytes:
+        """Keep a checked record; return its frame.
+
+        Both `frame` and `content` are encoded where they are not there already.
+        """
         frame = self._plan.codec.encode(record) if frame is None else frame
         for old in self._replaced_by(record):
             self._drop(old.id)
-        self._held[record.id] = held_as(record, self._plan.codec)
+        self._held[record.id] = named(
+            record, self.content(record) if content is None else content
+        )
         self._records[record.id] = record
         self._all.setdefault(type(record), {})[record.id] = record
         self._frames[record.id] = frame
@@ -202,7 +215,7 @@ class Book:
 
     # Checking
 
-    def is_new(self, record: Record, sender: str) -> bool:
+    def is_new(self, record: Record, content: bytes, sender: str) -> bool:
         """Say whether a record is one to look at; refuse what nobody can say.
 
         What it says of an epoch is for others to check. What is refused here no honest
@@ -218,9 +231,9 @@ class Book:
         if known is not None:
             if self.proves(record.party):
                 return False  # more of the same proves no more
-            if held_as(record, self._plan.codec) == self._held[record.id]:
+            if named(record, content) == self._held[record.id]:
                 return False
-        self.check_signature(record, sender)
+        self.check_signature(record, content, sender)
         if isinstance(record, Lost | Ready):
             self._check_allowed(record)
         return True
@@ -229,7 +242,9 @@ class Book:
         """Say whether a party's lie is proven."""
         return party in self.evidence and self.evidence[party].is_a_lie
 
-    def contradiction(self, record: Record, frame: bytes) -> Contradiction | None:
+    def contradiction(
+        self, record: Record, frame: bytes, content: bytes
+    ) -> Contradiction | None:
         """Return what a record of the same author shows together with this one."""
         join = self.joins.get(record.party)
         if join is not None and join.incarnation != record.incarnation:
@@ -246,7 +261,7 @@ class Book:
             ),
         )
         plan, codec = self._plan.digest, self._plan.codec
-        held = held_as(record, codec)
+        held = named(record, content)
         for known in of_author:
             if known is None or self._held[known.id] == held:
                 continue
@@ -310,14 +325,14 @@ class Book:
                 f"goes on without {listed(record.lost)}, against the plan: {why}",
             )
 
-    def is_signed(self, record: Record) -> bool:
-        """Say whether its author signed a record."""
-        content = to_sign(record, self._plan.digest, self._plan.codec)
-        return self._keys.verify(record.party, content, record.signature)
+    def is_signed(self, record: Record, content: bytes) -> bool:
+        """Say whether its author signed a record, whose `content` this is."""
+        signed = to_sign(content, self._plan.digest)
+        return self._keys.verify(record.party, signed, record.signature)
 
-    def check_signature(self, record: Record, sender: str) -> None:
+    def check_signature(self, record: Record, content: bytes, sender: str) -> None:
         """Refuse a record that its author did not sign."""
-        if not self.is_signed(record):
+        if not self.is_signed(record, content):
             raise PeerProtocolError(
                 sender, f"passed on a record that {record.party!r} did not sign"
             )
@@ -391,8 +406,12 @@ class Book:
         they do not depend. Sums are the same to the last bit, or somebody told two
         stories about its part in them.
         """
-        parts = (proposed.numbers, *self.sums)
-        return hashlib.sha256(b"".join(map(Codec.digest, parts))).digest()
+        known = self._digested
+        if known is None or known[0] is not proposed or known[1] is not self.sums:
+            parts = (Codec.digest(proposed.numbers), *self.sums)
+            made = hashlib.sha256(b"".join(parts)).digest()
+            known = self._digested = proposed, self.sums, made
+        return known[2]
 
     def otherwise(self, members: Collection[str]) -> list[str]:
         """Return who signed another answer than the proposed one, or other sums."""

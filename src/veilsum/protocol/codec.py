@@ -4,11 +4,11 @@
 
 All is little endian. The header is the message in MessagePack, an array that starts
 with the message's name. Where the message holds numbers, the header holds
-`[code, count, width]` and the payload their `count * width` bytes:
+`[code, count, 8]` and the payload `count` times 8 bytes:
 
     "f"  float64, finite          "i"  int64          "u"  uint64
-    "b"  Python integers in two's complement, all as wide as the codec says or, if it
-         says nothing, as the widest needs
+    "l"  limbs of wider numbers, the lowest first; how many a number has, and which
+         residues it may be, is in the codec's layout
 
 Nothing that arrives can run code, or claim memory that it did not pay for in bytes.
 Nothing pads a payload, so the numbers of a decoded message may be unaligned in memory.
@@ -21,7 +21,7 @@ import hashlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from struct import Struct
 from typing import Annotated, Any, Literal, NoReturn, TypeAlias, Union
 
@@ -31,25 +31,32 @@ from msgspec.structs import asdict, astuple
 from numpy import frombuffer, ndarray
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, ProtocolError
+from veilsum.numbers.limbs import (
+    MOST_LIMBS,
+    Layout,
+    ends_of,
+    from_integers,
+    is_wide,
+    limb_type,
+    limbs_of,
+)
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.messages import MESSAGES, Deposit, Message, Numbers, Record
 
 MAGIC = b"VS"
-VERSION = 2
-WIDEST = 32
+VERSION = 3
+WORD_BYTES = 8
 
-# What the header says about the payload: code, count, width.
+# What the header says about the payload: code, count, bytes of each.
 Descriptor: TypeAlias = tuple[
-    Literal["f", "i", "u", "b"],
-    Annotated[int, msgspec.Meta(ge=0)],
-    Annotated[int, msgspec.Meta(ge=1, le=WIDEST)],
+    Literal["f", "i", "u", "l"], Annotated[int, msgspec.Meta(ge=0)], Literal[8]
 ]
 _PREFIX = Struct("<2sBI")
 _START = _PREFIX.size
 _SWAP = sys.byteorder != "little"
 _DTYPES = {code: np.dtype(f"<{code}8") for code in "fiu"}
+_DTYPES["l"] = _DTYPES["u"]
 _CODES = {np.dtype(f"{order}{code}8"): code for code in "fiu" for order in "<>"}
-_CODES[np.dtype(object)] = "b"
 _FEW = 1000  # up to here numpy takes longer to set out than Python to be done
 # Everything that msgspec is known to raise on bytes of somebody else's choice.
 _UNREADABLE = (
@@ -67,29 +74,25 @@ class Codec:
     """Encodes and decodes messages of a limited size.
 
     Attributes:
-        max_numbers: the most numbers a message may carry.
+        max_numbers: the most numbers, or limbs, that a message may carry.
         max_header: the most bytes of everything else in it.
-        width: the bytes of each Python integer; 0 for as few as the widest needs.
+        layout: of the vectors that are summed. Without one, residues may be any words,
+            and every limb is a number.
         max_frame: the most bytes a frame may have, whatever is in it.
     """
 
     max_numbers: int
     max_header: int = 1 << 20
-    width: int = 0
+    layout: Layout | None = None
     max_frame: int = field(init=False)
 
     def __post_init__(self) -> None:
-        if (
-            self.max_numbers < 0
-            or not 0 < self.max_header < 1 << 32
-            or not 0 <= self.width <= WIDEST
-        ):
+        if self.max_numbers < 0 or not 0 < self.max_header < 1 << 32:
             raise InvalidInputError(
-                "a codec's limits must be max_numbers >= 0, 0 < max_header < 2^32 and "
-                f"0 <= width <= {WIDEST}, found {self.max_numbers}, {self.max_header} "
-                f"and {self.width}"
+                "a codec's limits must be max_numbers >= 0 and 0 < max_header < 2^32, "
+                f"found {self.max_numbers} and {self.max_header}"
             )
-        most = _START + self.max_header + self.max_numbers * WIDEST
+        most = _START + self.max_header + self.max_numbers * WORD_BYTES
         object.__setattr__(self, "max_frame", most)
 
     def encode(self, message: Message) -> bytes:
@@ -98,17 +101,17 @@ class Codec:
         Raises:
             LocalProtocolError: no receiver with these limits would accept it.
         """
-        header = _header(message, self.width)
+        header = _header(message, self.layout)
         holder = message.masked if type(message) is Deposit else message
         numbers = getattr(holder, "numbers", None)
-        count = 0 if numbers is None else len(numbers)
+        raw = b"" if numbers is None else _raw(numbers, self.layout)
+        count = len(raw) // WORD_BYTES
         if len(header) > self.max_header or count > self.max_numbers:
             raise LocalProtocolError(
                 f"a message has at most {self.max_header} bytes of header and "
                 f"{self.max_numbers} numbers, found {len(header)} and {count}"
             )
         prefix = _PREFIX.pack(MAGIC, VERSION, len(header))
-        raw = b"" if numbers is None else _raw(numbers, self.width)
         return b"".join((prefix, header, raw))
 
     def decode(self, frame: bytes) -> Message:
@@ -128,10 +131,18 @@ class Codec:
         return self.encode(msgspec.structs.replace(message, signature=b""))
 
     @staticmethod
-    def digest(numbers: Numbers, width: int = 0) -> bytes:
-        """Return the SHA-256 of the numbers, of their kind and of how many they are."""
-        found = hashlib.sha256(_write(_describe(numbers, width)))
-        found.update(_raw(numbers, width))
+    def digest(numbers: Numbers, layout: Layout | None = None) -> bytes:
+        """Return the SHA-256 of the numbers, of their kind and of how many they are.
+
+        Python integers, which no message carries, are taken in two's complement, all
+        with as few bytes as the widest of them needs.
+        """
+        if type(numbers) is ndarray and numbers.dtype == object:
+            parts = _integers(numbers)
+        else:
+            parts = _describe(numbers, layout), _raw(numbers, layout)
+        found = hashlib.sha256(_write(parts[0]))
+        found.update(parts[1])
         return found.digest()
 
     def _split(self, frame: bytes) -> bytes:
@@ -173,26 +184,34 @@ class Codec:
             _refuse(f"at most {self.max_numbers} numbers", count)
         if count * width != len(frame) - start:
             _refuse(f"{count * width} bytes of payload", len(frame) - start)
-        if code == "b":
-            if self.width and width != self.width:
-                _refuse(f"numbers of {self.width} bytes", width)
-            return _integers(width, frame[start:], shortest=not self.width)
-        if width != 8:
-            _refuse("numbers of 8 bytes", width)
         array = frombuffer(frame, _DTYPES[code], count, start)
         if code == "f" and not _finite(array, frame, start):
             _refuse("finite numbers", "nan or inf")
-        return array.astype(array.dtype.newbyteorder("=")) if _SWAP else array
+        if _SWAP:
+            array = array.astype(array.dtype.newbyteorder("="))
+        return self._residues(array, code) if code in "ul" else array
+
+    def _residues(self, limbs: Numbers, code: str) -> Numbers:
+        """Return the numbers of which these are the limbs, each below its modulus."""
+        layout = self.layout
+        if layout is None or (code == "l") != is_wide(layout.dtype):
+            return limbs if code == "u" else limbs.view(limb_type(1))
+        try:
+            found = layout.unpack(limbs)
+        except InvalidInputError as error:
+            raise MalformedMessageError(str(error)) from None
+        found.setflags(write=False)
+        return found
 
 
 def _refuse(expected: str, found: object) -> NoReturn:
     raise MalformedMessageError(f"expected {expected}, found {found}")
 
 
-def _header(message: Message, width: int) -> bytes:
+def _header(message: Message, layout: Layout | None) -> bytes:
     """Return the header, once it is known that a receiver will accept it."""
     try:
-        header = _writer(width)(message)
+        header = _writer(layout)(message)
         _parse(header)
     except MalformedMessageError as error:
         raise LocalProtocolError(f"a message nobody would accept: {error}") from None
@@ -201,53 +220,52 @@ def _header(message: Message, width: int) -> bytes:
     return header
 
 
-def _describe(value: object, width: int = 0) -> tuple[str, int, int]:
+def _describe(value: object, layout: Layout | None = None) -> tuple[str, int, int]:
     """Say what a header says in place of an array (msgspec's encoding hook)."""
     if type(value) is not ndarray or value.ndim != 1:
         raise LocalProtocolError("a message carries plain one-dimensional arrays only")
-    if (code := _CODES.get(value.dtype)) is None:
+    if (code := _CODES.get(value.dtype)) is not None:
+        return code, len(value), WORD_BYTES
+    if not is_wide(value):
         raise LocalProtocolError(f"a message carries no numbers of type {value.dtype}")
-    return code, len(value), _needed(value.tolist(), width) if code == "b" else 8
+    return "l", len(_limbs(value, layout)), WORD_BYTES
 
 
-def _raw(numbers: Numbers, wanted: int) -> bytes | memoryview:
+def _limbs(numbers: Numbers, layout: Layout | None) -> Numbers:
+    """Return limbs as they travel: by a layout that fits, or all of them."""
+    if layout is None or numbers.dtype != layout.dtype or len(numbers) != layout.size:
+        return limbs_of(numbers).reshape(-1)
+    return layout.pack(numbers)
+
+
+def _raw(numbers: Numbers, layout: Layout | None) -> bytes | memoryview:
     """Return the payload of an array that `_describe` accepts."""
     plain = type(numbers) is ndarray  # and no list that looks like a descriptor
+    if plain and numbers.dtype not in _CODES:
+        numbers = _limbs(numbers, layout)
     code = _CODES[numbers.dtype] if plain else _describe(numbers)[0]
-    if code == "b":
-        width = _needed(values := numbers.tolist(), wanted)
-        return b"".join([n.to_bytes(width, "little", signed=True) for n in values])
     if numbers.dtype is not _DTYPES[code]:
         numbers = numbers.astype(_DTYPES[code])
     few = len(numbers) <= _FEW
-    raw = numbers.tobytes() if few else np.ascontiguousarray(numbers).data
+    raw = numbers.tobytes() if few else np.ascontiguousarray(numbers).data.cast("B")
     if code == "f" and not _finite(numbers, raw, 0):
         raise LocalProtocolError("a message carries finite numbers, found nan or inf")
     return raw
 
 
-def _needed(values: list[Any], wanted: int) -> int:
+def _integers(numbers: Numbers) -> tuple[tuple[str, int, int], bytes | memoryview]:
+    """Return a descriptor and bytes of Python integers, for digests alone."""
+    values = numbers.tolist()
     if not set(map(type, values)) <= {int}:
         raise LocalProtocolError("an array of objects must hold Python integers only")
-    most = wanted or WIDEST
-    if (width := _width(values)) > most:
-        raise LocalProtocolError(f"integers have at most {most} bytes, found {width}")
-    return wanted or width
-
-
-def _width(values: list[int]) -> int:
-    """Return the fewest bytes that hold each of them with its sign."""
-    largest = max(max(values, default=0), ~min(values, default=0))
-    return largest.bit_length() // 8 + 1
-
-
-def _integers(width: int, raw: bytes, *, shortest: bool) -> Numbers:
-    pieces = (raw[at : at + width] for at in range(0, len(raw), width))
-    values = [int.from_bytes(piece, "little", signed=True) for piece in pieces]
-    if shortest and width != _width(values):
-        _refuse("the shortest header of the message", "another one")
-    (array := np.array(values, dtype=object)).setflags(write=False)
-    return array
+    least, largest = ends_of(numbers)
+    width = max(largest, ~least).bit_length() // 8 + 1
+    words = -(-width // WORD_BYTES)
+    if words > MOST_LIMBS:
+        raise LocalProtocolError(f"whole numbers of {width} bytes have no digest")
+    limbs = limbs_of(from_integers(numbers, words)).astype(_DTYPES["u"])
+    raw = limbs.view(np.uint8).reshape(-1, WORD_BYTES * words)[:, :width].tobytes()
+    return ("b", len(values), width), raw
 
 
 def _finite(array: Numbers, raw: bytes | memoryview, start: int) -> bool:
@@ -295,10 +313,10 @@ _BY_NAME = frozenset(kind for kind in MESSAGES if issubclass(kind, Record))
 _write = msgspec.msgpack.Encoder(enc_hook=_describe).encode
 
 
-@cache
-def _writer(width: int) -> Callable[[object], bytes]:
-    """Return what writes headers in which Python integers have this width."""
-    return msgspec.msgpack.Encoder(enc_hook=partial(_describe, width=width)).encode
+@lru_cache(8)
+def _writer(layout: Layout | None) -> Callable[[object], bytes]:
+    """Return what writes headers of messages whose vectors have this layout."""
+    return msgspec.msgpack.Encoder(enc_hook=partial(_describe, layout=layout)).encode
 
 
 _read = msgspec.msgpack.Decoder(Union[tuple(map(_twin, MESSAGES))]).decode  # noqa: UP007

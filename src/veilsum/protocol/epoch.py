@@ -21,6 +21,7 @@ from veilsum.errors import PeerProtocolError, UntimelyError
 from veilsum.graphs.spreading import Tree, spanning_tree
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Vector, listed
+from veilsum.numbers.limbs import Layout, add, subtract
 from veilsum.numbers.masking import Streams
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.book import Keys
@@ -111,12 +112,14 @@ class Neighbourhood:
         return self.members.names(self.tree.children(self.members.index(self.me)))
 
 
-def confirmation(epoch: int, drawn: Mapping[str, Share], width: int = 0) -> Confirm:
+def confirmation(
+    epoch: int, drawn: Mapping[str, Share], layout: Layout | None = None
+) -> Confirm:
     """Return the digest of a link's two shares, each by the name of who drew it."""
     (first, forth), (second, back) = sorted(drawn.items())
     key = hashlib.sha256(forth.key + back.key).digest()
     names = f"veilsum edge\0{epoch}\0{first}\0{second}\0".encode()
-    digests = (Codec.digest(one.numbers, width) for one in (forth, back))
+    digests = (Codec.digest(one.numbers, layout) for one in (forth, back))
     content = b"".join((names, *digests))
     return Confirm(epoch, hmac.digest(key, content, "sha256"))
 
@@ -309,8 +312,8 @@ class Epoch(Secret):
         """Return the digest of both shares of a link; what is held never changes."""
         if name not in self._known:
             drawn = {self.place.me: self.sent[name], name: self.got[name]}
-            width = self._plan.codec.width
-            self._known[name] = confirmation(self.number, drawn, width)
+            layout = self._plan.codec.layout
+            self._known[name] = confirmation(self.number, drawn, layout)
         return self._known[name]
 
     def _agrees(self, name: str, found: Confirm) -> bool:
@@ -321,16 +324,17 @@ class Epoch(Secret):
 
         The order matters for float64 only: it is that of the simulator.
         """
-        total = np.zeros(self._plan.size, dtype=self._plan.law.dtype)
+        found = np.zeros(self._plan.size, dtype=self._plan.law.dtype)
         for name in self.place.weights:
-            total += self.sent[name].numbers - self.got[name].numbers
-        return total
+            apart = subtract(self.sent[name].numbers, self.got[name].numbers)
+            found = add(found, apart)
+        return found
 
     # Masked numbers
 
     def prepare(self, nonce: bytes) -> Masked:
         """Return the private numbers plus the mask, not signed yet."""
-        numbers = self._plan.law.wrap(self.private + self.mask())
+        numbers = self._plan.law.wrap(add(self.private, self.mask()))
         me = self.place.me
         return Masked(party=me, epoch=self.number, nonce=nonce, numbers=numbers)
 
@@ -374,14 +378,14 @@ class Epoch(Secret):
             return None
         total = self.masked.numbers
         for name in self.place.children:
-            total = total + self._from_below[name]
+            total = add(total, self._from_below[name])
         return self._plan.law.wrap(total)
 
     def total_of(self, shown: Mapping[str, Masked]) -> Numbers:
         """Return the sum of everybody's masked numbers."""
         total = np.zeros(self._plan.size, dtype=self._plan.law.dtype)
         for name in self.members:
-            total += shown[name].numbers
+            total = add(total, shown[name].numbers)
         return self._plan.law.wrap(total)
 
     # What a neighbour has

@@ -20,20 +20,24 @@ from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Held, Lost, Masked, Ready, Record
 
 
-def to_sign(record: Record, plan: bytes, codec: Codec) -> bytes:
+def to_sign(content: bytes, plan: bytes) -> bytes:
     """Return what a record's author signs, for this plan and no other use of its key.
 
     Args:
-        record: its signature does not matter.
+        content: the record's frame without its signature.
         plan: the plan's digest.
-        codec: the plan's.
     """
-    return b"veilsum record\0" + plan + codec.signed_part(record)
+    return b"veilsum record\0" + plan + content
 
 
-def held_as(record: Record, codec: Codec) -> Held:
-    """Return a record's name with the start of the digest of what was signed."""
-    return (*record.id, hashlib.sha256(codec.signed_part(record)).digest()[:16])
+def named(record: Record, content: bytes) -> Held:
+    """Return a record's name with the start of the digest of its `content`.
+
+    Args:
+        record: the record.
+        content: its frame without its signature.
+    """
+    return (*record.id, hashlib.sha256(content).digest()[:16])
 
 
 def commitment(ready: Ready, masked: Masked, plan: bytes, codec: Codec) -> bytes:
@@ -117,7 +121,10 @@ class Contradiction:
             (type(one).__name__, type(other).__name__),
             max(one.epoch, other.epoch),
             one.incarnation != other.incarnation,
-            (held_as(one, codec), held_as(other, codec)),
+            (
+                named(one, codec.signed_part(one)),
+                named(other, codec.signed_part(other)),
+            ),
             frames,
         )
 

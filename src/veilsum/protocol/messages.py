@@ -16,6 +16,7 @@ import numpy as np
 
 from veilsum.errors import PeerProtocolError
 from veilsum.numbers.arrays import Array
+from veilsum.numbers.limbs import type_name
 from veilsum.numbers.secrets import Secret
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
@@ -218,6 +219,6 @@ def check_numbers(
     if (numbers.dtype, numbers.size) != wanted:
         raise PeerProtocolError(
             sender,
-            f"expected {wanted[1]} numbers of type {wanted[0]}, found "
-            f"{numbers.size} of type {numbers.dtype}",
+            f"expected {wanted[1]} numbers of type {type_name(wanted[0])}, found "
+            f"{numbers.size} of type {type_name(numbers.dtype)}",
         )

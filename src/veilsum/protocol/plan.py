@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from veilsum.errors import InvalidInputError
@@ -14,6 +15,7 @@ from veilsum.graphs.spreading import Spread
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.laws import Law
+from veilsum.numbers.limbs import type_name
 from veilsum.protocol.codec import Codec
 
 # An iterative method's state is written after so many rounds, or fewer of long ones.
@@ -109,15 +111,18 @@ class Plan:
 
     def _here(self) -> dict[str, Any]:
         law, masks = self.law, self.law.masks
-        counted = {}
+        counted: dict[str, Any] = {}
         if (counts := law.counted) is not None:
-            counted["counts"] = [counts.bits, [str(unit) for unit in counts.units]]
+            texts = ([str(unit)] * (stop - start) for unit, start, stop in counts.runs)
+            counted["counts"] = [counts.bits, [*chain.from_iterable(texts)]]
+            if counts.fields:
+                counted["fields"] = counts.fields
         return {
             **counted,
             "parties": self.parties,
             "edges": self.topology.edges.tolist(),
             "weights": self.topology.weights.tolist(),
-            "law": [law.name, str(law.dtype), masks.largest],
+            "law": [law.name, type_name(law.dtype), masks.largest],
             "sigma": masks.sigma or 0.0,
             "grid": masks.grid,
             **({} if masks.unit is None else {"unit": str(masks.unit)}),
@@ -131,8 +136,10 @@ class Plan:
     def codec(self) -> Codec:
         """Messages as bytes, no longer than this run can need."""
         header = HEADER_BYTES + HEADER_BYTES_PER_PARTY * len(self.parties)
-        most = max(self.size, self.answer_size, self.round_size)
-        return Codec(most, header, self.law.width)
+        layout = self.law.layout(self.size)
+        size = self.size if layout is None else layout.length
+        most = max(size, self.answer_size, self.round_size)
+        return Codec(most, header, layout)
 
     @cached_property
     def checkpoint(self) -> int:

@@ -20,13 +20,18 @@ from veilsum.errors import BadGradientError, DivergedError
 from veilsum.graphs.mixing import mixing_rate
 from veilsum.graphs.topology import Topology
 from veilsum.methods.base import Weighting, mix
-from veilsum.methods.recentring import chebyshev_factors, next_flow
+from veilsum.methods.recentring import (
+    chebyshev_factors,
+    differences,
+    moved,
+    next_flow,
+)
 from veilsum.methods.schedule import Facts, Schedule, schedule
 from veilsum.methods.settings import Settings
 from veilsum.methods.stopping import Stopping
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.fixed_point import as_python_integers
 from veilsum.numbers.laws import Law
+from veilsum.numbers.limbs import add, total
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.messages import Numbers
 
@@ -148,7 +153,7 @@ class MethodRounds(Secret):
         self, index: int, row: MixingRow, masked: Numbers, flow: Array[np.float64]
     ) -> RoundsState:
         cost = EffectiveCost(self.basis, self.law.decode(masked), self.remainder)
-        packed = msgspec.msgpack.encode([_packed(masked), _packed(flow.ravel())])
+        packed = msgspec.msgpack.encode([masked.tobytes(), flow.tobytes()])
         return RoundsState(index, None, row, masked, flow, cost, packed)
 
     def _begun(self, state: RoundsState) -> RoundsState:
@@ -189,10 +194,9 @@ class MethodRounds(Secret):
 
     def _drawn_together(self, state: RoundsState, heard: Numbers) -> RoundsState:
         row, index = state.row, state.index
-        difference = (heard - state.masked).astype(np.float64)
-        flow = next_flow(state.flow, difference, row.along, row.factors[index])
-        whole = as_python_integers(flow) if heard.dtype == object else flow
-        masked = state.masked + whole.astype(heard.dtype).sum(axis=0)
+        apart = differences(heard, state.masked)
+        flow = next_flow(state.flow, apart, row.along, row.factors[index])
+        masked = add(state.masked, total(moved(flow, heard.dtype)))
         return self._drawn(index + 1, row, masked, flow)
 
     def _stepped(self, state: RoundsState, heard: list[Numbers]) -> RoundsState:
@@ -259,9 +263,10 @@ class MethodRounds(Secret):
     def unpack(self, packed: bytes, members: Topology, me: str) -> RoundsState:
         """Return the state, the public part computed anew."""
         index, rest, inner, loudest, before, near = msgspec.msgpack.decode(packed)
-        masked, flow = (_unpacked(part) for part in msgspec.msgpack.decode(rest))
+        kept, moving = msgspec.msgpack.decode(rest)
+        masked = np.frombuffer(kept, dtype=self.law.dtype)
         row = MixingRow.of(self.schedules.on(members), members, me)
-        flow = flow.reshape((len(row.along), masked.size))
+        flow = np.frombuffer(moving).reshape((len(row.along), masked.size))
         state = self._begun(self._drawn(index, row, masked, flow))
         if inner is None:
             return state
@@ -309,16 +314,3 @@ def _like(model: Any, plain: Any) -> Any:
 def _names(value: Any) -> tuple[str, ...]:
     """Return a state's parts; nothing for a plain value."""
     return getattr(type(value), "__slots__", ())
-
-
-def _packed(array: Array[Any]) -> list[Any]:
-    if array.dtype == object:
-        return ["O", [str(value) for value in array.tolist()]]
-    return [array.dtype.str, array.tobytes()]
-
-
-def _unpacked(packed: list[Any]) -> Array[Any]:
-    kind, content = packed
-    if kind == "O":
-        return np.array([int(value) for value in content], dtype=object)
-    return np.frombuffer(content, dtype=kind)

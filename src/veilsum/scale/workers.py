@@ -7,8 +7,6 @@ from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 
 from veilsum.errors import InvalidInputError
-from veilsum.scale.cluster import RayWorkers
-from veilsum.scale.processes import Processes
 
 
 def workers_on(where: str) -> Executor:
@@ -26,10 +24,14 @@ def workers_on(where: str) -> Executor:
     kind, _, rest = where.partition(":")
     count = int(rest) if rest.isascii() and rest.isdigit() and len(rest) < 6 else 0
     if kind == "processes" and count:
+        from veilsum.scale.processes import Processes
+
         return Processes(count)
     if kind == "threads" and count:
         return ThreadPoolExecutor(count)
     if kind == "ray" and rest:
+        from veilsum.scale.cluster import RayWorkers
+
         return RayWorkers(where if rest.startswith("//") else rest, count)
     raise InvalidInputError(
         "work is done on processes:N, threads:N, ray:N, ray:HOST:PORT or "

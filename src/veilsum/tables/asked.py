@@ -133,23 +133,35 @@ class Question(Section, frozen=True, kw_only=True):
         """The bins of its histograms."""
         return {name: Bins.of(one) for name, one in (self.histograms or {}).items()}
 
-    def made(self, party: str, frame: Frame) -> Iterator[Made]:
+    def made(
+        self, party: str, frame: Frame, *, own_rows: bool = False
+    ) -> Iterator[Made]:
         """Yield what sums over rows are about: variables, and a column made of them.
 
         Rows that the question leaves out are 0 in all of its columns, and others 1 in
         the first. Bins are told by what lies beyond each edge: that follows from them,
         and two edges that are near each other are then near in two columns.
 
+        Args:
+            party: the owner of the table.
+            frame: the table.
+            own_rows: whether columns by group are on all rows that have them, and not
+                on complete rows. Other parties decide that too, for each of them.
+
         Raises:
             SchemaError: the table is another one than the question was about.
         """
         table = Schema.from_table(self.schema).check(party, frame)
-        for variables, values in self._among_kept(table):
-            whole = np.zeros(len(frame))
-            whole[slice(None) if table.kept is None else table.kept] = values
-            yield variables, whole
-        if self.missing == "groups" and self.by is not None and table.kept is not None:
-            yield from self._among_others(table, self.by, ~table.kept)
+        grouped = self.by is not None and table.kept is not None
+        if own_rows and grouped:
+            yield from self._on_own_rows(table)
+        else:
+            for variables, values in self._among_kept(table):
+                whole = np.zeros(len(frame))
+                whole[slice(None) if table.kept is None else table.kept] = values
+                yield variables, whole
+        if self.missing == "groups" and grouped:
+            yield from self._among_others(table)
 
     def _among_kept(self, table: CheckedTable) -> Iterator[tuple[frozenset[str], Any]]:
         yield frozenset(), 1.0
@@ -186,10 +198,9 @@ class Question(Section, frozen=True, kw_only=True):
         for place in range(axis.size):
             yield frozenset({self.by}), places == place
 
-    def _among_others(
-        self, table: CheckedTable, by: str, others: Array[Any]
-    ) -> Iterator[Made]:
+    def _among_others(self, table: CheckedTable) -> Iterator[Made]:
         """Yield which rows that are left out lack a column, in each group."""
+        by, others = str(self.by), ~np.asarray(table.kept)
         axis = Axis.of(table.schema.column(by), {})
         known = np.flatnonzero(~table.missing(by))
         places = axis.places(table.left_out[by][known])
@@ -199,6 +210,43 @@ class Question(Section, frozen=True, kw_only=True):
                 whole = np.zeros(len(others))
                 whole[rows[table.missing(name)[known] & (places == place)]] = 1.0
                 yield frozenset({name, by}), whole
+
+    def _on_own_rows(self, table: CheckedTable) -> Iterator[Made]:
+        """Yield columns on all rows that have them and a group, group by group.
+
+        Means are taken off: the number of such rows says nothing of a value.
+        """
+        by, kept = str(self.by), np.asarray(table.kept)
+        order = np.concatenate([np.flatnonzero(kept), np.flatnonzero(~kept)])
+        axis = Axis.of(table.schema.column(by), {})
+        single = [*(self.columns or ()), *self.bins]
+        for names in dict.fromkeys([*((one,) for one in single), *(self.tables or ())]):
+            rows = table.present((*names, by))
+            places = axis.places(table.whole(by)[rows])
+            own = {name: table.whole(name)[rows] for name in names}
+            for column, place in product(self._values(table, own), range(axis.size)):
+                among, whole = places == place, np.zeros(len(kept))
+                if among.any():
+                    whole[order[rows][among]] = column[among] - column[among].mean()
+                    yield frozenset({*names, by}), whole
+
+    def _values(
+        self, table: CheckedTable, own: Mapping[str, Array[Any]]
+    ) -> Iterator[PerRow]:
+        """Yield numbers, steps at edges and cells that some columns are asked for."""
+        names = (*own,)
+        if len(names) == 1 and names[0] in (self.columns or ()):
+            yield own[names[0]]
+        if len(names) == 1 and names[0] in self.bins:
+            places = self.bins[names[0]].places(own[names[0]])
+            for k in range(1, self.bins[names[0]].size):
+                yield (places >= k).astype(np.float64)
+        if names in (self.tables or ()):
+            axes = [Axis.of(table.schema.column(one), self.bins) for one in names]
+            codes = tuple(axis.places(own[axis.column]) for axis in axes)
+            cells = np.ravel_multi_index(codes, tuple(axis.size for axis in axes))
+            for cell in np.unique(cells):
+                yield (cells == cell).astype(np.float64)
 
     def _of_survival(
         self, text: str, table: CheckedTable
@@ -313,10 +361,12 @@ class _Stack(Secret):
     columns: list[Array[Any]] = field(default_factory=list)
     _seen: set[bytes] = field(default_factory=set)
 
-    def add(self, question: Question, party: str, frame: Frame) -> bool:
+    def add(
+        self, question: Question, party: str, frame: Frame, *, own_rows: bool
+    ) -> bool:
         """Add a question's columns; say whether some were not there."""
         before = len(self.columns)
-        for variables, values in question.made(party, frame):
+        for variables, values in question.made(party, frame, own_rows=own_rows):
             key = hashlib.sha256((values + 0.0).tobytes()).digest()
             if values.any() and key not in self._seen:
                 self._seen.add(key)
@@ -360,13 +410,21 @@ class Asking(Secret):
 
     def _look(self, known: Sequence[Question]) -> None:
         self._check_units(known)
+        self._check_rows(known, own_rows=False)
+        if any(one.by is not None for one in (*known, self.question)):
+            self._check_rows(known, own_rows=True)
+
+    def _check_rows(self, known: Sequence[Question], *, own_rows: bool) -> None:
+        """Refuse columns of all questions that point at few rows together."""
         stack, party = _Stack(), self.home.party
         for one in known:
             try:
-                stack.add(one, party, self.frame)
+                stack.add(one, party, self.frame, own_rows=own_rows)
             except SchemaError:
                 continue
-        if stack.columns and stack.add(self.question, party, self.frame):
+        if stack.columns and stack.add(
+            self.question, party, self.frame, own_rows=own_rows
+        ):
             self.home.together(np.column_stack(stack.columns), stack.variables)
 
     def _check_units(self, known: Sequence[Question]) -> None:

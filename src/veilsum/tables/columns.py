@@ -495,12 +495,20 @@ def _day_zero(since: str) -> int:
     return date.fromisoformat(since).toordinal()
 
 
+def nature_or_dates(values: Series) -> Nature:
+    """Return the nature of a column, which is "dates" of texts that are dates."""
+    found = nature(values)
+    category = isinstance(values.dtype, load_pandas().CategoricalDtype)
+    return (
+        "dates"
+        if found == "text" and not category and _all_are(values, _ISO)
+        else found
+    )
+
+
 def holds_dates(values: Series) -> bool:
     """Say whether a column holds dates and nothing else, missing values aside."""
-    found = nature(values)
-    if found != "text" or isinstance(values.dtype, load_pandas().CategoricalDtype):
-        return found == "dates"
-    return all(_ISO.fullmatch(one) for one in levels_of(values))
+    return nature_or_dates(values) == "dates"
 
 
 def looks_like_dates(values: Series) -> bool:
@@ -509,7 +517,15 @@ def looks_like_dates(values: Series) -> bool:
         values.dtype, load_pandas().CategoricalDtype
     ):
         return False
-    return all(_DATE_LIKE.fullmatch(one) for one in levels_of(values))
+    return _all_are(values, _DATE_LIKE)
+
+
+def _all_are(values: Series, pattern: re.Pattern[str]) -> bool:
+    """Return whether all texts of a column match; mostly the first one decides."""
+    head = values.iloc[:_HEAD].dropna()
+    if len(head) and not pattern.fullmatch(level(head.iloc[0])):
+        return False
+    return all(pattern.fullmatch(one) for one in levels_of(values))
 
 
 def unit_words(unit: Fraction) -> str:
@@ -622,11 +638,15 @@ def _check_spelling(party: str, column: Column) -> None:
 def levels_of(values: Series) -> set[str]:
     """Return the categories that occur in a column."""
     codes, levels = _factorised(values)
+    if not isinstance(values.dtype, load_pandas().CategoricalDtype):
+        return set(levels)  # all of them occur
     return {levels[code] for code in np.unique(codes[codes >= 0])}
 
 
 # What of a column can be counted.
 _COUNTED = {"numbers", "whole numbers", "empty"}
+# Rows among which a first text is looked for.
+_HEAD = 100
 
 
 def _floats(values: Series) -> FloatArray:
@@ -685,22 +705,16 @@ def _extremes(numbers: FloatArray) -> tuple[float, float]:
 def _factorised(values: Series) -> tuple[Codes, list[str]]:
     """Return codes and the text of each, -1 for a missing value."""
     pandas = load_pandas()
-    plain = values.reset_index(drop=True)
-    if isinstance(plain.dtype, pandas.CategoricalDtype):
-        codes, seen = plain.cat.codes.to_numpy(), plain.cat.categories
-    else:
-        if nature(plain) == "text" and pandas.api.types.is_object_dtype(plain.dtype):
-            plain = _spelt(plain)
-        codes, seen = pandas.factorize(plain)
+    if isinstance(values.dtype, pandas.CategoricalDtype):
+        codes, seen = values.cat.codes.to_numpy(), values.cat.categories
+        return codes.astype(np.int64), [level(one) for one in seen]
+    if pandas.api.types.is_object_dtype(values.dtype):
+        found = pandas.api.types.infer_dtype(values, skipna=True)
+        if found != "string" and _WORDS.get(found, "text") == "text":
+            # Mixed values as text first: to a hash, True and 1 are the same.
+            values = values.map(level, na_action="ignore")
+    codes, seen = pandas.factorize(values)
     return codes.astype(np.int64), [level(one) for one in seen]
-
-
-def _spelt(values: Series) -> Series:
-    """Return mixed values as text first: to a hash, True and 1 are the same."""
-    pandas = load_pandas()
-    if pandas.api.types.infer_dtype(values, skipna=True) == "string":
-        return values
-    return values.map(level, na_action="ignore")
 
 
 def _check_whole(

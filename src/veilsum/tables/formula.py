@@ -36,7 +36,7 @@ from veilsum.errors import (
 from veilsum.models.rows import PerRow
 from veilsum.numbers import elementary
 from veilsum.numbers.arrays import Array, FloatArray, listed, nearest
-from veilsum.numbers.units import BITS, Measure, unit_of
+from veilsum.numbers.units import BITS, BLOCK_ROWS, Measure, unit_of
 from veilsum.tables.columns import Column, SchemaError, day_of
 from veilsum.tables.frames import Frame, as_frame, load_pandas, needed
 from veilsum.tables.schema import CheckedTable, Schema
@@ -289,7 +289,8 @@ class ModelFormula:
         Raises:
             InvalidInputError: it cannot be read, names a column the schema does not
                 have, or uses a function that would differ from party to party.
-            MissingExtraError: a category is there, and formulaic is not installed.
+            MissingExtraError: a contrast other than treatment's is there, and formulaic
+                is not installed.
         """
         read = read_formula(text)
         for node, code in read.written:
@@ -423,28 +424,43 @@ class ModelFormula:
 
     def _refined(self, table: CheckedTable, design: Array[Any], bits: int) -> Any:
         """Return the design with those columns exact that float64 would get wrong."""
-        try:
-            extents = self._extents
-        except InvalidInputError:
-            return (
-                design  # in a simulation, whose ranges need not show that all is well
-            )
-        found = {
-            place: extent.measure(bits).wide
-            for place, extent in enumerate(extents)
-            if extent.needs_exact(bits)
-        }
-        if not found:
+        wide = self._exact_places(bits)
+        if not wide:
             return design
         right = self._right
         values = [
             None if levels else exact(node, table)
             for node, levels in zip(right.factors, right.levels, strict=True)
         ]
-        made = design.astype(object) if any(found.values()) else design
-        for place, column in right.parts(found, table.frame, values):
+        made = design.astype(object) if any(wide.values()) else design
+        for place, column in right.parts(wide, table.frame, values):
             made[:, place] = column
         return made
+
+    def _exact_places(self, bits: int) -> dict[int, bool]:
+        """Return the columns that float64 would get wrong, and whether each is wide."""
+        try:
+            extents = self._extents
+        except InvalidInputError:
+            return {}  # in a simulation, whose ranges need not show that all is well
+        return {
+            place: extent.measure(bits).wide
+            for place, extent in enumerate(extents)
+            if extent.needs_exact(bits)
+        }
+
+    def unchanged(self, bits: int = BITS) -> dict[str, int]:
+        """Return the schema's columns that the design has as they are, by place."""
+        right, wide = self._right, self._exact_places(bits)
+        names: dict[str, int] = {}
+        if any(wide.values()):  # the design is one of fractions
+            return names
+        for place, pieces in enumerate(right.pieces):
+            if len(pieces) == 1 and not right.levels[pieces[0].factor]:
+                node = right.factors[pieces[0].factor]
+                if isinstance(node, Named) and place not in wide:
+                    names[node.name] = place
+        return names
 
     def summed_with(self, table: CheckedTable) -> Iterator[tuple[str, Array[Any]]]:
         """Yield each number on the right with the flags that multiply it in sums.
@@ -461,7 +477,10 @@ class ModelFormula:
         design = dict(right.parts(range(len(right.pieces)), table.frame, numbers))
         flags = {(k, 0): _flag(one, table.n_rows) for k, one in design.items()}
         response = self._responses(table, BITS)
-        if (levels := np.unique(response)).size == 2 or self.response_is_category:
+        levels = np.unique(response[:_HEAD])
+        if levels.size <= 2 or self.response_is_category:
+            levels = np.unique(response)
+        if levels.size == 2 or self.response_is_category:
             flags |= {(-1, k): response == one for k, one in enumerate(levels[1:])}
         left, done = {*named_in(self._left)}, set[tuple[tuple[int, int], ...]]()
         for place, node in enumerate(right.factors):
@@ -2231,9 +2250,15 @@ class _Piece:
         return np.array([Fraction(one) for one in self.codes.tolist()])[levels]
 
 
+# In so many rows nearly every column of more than two values shows three of them.
+_HEAD = 100
+
+
 def _flag(column: Array[Any], n_rows: int) -> Array[Any] | None:
     """Return where a column of two values has the larger one; None for any other."""
     values = np.broadcast_to(column, n_rows)
+    if np.unique(values[:_HEAD]).size > 2:
+        return None
     low, high = values.min(), values.max()
     if not ((values == low) | (values == high)).all():
         return None
@@ -2259,6 +2284,10 @@ def _both(
         if len(found) == MOST_DESIGN_COLUMNS:
             break
     return [*found.values()]
+
+
+# As many float64 as a line of a processor's cache has.
+_COLUMNS_AT_A_TIME = 8
 
 
 @dataclass(frozen=True)
@@ -2316,8 +2345,15 @@ class _Expansion:
     def matrix(self, frame: Frame, numbers: Sequence[Array[Any] | None]) -> Array[Any]:
         """Return the design of a table, one row per row; numbers are by factor."""
         design = np.empty((len(frame), len(self.pieces)))
-        for place, column in self.parts(range(len(self.pieces)), frame, numbers):
-            design[:, place] = column
+        # A few columns and some rows at a time: numbers of one column lie far apart in
+        # the design, and what is written must stay near.
+        for first in range(0, len(self.pieces), _COLUMNS_AT_A_TIME):
+            places = range(len(self.pieces))[first : first + _COLUMNS_AT_A_TIME]
+            few = [*self.parts(places, frame, numbers)]
+            for start in range(0, len(design), BLOCK_ROWS):
+                piece = slice(start, start + BLOCK_ROWS)
+                for place, column in few:
+                    design[piece, place] = column[piece] if np.ndim(column) else column
         return design
 
     def parts(
@@ -2394,22 +2430,23 @@ class _Coded:
             return
         if reduced and len(levels) == 1:
             return
-        contrasts = needed(
-            "formulaic.transforms.contrasts", extra="data", what="categories"
-        )
-        treatment = contrasts.TreatmentContrasts
-        contrast = _contrast(node, levels, contrasts) or treatment()
-        ours = {f"l{number}": number for number in range(len(levels))}
-        fields = contrast.get_coding_column_names([*ours], reduced_rank=reduced)
-        form = contrast.get_factor_format([*ours], reduced_rank=reduced)
-        names = [
-            form.format(name=known, field=levels[ours[one]] if one in ours else one)
-            for one in fields
-        ]
-        if isinstance(contrast, treatment) or not reduced:
-            for one, name in zip(fields, names, strict=True):
-                yield _Piece(place, level=ours[one]), name
+        base = _reference(node, levels) if reduced else None
+        if not reduced or base is not None:
+            mark = "T." if reduced else ""
+            for number, level in enumerate(levels):
+                if number != base:
+                    yield _Piece(place, level=number), f"{known}[{mark}{level}]"
             return
+        contrasts = needed(
+            "formulaic.transforms.contrasts", extra="data", what="contrasts"
+        )
+        assert isinstance(node, Coded)
+        options = {name: each.value for name, each in (_bound(node) or {}).items()}
+        contrast = getattr(contrasts, CONTRASTS[str(node.contrast)][0])(**options)
+        ours = {f"l{number}": level for number, level in enumerate(levels)}
+        fields = contrast.get_coding_column_names([*ours], reduced_rank=True)
+        form = contrast.get_factor_format([*ours], reduced_rank=True)
+        names = [form.format(name=known, field=ours.get(one, one)) for one in fields]
         matrix = contrast.get_coding_matrix([*ours], reduced_rank=True).to_numpy(float)
         # formulaic's last bits may be another machine's: what is fine is rounded.
         whole = np.abs(matrix - np.rint(matrix)).max(initial=0.0) < 1e-9
@@ -2421,17 +2458,17 @@ class _Coded:
             yield _Piece(place, codes=codes.copy(), unit=unit), name
 
 
-def _contrast(node: Node, levels: tuple[str, ...], contrasts: Any) -> Any:
-    """Return formulaic's contrast, by the names that levels have there."""
+def _reference(node: Node, levels: tuple[str, ...]) -> int | None:
+    """Return the number of the level that others are compared with.
+
+    None for a contrast that does not code its levels by 0 and 1.
+    """
     if not isinstance(node, Coded) or node.contrast is None:
-        return None
-    options = {
-        name: f"l{levels.index(option.value)}"
-        if isinstance(option.value, str)
-        else option.value
-        for name, option in (_bound(node) or {}).items()
-    }
-    return getattr(contrasts, CONTRASTS[node.contrast][0])(**options)
+        return 0
+    usual = {"TreatmentContrasts": 0, "SASContrasts": len(levels) - 1}
+    base = (_bound(node) or {}).get("base")
+    number = usual.get(CONTRASTS[node.contrast][0])
+    return number if base is None else levels.index(str(base.value))
 
 
 def _check_design(text: str, columns: Sequence[str]) -> None:

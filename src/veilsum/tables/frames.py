@@ -20,6 +20,8 @@ Series: TypeAlias = Any
 
 def needed(package: str, *, extra: str, what: str) -> Any:
     """Return an optional package; without it say which extra has it."""
+    if (loaded := sys.modules.get(package)) is not None:
+        return loaded
     try:
         return import_module(package)
     except ImportError:

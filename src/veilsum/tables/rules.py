@@ -312,13 +312,14 @@ class AtHome:
             agreed: of a term that is computed, how far apart its values may be by
                 agreement: a step between parties is flat within each.
         """
-        found = np.asarray(values, dtype=np.float64)
+        found = np.ascontiguousarray(values, dtype=np.float64)
         if not found.size:
             return
-        if not np.isfinite(found).all():
+        low, high = float(found.min()), float(found.max())
+        if not (isfinite(low) and isfinite(high)):
             # On the way to a term that is finite: it stands out as far as can be.
             found = np.where(np.isfinite(found), 0.0, 1.0)
-        low, high = float(found.min()), float(found.max())
+            low, high = float(found.min()), float(found.max())
         flat = agreed is not None and high - low < STEADY * agreed()
         told = (low == high or flat) and not self.rules.site_terms
         if told and not (two_valued and two_valued()):
@@ -363,7 +364,8 @@ class AtHome:
         middle = float(found.mean())
         furthest = max(high - middle, middle - low)
         scaled = (found - middle) / furthest
-        if scaled @ scaled >= _SURELY * least:
+        # Not by BLAS: its threads take longer to wake up than this takes.
+        if np.einsum("i,i->", scaled, scaled) >= _SURELY * least:
             return
         off = np.abs(found - np.median(found))
         off /= off.max()
@@ -495,12 +497,13 @@ class AtHome:
         rules = self.rules
         off = rules.minimum_count < 2 and rules.effective_count <= 1.0
         free = off and rules.site_terms and rules.maximum_leverage >= 1.0
+        roots = np.sqrt(rows.weigh(np.ones(rows.n_rows)))
         for k in () if free else self._doubtful(rows):
-            values = np.asarray(rows.design[:, k], dtype=np.float64)
+            values = np.ascontiguousarray(rows.design[:, k], dtype=np.float64)
             low, high = float(values.min()), float(values.max())
             if k != intercept and (low < high or two_valued is not None):
                 self.column(names[k], values, two_valued=partial(two_valued or bool, k))
-                self._alone(names[k], values, rows)
+                self._alone(names[k], values, roots)
         if self.rules.maximum_leverage < 1.0 and rows.n_rows:
             self._leverage(OwnColumns(rows, intercept, shaped), names, groups or {})
 
@@ -588,8 +591,7 @@ class AtHome:
         largest = self.rules.maximum_leverage
         if largest >= 1.0:
             return
-        _, alike = np.unique(np.packbits(flags, axis=1), axis=0, return_counts=True)
-        if alike.min() >= self.rules.minimum_count:
+        if _fewest_alike(flags) >= self.rules.minimum_count:
             return  # no combination tells rows apart that are in the same groups
         rows = Rows(flags.astype(np.float64), np.zeros(len(flags)))
         ones = np.flatnonzero(flags.all(axis=0))
@@ -604,11 +606,16 @@ class AtHome:
         self._pointing(what, one, largest, way_out)
         self._pointing(what, several, 1.0 - _FEW_ROWS * (1.0 - largest), way_out)
 
-    def _alone(self, what: str, values: PerRow, rows: Rows) -> None:
-        """Refuse a column that, less its mean, is mostly one row's."""
+    def _alone(self, what: str, values: PerRow, roots: PerRow) -> None:
+        """Refuse a column that, less its mean, is mostly one row's.
+
+        Args:
+            what: the column is called.
+            values: one for each row.
+            roots: of the weights of rows.
+        """
         if self.rules.maximum_leverage >= 1.0:
             return
-        roots = np.sqrt(rows.weigh(np.ones(len(values))))
         ones = roots / np.linalg.norm(roots)
         off = (values - values[0]) * roots
         off -= (ones @ off) * ones
@@ -734,6 +741,16 @@ class AtHome:
             f"{self.party}: {found}{stated}. Not sent: {way_out}; only if all parties "
             f"want that, {agree} allows it",
         )
+
+
+def _fewest_alike(flags: Array[Any]) -> int:
+    """Return the number of rows in the smallest set of rows with the same flags."""
+    codes = np.zeros(len(flags), dtype=np.int64)
+    for place, column in enumerate(flags.T, start=1):
+        codes = 2 * codes + column
+        if place % 32 == 0:  # a code stays below the number of rows, times 2^32
+            codes = np.unique(codes, return_inverse=True)[1]
+    return int(np.unique(codes, return_counts=True)[1].min())
 
 
 def _rows(number: int) -> str:

@@ -39,11 +39,10 @@ from veilsum.tables.columns import (
     clean_categories,
     clean_numbers,
     day_of,
-    holds_dates,
     levels_of,
     looks_like_dates,
     measured,
-    nature,
+    nature_or_dates,
 )
 from veilsum.tables.frames import Frame, Series, as_frame, load_pandas
 from veilsum.tables.rules import MINIMUM_ROWS, Rules, agreed_rows
@@ -171,7 +170,7 @@ class Schema:
         made = _inferred_columns(tables, columns)
         if minimum_rows is None:
             names = [one.name for one in made]
-            whole = [len(frame.dropna(subset=names)) for frame in tables.values()]
+            whole = [_n_complete(frame, names) for frame in tables.values()]
             minimum_rows = max(MINIMUM_ROWS, min(whole))
         largest = max(len(frame) for frame in tables.values())
         return cls(
@@ -371,11 +370,18 @@ class CheckedTable(Secret):
     n_rounded: Mapping[str, int] = field(default_factory=dict)
     kept: Flags | None = None
     left_out: Mapping[str, Values] = field(default_factory=dict)
+    _codes: dict[str, Codes] = field(default_factory=dict, init=False)
 
     @property
     def n_rows(self) -> int:
         """How many rows are left."""
         return len(self.frame)
+
+    def sharing(self, columns: Mapping[str, PerRow]) -> CheckedTable:
+        """Return the table with some columns in memory that holds the same numbers."""
+        parts = {name: self.frame[name].array for name in self.frame.columns}
+        frame = load_pandas().DataFrame(parts | dict(columns), copy=False)
+        return replace(self, frame=frame)
 
     def missing(self, column: str) -> Flags:
         """Return which of the rows that were left out lack a column."""
@@ -392,9 +398,23 @@ class CheckedTable(Secret):
 
     def look(self, column: str) -> Array[Any]:
         """Return a column of numbers, or the codes of a category's levels."""
-        if self.schema.column(column).is_category:
-            return np.asarray(self.frame[column].cat.codes.to_numpy())
-        return self.numbers(column)
+        if not self.schema.column(column).is_category:
+            return self.numbers(column)
+        if column not in self._codes:
+            self._codes[column] = np.asarray(self.frame[column].cat.codes.to_numpy())
+        return self._codes[column]
+
+    def whole(self, column: str) -> Array[Any]:
+        """Return a column of all rows, incomplete ones last; nan or -1 is missing."""
+        if not self.left_out:
+            return self.look(column)
+        return np.concatenate([self.look(column), self.left_out[column]])
+
+    def present(self, columns: Sequence[str]) -> Flags:
+        """Return which of all rows, incomplete ones last, have these columns."""
+        gaps = (self.missing(one) for one in columns)
+        lacking = reduce(np.logical_or, gaps, np.zeros(self.n_dropped, np.bool_))
+        return np.concatenate([np.ones(self.n_rows, np.bool_), ~lacking])
 
 
 def rounded_words(counts: Mapping[str, int]) -> str:
@@ -407,6 +427,15 @@ def rounded_words(counts: Mapping[str, int]) -> str:
     first = next(iter(counts.values()))
     parts[0] = parts[0].replace(" of", " value of" if first == 1 else " values of", 1)
     return f"rounded to whole numbers of the agreed units: {', '.join(parts)}"
+
+
+def _n_complete(frame: Frame, names: Sequence[str]) -> int:
+    """Return the number of rows without a missing value, without a copy of them."""
+    lost = np.zeros(len(frame), dtype=np.bool_)
+    for values in (frame[name] for name in names):
+        plain = isinstance(values.dtype, np.dtype) and values.dtype.kind == "f"
+        lost |= np.isnan(values.to_numpy()) if plain else values.isna().to_numpy()
+    return len(frame) - int(np.count_nonzero(lost))
 
 
 def _gaps(values: Values) -> Flags:
@@ -477,10 +506,7 @@ def _each(frames: Mapping[str, Frame], name: str) -> dict[str, Series]:
 
 
 def _inferred_column(name: str, parts: Mapping[str, Series]) -> Column:
-    found = {
-        party: "dates" if holds_dates(values) else nature(values)
-        for party, values in parts.items()
-    }
+    found = {party: nature_or_dates(values) for party, values in parts.items()}
     # A table without a single value in this column fits whatever the others have.
     found = {party: one for party, one in found.items() if one != "empty"}
     for party, values in parts.items():

@@ -1,0 +1,350 @@
+"""Whole numbers beyond 64 bits: arrays of 64-bit limbs, the lowest limb first.
+
+A number of an array has w limbs and is read in two's complement, modulo 2^(64 w). Its
+type is `limb_type(w)`, on which numpy's own arithmetic is refused: sums have carries.
+`add`, `subtract`, `total` and `combine` also take all other arrays, as numpy adds them.
+A `Layout` says modulo which powers of two consecutive fields of a vector are, and how
+they travel: each field with as many limbs as it needs.
+
+>>> pair = from_integers(np.array([2**64 - 1, -1], dtype=object), 2)
+>>> to_integers(add(pair, pair)).tolist()
+[36893488147419103230, -2]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError
+from veilsum.numbers.arrays import Array, Sparse
+from veilsum.numbers.shapes import Shaped
+
+LIMB_BITS = 64
+# No number is wider: a frame's size is bounded before it is read.
+MOST_LIMBS = 4
+
+Numbers = Shaped[Array[Any], "*batch p"]
+# The limbs themselves: uint64, one more axis.
+Limbs = Shaped[Array[np.uint64], "*batch p w"]
+
+_HALF_BITS = np.int64(32)
+_HALF = np.uint64(2**32 - 1)
+
+
+@lru_cache
+def limb_type(words: int) -> np.dtype[Any]:
+    """Return the type of numbers of so many limbs."""
+    if not 1 <= words <= MOST_LIMBS:
+        raise InvalidInputError(
+            f"a number has between 1 and {MOST_LIMBS} limbs, found {words}"
+        )
+    return np.dtype([("limbs", np.uint64, (words,))])
+
+
+def is_wide(numbers: Array[Any] | np.dtype[Any]) -> bool:
+    """Say whether an array, or its type, consists of limbs."""
+    kind = numbers if isinstance(numbers, np.dtype) else numbers.dtype
+    return kind.names == ("limbs",) and kind["limbs"].ndim == 1
+
+
+def type_name(kind: np.dtype[Any]) -> str:
+    """Return the name of a type in plans: numpy's, or the number of limbs.
+
+    >>> type_name(limb_type(2)), type_name(np.dtype(np.uint64))
+    ('2 limbs', 'uint64')
+    """
+    return f"{kind['limbs'].shape[0]} limbs" if is_wide(kind) else str(kind)
+
+
+def limbs_of(numbers: Numbers) -> Limbs:
+    """Return a view of the limbs, one more axis."""
+    return np.asarray(numbers["limbs"])
+
+
+def from_limbs(limbs: Limbs) -> Numbers:
+    """Return the numbers that have these limbs in the last axis."""
+    whole = np.ascontiguousarray(limbs)
+    return whole.view(limb_type(whole.shape[-1]))[..., 0]
+
+
+# Python integers
+
+
+def ends_of(whole: Numbers) -> tuple[int, int]:
+    """Return the least and the largest of whole numbers; 0 and 0 of none.
+
+    >>> ends_of(np.array([3, -(2**70)], dtype=object))
+    (-1180591620717411303424, 3)
+    """
+    if not whole.size:
+        return 0, 0
+    if whole.dtype.kind == "O":
+        try:
+            whole = whole.astype(np.int64)
+        except OverflowError:
+            plain = whole.ravel().tolist()
+            return min(plain), max(plain)
+    return int(whole.min()), int(whole.max())
+
+
+def from_integers(whole: Numbers, words: int) -> Numbers:
+    """Return whole numbers modulo 2^(64 words): Python integers, int64 or uint64."""
+    if whole.dtype.kind == "O":
+        try:
+            whole = whole.astype(np.int64)
+        except OverflowError:
+            return _from_wide(whole, words)
+    found = np.empty((*whole.shape, words), dtype=np.uint64)
+    found[..., 0] = whole if whole.dtype.kind == "u" else whole.view(np.uint64)
+    upper = 0 if whole.dtype.kind == "u" else (whole >> 63).view(np.uint64)[..., None]
+    found[..., 1:] = upper
+    return from_limbs(found)
+
+
+def _from_wide(whole: Numbers, words: int) -> Numbers:
+    full, size = (1 << LIMB_BITS * words) - 1, 8 * words
+    plain = [(one & full).to_bytes(size, "little") for one in whole.ravel().tolist()]
+    limbs = np.frombuffer(b"".join(plain), dtype="<u8").astype(np.uint64)
+    return from_limbs(limbs.reshape(*whole.shape, words))
+
+
+def to_integers(numbers: Numbers) -> Numbers:
+    """Return limbs as Python integers with their sign; other arrays as they are."""
+    if not is_wide(numbers):
+        return numbers
+    limbs = limbs_of(numbers)
+    lowest = np.ascontiguousarray(limbs[..., 0]).view(np.int64)
+    if (limbs[..., 1:] == (lowest >> 63).view(np.uint64)[..., None]).all():
+        return lowest.astype(object)
+    size = 8 * limbs.shape[-1]
+    plain = limbs.astype("<u8").tobytes()
+    found = np.empty(numbers.shape, dtype=object)
+    found.ravel()[:] = [
+        int.from_bytes(plain[at : at + size], "little", signed=True)
+        for at in range(0, len(plain), size)
+    ]
+    return found
+
+
+# Arithmetic modulo 2^(64 w)
+
+
+def add(one: Numbers, other: Numbers) -> Numbers:
+    """Return one + other."""
+    if not is_wide(one):
+        return np.asarray(one + other)
+    return _with_carries(limbs_of(one), limbs_of(other), 0)
+
+
+def subtract(one: Numbers, other: Numbers) -> Numbers:
+    """Return one - other."""
+    if not is_wide(one):
+        return np.asarray(one - other)
+    # -b is the complement of b, plus 1.
+    return _with_carries(limbs_of(one), ~limbs_of(other), 1)
+
+
+def _with_carries(one: Limbs, other: Limbs, first: int) -> Numbers:
+    found = np.empty(np.broadcast_shapes(one.shape, other.shape), dtype=np.uint64)
+    carry: Any = np.uint64(first)
+    for k in range(one.shape[-1]):
+        plain = one[..., k] + other[..., k]
+        found[..., k] = plain + carry
+        # At most one of the two additions wraps around.
+        wrapped = (plain < one[..., k]) | (found[..., k] < plain)
+        carry = wrapped.astype(np.uint64)
+    return from_limbs(found)
+
+
+def total(rows: Numbers) -> Numbers:
+    """Return the sum over the first axis."""
+    if not is_wide(rows):
+        return np.asarray(rows.sum(axis=0))
+    return _settled(_halves(rows).sum(axis=0))
+
+
+def combine(matrix: Sparse, rows: Shaped[Array[Any], "e p"]) -> Numbers:
+    """Return matrix @ rows for a sparse matrix of small whole numbers."""
+    if rows.dtype == np.float64:
+        return np.asarray(matrix @ rows)
+    whole = matrix.astype(np.int64)
+    if is_wide(rows):
+        halves = _halves(rows)
+        found = whole @ halves.reshape(len(rows), -1)
+        return _settled(found.reshape(-1, *halves.shape[1:]))
+    # Without a sign every sum wraps around, and its bits are those of one with it.
+    words = rows.view(f"u{rows.itemsize}")
+    return np.asarray(whole.astype(words.dtype) @ words).view(rows.dtype)
+
+
+def _halves(numbers: Numbers) -> Shaped[Array[np.int64], "*batch p w 2"]:
+    """Return 32 bits of each limb at a time, of which 2^31 can be added up."""
+    limbs = limbs_of(numbers)
+    both = (limbs & _HALF, limbs >> np.uint64(_HALF_BITS))
+    return np.stack(both, axis=-1).view(np.int64)
+
+
+def _settled(halves: Shaped[Array[np.int64], "*batch p w 2"]) -> Numbers:
+    """Return the numbers whose halves these are, after all carries."""
+    shape = halves.shape[:-1]
+    plain = halves.reshape(*shape[:-1], 2 * shape[-1])
+    found = np.empty(plain.shape, dtype=np.uint64)
+    carry: Any = np.int64(0)
+    for k in range(plain.shape[-1]):
+        whole = plain[..., k] + carry
+        found[..., k] = whole.view(np.uint64) & _HALF
+        carry = whole >> _HALF_BITS
+    found = found.reshape(halves.shape)
+    return from_limbs(found[..., 0] | (found[..., 1] << np.uint64(_HALF_BITS)))
+
+
+# Fields
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Consecutive fields of a vector, each modulo a power of two of its own.
+
+    In memory all numbers have as many limbs as the widest field needs. On the wire
+    each field has as many as it needs itself.
+
+    Attributes:
+        fields: how many numbers each field has, and the bits of its modulus.
+
+    >>> both = Layout(((2, 20), (1, 128)))
+    >>> both.size, both.words, both.length
+    (3, 2, 4)
+    """
+
+    fields: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        for count, bits in self.fields:
+            if count < 1 or not 1 <= bits <= LIMB_BITS * MOST_LIMBS:
+                raise InvalidInputError(
+                    "a field has at least 1 number, modulo 2^1 to "
+                    f"2^{LIMB_BITS * MOST_LIMBS}, found {count} numbers modulo 2^{bits}"
+                )
+
+    @cached_property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return sum(count for count, _ in self.fields)
+
+    @cached_property
+    def words(self) -> int:
+        """Limbs of each number in memory."""
+        return max((_limbs_for(bits) for _, bits in self.fields), default=1)
+
+    @cached_property
+    def length(self) -> int:
+        """Limbs of a vector on the wire."""
+        return sum(count * _limbs_for(bits) for count, bits in self.fields)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of a vector in memory: uint64, or limbs."""
+        return np.dtype(np.uint64) if self.words == 1 else limb_type(self.words)
+
+    @cached_property
+    def full(self) -> bool:
+        """Whether every modulus is that of the type, so that nothing is reduced."""
+        return all(bits == LIMB_BITS * self.words for _, bits in self.fields)
+
+    @cached_property
+    def _masks(self) -> Array[np.uint64]:
+        """The largest residue of each number, limb by limb, (p, w)."""
+        rows = [[_mask(bits, k) for k in range(self.words)] for _, bits in self.fields]
+        table = np.array(rows, dtype=np.uint64).reshape(-1, self.words)
+        return np.repeat(table, [count for count, _ in self.fields], axis=0)
+
+    def residues(self, numbers: Numbers) -> Numbers:
+        """Return numbers modulo 2^bits of their field."""
+        if self.full:
+            return numbers
+        if self.words == 1:
+            return np.asarray(numbers & self._masks[:, 0])
+        return from_limbs(limbs_of(numbers) & self._masks)
+
+    def encode(self, whole: Numbers) -> Numbers:
+        """Return the residues of whole numbers: Python integers, int64 or uint64."""
+        found = from_integers(whole, self.words)
+        return self.residues(limbs_of(found)[..., 0] if self.words == 1 else found)
+
+    def decode(self, residues: Numbers) -> Numbers:
+        """Return Python integers from -2^(bits - 1) up to 2^(bits - 1) - 1."""
+        limbs = residues[..., None] if self.words == 1 else limbs_of(residues)
+        if not self.full:
+            top = self._masks & ~(self._masks >> np.uint64(1))
+            top[:, :-1][self._masks[:, 1:] != 0] = 0
+            negative = ((limbs & top) != 0).any(axis=-1, keepdims=True)
+            limbs = np.where(negative, limbs | ~self._masks, limbs)
+        return to_integers(from_limbs(limbs))
+
+    # The wire
+
+    def pack(self, residues: Shaped[Array[Any], " p"]) -> Array[np.uint64]:
+        """Return a vector's limbs, field by field."""
+        if self.words == 1:
+            return residues
+        limbs = limbs_of(residues)
+        if self.length == limbs.size:
+            return limbs.reshape(-1)
+        parts = (limbs[at, : _limbs_for(bits)].ravel() for at, bits in self._places)
+        return np.concatenate([*parts])
+
+    def unpack(self, limbs: Array[np.uint64]) -> Numbers:
+        """Return the vector whose limbs these are.
+
+        Raises:
+            InvalidInputError: there are more or fewer limbs, or a number is not below
+                its modulus.
+        """
+        if limbs.shape != (self.length,):
+            raise InvalidInputError(
+                f"expected {self.length} limbs, found {limbs.shape[0]}"
+            )
+        if self.words > 1 and self.length == self.size * self.words:
+            # Limbs lie side by side: no copy.
+            limbs = limbs.reshape(self.size, self.words)
+        elif self.words > 1:
+            limbs = self._spread(limbs)
+        if not self.full:
+            masks = self._masks[:, 0] if self.words == 1 else self._masks
+            if (limbs & ~masks).any():
+                raise InvalidInputError(
+                    "expected residues below their modulus, found larger ones"
+                )
+        return limbs if self.words == 1 else from_limbs(limbs)
+
+    def _spread(self, limbs: Array[np.uint64]) -> Limbs:
+        found, start = np.zeros((self.size, self.words), dtype=np.uint64), 0
+        for at, bits in self._places:
+            words = _limbs_for(bits)
+            stop = start + words * (at.stop - at.start)
+            found[at, :words] = limbs[start:stop].reshape(-1, words)
+            start = stop
+        return found
+
+    @cached_property
+    def _places(self) -> list[tuple[slice, int]]:
+        """Where each field is, and its bits."""
+        found, start = [], 0
+        for count, bits in self.fields:
+            found.append((slice(start, start + count), bits))
+            start += count
+        return found
+
+
+def _limbs_for(bits: int) -> int:
+    return -(-bits // LIMB_BITS)
+
+
+def _mask(bits: int, limb: int) -> int:
+    """Return the bits of a limb that a residue modulo 2^bits may have set."""
+    left = min(max(bits - LIMB_BITS * limb, 0), LIMB_BITS)
+    return (1 << left) - 1

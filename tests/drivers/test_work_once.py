@@ -1,0 +1,91 @@
+"""Machines of one process: work on the same bytes is done once, on others again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import veilsum as vs
+from veilsum.drivers.loopback import SimulatedKeys, identities
+from veilsum.protocol.book import Book
+from veilsum.protocol.codec import Codec
+
+
+class Counting:
+    """A public key that counts how often it is used."""
+
+    def __init__(self, key):
+        self.key, self.calls = key, 0
+
+    def verify(self, signature, content):
+        self.calls += 1
+        self.key.verify(signature, content)
+
+
+def test_a_signature_is_checked_once_a_process_and_all_other_bytes_again():
+    make = identities(("a", "b", "c"), 1)
+    a, b, c = (make(name, 0) for name in "abc")
+    counted = a.public["a"] = Counting(a.public["a"])
+    signature = a.sign(b"content")
+    assert b.verify("a", b"content", signature)
+    assert c.verify("a", b"content", signature)
+    assert counted.calls == 1
+    forged = bytes([signature[0] ^ 1, *signature[1:]])
+    others = [("a", b"context", signature), ("a", b"content", forged)]
+    for _ in range(2):  # a signature that failed is not remembered either
+        for other in [*others, ("a", b"content", signature[:-1])]:
+            assert not c.verify(*other)
+        assert not c.verify("b", b"content", signature), "another author's key"
+    assert counted.calls == 7
+    assert not make("c", 1).verify(*others[0]), "a later start shares what is known"
+
+
+def test_another_run_checks_again():
+    """The twin: nothing is shared between two runs, whose keys may be the same."""
+    first, second = (identities(("a", "b"), 1) for _ in range(2))
+    signature = first("a", 0).sign(b"content")
+    assert first("b", 0).verify("a", b"content", signature)
+    later = second("b", 0)
+    assert not later.verified
+    assert later.verify("a", b"content", signature)
+
+
+def counted_calls(monkeypatch, holder, name):
+    calls, plain = [], getattr(holder, name)
+
+    def counting(self, *rest):
+        calls.append(rest)
+        return plain(self, *rest)
+
+    monkeypatch.setattr(holder, name, counting)
+    return calls
+
+
+def test_a_record_is_encoded_once_for_all_checks_of_it(monkeypatch):
+    """Each of 8 parties makes 4 records, and one of them a Result as well.
+
+    A record that came is encoded once, one of its own to be signed and to be kept, and
+    a Ready with its Masked wherever the commitment is made or opened.
+    """
+    encoded = counted_calls(monkeypatch, Codec, "signed_part")
+    checked = counted_calls(monkeypatch, SimulatedKeys, "verify")
+    data = {f"p{k}": np.arange(3) + k for k in range(8)}
+    vs.sum(data, driver="loopback", seed=1, topology="ring:8")
+    own = 8 * 4 + 1
+    assert len(checked) == 7 * own
+    assert len(encoded) == len(checked) + 2 * own + 2 * (8 + 8 * 7)
+
+
+def test_an_answer_is_hashed_once_however_many_sign_it(monkeypatch):
+    digests, plain = [], Codec.digest
+    wanted = counted_calls(monkeypatch, Book, "signed_of")
+
+    def digest(numbers, *width):
+        digests.append(numbers)
+        return plain(numbers, *width)
+
+    monkeypatch.setattr(Codec, "digest", staticmethod(digest))
+    data = {f"p{k}": np.arange(3) + k for k in range(8)}
+    vs.sum(data, driver="loopback", seed=1, topology="ring:8")
+    assert len(wanted) >= 8 * 8
+    floats = [one for one in digests if one.dtype == np.float64]
+    assert len(floats) == 8
