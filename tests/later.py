@@ -15,7 +15,7 @@ class Later:
         self._name = name
 
     def __getattr__(self, attribute):
-        if attribute.startswith(("__", "pytest")):  # pytest looks for its own marks
+        if attribute.startswith(("_", "pytest")):  # collection looks for its own
             raise AttributeError(attribute)
         return getattr(importlib.import_module(self._name), attribute)
 

@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 
 from veilsum.drivers.loopback import Event, World
+from veilsum.numbers import limbs
 from veilsum.numbers.arrays import Vector
 from veilsum.numbers.limbs import add, subtract, to_integers
 from veilsum.numbers.secrets import Secret
@@ -364,6 +365,6 @@ def reference(world: World, members: tuple[str, ...]) -> Numbers:
     while work.vector(answers) is not None:
         rows = [world.works[name].vector(answers) for name in members]
         encoded = [world.plan.law.encode(cast(Any, row)) for row in rows]
-        total = np.stack(encoded).sum(axis=0)
+        total = limbs.total(np.stack(encoded))
         answers.append(world.plan.law.decode(total))
     return work.answer(answers, members)

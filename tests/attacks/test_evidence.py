@@ -210,7 +210,7 @@ def test_records_that_are_none_prove_nothing(accuser, frame):
 def test_a_digest_is_of_all_that_is_in_it(accuser):
     shown = accuser.lie()
     assert shown.digest == evidence_from(json.loads(shown.to_json())).digest
-    for changes in ({"run": "x"}, {"width": 1}, {"records": shown.records[::-1]}):
+    for changes in ({"run": "x"}, {"plan": "x"}, {"records": shown.records[::-1]}):
         assert replace(shown, **changes).digest != shown.digest
 
 

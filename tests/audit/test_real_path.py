@@ -27,7 +27,8 @@ from veilsum.errors import InvalidInputError
 from veilsum.guests import delegate, submission, visiting
 from veilsum.jobs import presence, regression
 from veilsum.jobs.presence import Screened
-from veilsum.jobs.recipes import OneRound, PartyWork
+from veilsum.jobs.recipes import PartyWork
+from veilsum.jobs.statistics import StatisticsRecipe
 from veilsum.net import runner
 from veilsum.net.drop import DropFolder
 from veilsum.net.receipt import Receipt
@@ -154,9 +155,11 @@ def a_column_nobody_asked_about(patch):
 
 def a_round_more(patch):
     """A question with one sum asks for it twice."""
-    request = OneRound.request
+    request = StatisticsRecipe.request
     patch.setattr(
-        OneRound, "request", lambda self, sums: request(self, sums[: len(sums) // 2])
+        StatisticsRecipe,
+        "request",
+        lambda self, sums: request(self, sums[: len(sums) // 2]),
     )
 
 

@@ -37,7 +37,7 @@ ARRAYS = ("numpy", "scipy", "pandas", "flint", "veilsum.jobs", "veilsum.agreemen
 @pytest.mark.parametrize(
     ("words", "heavy"),
     [
-        ("fit examples/diabetes.toml", (*NEVER, *OTHERS)),
+        ("fit examples/diabetes.toml", (*NEVER, *OTHERS, "rich")),
         ("--help", (*NEVER, *OTHERS, *ARRAYS, "rich", "msgspec")),
         ("--version", (*NEVER, *OTHERS, *ARRAYS, "rich", "msgspec")),
         ("fit --help", (*NEVER, *OTHERS, *ARRAYS)),

@@ -131,6 +131,18 @@ def test_two_open_ledgers_of_one_file_see_each_others_charges(path, ledger):
         assert len(ledger.history().charges) == 2
 
 
+def test_an_open_ledger_takes_no_record_that_no_ledger_has_written(path, ledger):
+    """The twin, a record by another open ledger, is the test above."""
+    ledger.charge(run("one"), when="then")
+    copied = "INSERT INTO journal (kind, body) SELECT kind, body FROM journal"
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(copied)
+    connection.close()
+    for use in (ledger.history, lambda: ledger.charge(run("two"), when="then")):
+        with pytest.raises(LedgerError, match=r"damaged \(a record after number 1 was"):
+            use()
+
+
 def test_a_refused_charge_leaves_no_trace(path):
     with open_ledger(path, create=Budget(epsilon=0.25)) as ledger:
         ledger.charge(run("one", private(0.25, "a")))

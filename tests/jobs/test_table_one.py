@@ -156,7 +156,7 @@ def test_tests_of_means_are_those_of_r(of, trial, clinic):
         expected = R[of]["numbers"][name]
         check_tests(found.comparisons[name], expected, OF_NUMBERS)
         for group, part in zip(found.names, found.parts, strict=True):
-            assert part.counts[place] == expected["n"][group]
+            assert part.rows[place] == expected["n"][group]
             assert part.mean[place] == same(expected["mean"][group])
             assert part.standard_deviation[place] == same(expected["sd"][group])
         if "smd" in expected:
@@ -234,7 +234,7 @@ def test_a_quantile_is_always_in_its_bin(values, edges, share, unit):
 
 def test_every_variable_has_its_own_rows(trial):
     """As R's tableone takes them; the page has their number."""
-    assert trial.marginals.counts == tuple(PBC[name].count() for name in trial.columns)
+    assert trial.marginals.rows == tuple(PBC[name].count() for name in trial.columns)
     assert trial.choice.reasons == {}
     text = " ".join(trial.groups.text().split())
     assert "described on all rows that have it and a group" in text

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from strategies import few, seeds
 from veilsum.errors import InvalidInputError, RangeError
-from veilsum.models.moments import BLOCK_ROWS, Moments, moments_of, root
+from veilsum.models.moments import (
+    BLOCK_ROWS,
+    Moments,
+    marginal_of,
+    moments_of,
+    root,
+)
 from veilsum.numbers.units import Measure, inferred_measure
 
 
@@ -246,3 +252,16 @@ def test_what_is_no_table_is_refused(values, message):
 def test_a_total_of_another_size_is_refused():
     with pytest.raises(InvalidInputError, match="3 columns have 10 moments"):
         Moments.unpack(np.full(9, 1), (Measure(Fraction(1), 0, 9),) * 3)
+
+
+@pytest.mark.parametrize("bits", [1, 20, 39, 40, 41, 50])
+def test_one_column_by_itself_has_the_same_sums(bits):
+    """Against Python's integers, at the ends of the range too."""
+    chance = np.random.default_rng(bits)
+    measure = Measure(Fraction(1), -(2**bits), 2**bits)
+    values = chance.integers(-(2**bits), 2**bits, 3000, endpoint=True).astype(float)
+    values[:1000] = 2.0**bits * chance.choice([-1, 1], 1000)
+    whole = [int(one) for one in values]
+    expected = len(whole), sum(whole), sum(one**2 for one in whole)
+    assert marginal_of(values, measure) == expected
+    assert marginal_of(values[:0], measure) == (0, 0, 0)

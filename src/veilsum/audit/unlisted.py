@@ -215,7 +215,7 @@ def _left_out(
     if runs[0] is None or runs[1] is None:
         return  # a rule refuses them, and says so
     dropped = _dropped(runs[0])
-    if dropped in (None, 0):
+    if dropped in (None, 0) or getattr(runs[0].result, "on_own_rows", False):
         return  # such rows are not left out: other columns count
     yield from _too_many(runs[0], filled)
     if dropped != sum(many.values()):

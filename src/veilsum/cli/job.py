@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
-from rich.markup import escape
 
-from veilsum.cli.output import console, json_option, print_json, say
+from veilsum.cli.app import on_screen
+from veilsum.cli.output import json_option, print_json, say
 from veilsum.errors import MissingExtraError, printable
 from veilsum.showing import counted
 from veilsum.watching import show_activity
@@ -111,7 +111,7 @@ def run(
         who = f"all {len(refused)} parties" if every else listed(refused, most=12)
         say(f"this file changes minimum_rows; by default would be refused: {who}")
     if job.title:
-        console().print(f"{escape(job.title)}\n")
+        click.echo(f"{on_screen(job.title)}\n")
     showing = result.showing(**(asked or {}))
     if not click.get_current_context().meta[LIMITS]:
         showing = _briefer(showing, result.foremost)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from veilsum.cli.app import on_screen
 from veilsum.files.output import as_json
+
+if TYPE_CHECKING:  # a result that is plain text does without rich
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
 _GRAPH: dict[str, Any] = {
     "metavar": "SPEC|FILE",
@@ -61,19 +64,27 @@ def print_json(data: Any) -> None:
 
 def console() -> Console:
     """Return the console that tables go to."""
-    return _Screen(highlight=False, emoji=False)
+    return _screen()(highlight=False, emoji=False)
 
 
-class _Screen(Console):
-    """A console to which no text of a file can give orders."""
+@cache
+def _screen() -> type[Console]:
+    from rich.console import Console
 
-    def render_str(self, text: str, **options: Any) -> Text:
-        """Return text to print; what cannot be seen is written as its code."""
-        return super().render_str(on_screen(text), **options)
+    class Screen(Console):
+        """A console to which no text of a file can give orders."""
+
+        def render_str(self, text: str, **options: Any) -> Text:
+            """Return text to print; what cannot be seen is written as its code."""
+            return super().render_str(on_screen(text), **options)
+
+    return Screen
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     """Return a plain table; the first column is text, the rest are figures."""
+    from rich.table import Table
+
     made = Table(box=None, pad_edge=False, header_style="bold")
     for position, column in enumerate(columns):
         made.add_column(column, justify="left" if position == 0 else "right")

@@ -64,7 +64,7 @@ class CountDifferences:
 
 
 @dataclass(frozen=True)
-class Choice:
+class RowChoice:
     """The rows of each variable.
 
     Attributes:
@@ -168,7 +168,7 @@ class Populations:
 
     # Everybody
 
-    def choose(self, total: Array[Any], limit: ReleaseLimit) -> Choice:
+    def choose(self, total: Array[Any], limit: ReleaseLimit) -> RowChoice:
         """Return the rows of each variable, from the first sum."""
         rules = limit.rules or Rules()
         numbers = [int(one) for one in total]
@@ -197,7 +197,7 @@ class Populations:
         for place in self._moved(close, reasons.keys()):
             reasons[place] = FEW_ROWS.format(rules.minimum_count)
         names = self.variables
-        return Choice(
+        return RowChoice(
             frozenset(one for k, one in enumerate(names) if k not in reasons),
             {names[k]: why for k, why in sorted(reasons.items())},
         )

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.populations import Choice, CountDifferences, Populations, Variable
+from veilsum.jobs.populations import CountDifferences, Populations, RowChoice, Variable
 from veilsum.jobs.presence import Crossed, Group, Lacking, are_few
 from veilsum.jobs.recipes import OneRound, Sums
 from veilsum.jobs.releases import SCREENED, Foreseen, Release, ReleaseLimit
@@ -597,11 +597,11 @@ class StatisticsRecipe(OneRound):
         first = self.n_first and not sums
         return Release(self.what, self._differences if first else self.statistics)
 
-    def choice(self, sums: Sums) -> Choice:
+    def choice(self, sums: Sums) -> RowChoice:
         """Return the rows of each variable."""
         populations = self.wishes.populations
         if populations is None:
-            return Choice(frozenset(), {})
+            return RowChoice(frozenset(), {})
         if self.n_first:
             limit = self.limit or ReleaseLimit(honest=0, columns=0, minimum_rows=0)
             return populations.choose(sums[0][: self.n_first], limit)
@@ -612,7 +612,7 @@ class StatisticsRecipe(OneRound):
             f"{wanted} counts of parties would have to be released before, and there "
             f"is no room for them; agree on {rows}"
         )
-        return Choice(frozenset(), dict.fromkeys(populations.variables, why))
+        return RowChoice(frozenset(), dict.fromkeys(populations.variables, why))
 
     def request(self, sums: Sums) -> str | CountDifferences | Describe | None:
         """Ask where variables differ, if that matters, and then for the statistics."""
@@ -676,7 +676,7 @@ class StatisticsRecipe(OneRound):
         for label, part in zip(wishes.by.labels, parts, strict=True):
             own = _marginals(part, wishes.measures)
             own.check(names, f" where {wishes.by.column} = {label}")
-            for name, count in zip(names, own.counts, strict=True):
+            for name, count in zip(names, own.rows, strict=True):
                 check_total(f"rows that have {name}", count, 0, self.most_rows)
 
     @property
@@ -881,11 +881,16 @@ class StatisticsResult(TableResult):
         return Moments.unpack(self._pieces[0], self.wishes.measures)
 
     @cached_property
-    def choice(self) -> Choice:
+    def choice(self) -> RowChoice:
         """By group, the variables on their own rows, and why others are not."""
         recipe, sums = self.inner
         assert isinstance(recipe, StatisticsRecipe)
         return recipe.choice(sums)
+
+    @property
+    def on_own_rows(self) -> bool:
+        """Whether rows with missing values are in any number but counts of them."""
+        return bool(self.choice.own)
 
     @property
     def expected(self) -> Vector:
@@ -1044,7 +1049,7 @@ class StatisticsResult(TableResult):
         found = self.marginals
         lines = zip(
             self.columns,
-            found.counts,
+            found.rows,
             found.sum.tolist(),
             found.mean.tolist(),
             found.standard_deviation.tolist(),

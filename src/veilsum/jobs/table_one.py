@@ -141,9 +141,7 @@ class Grouped(Shown):
                 compare_means(self.parts, place),
                 {
                     both: difference_of_means(self.parts[j], self.parts[k], place)
-                    for j, k, both in self._pairs(
-                        one.counts[place] for one in self.parts
-                    )
+                    for j, k, both in self._pairs(one.rows[place] for one in self.parts)
                 },
             )
             for place, name in enumerate(self.columns)
@@ -179,7 +177,7 @@ class Grouped(Shown):
                         "variable": name,
                         "level": "",
                         "group": group,
-                        "count": part.counts[place],
+                        "count": part.rows[place],
                         "mean": mean,
                         "sd": sd,
                     }
@@ -219,7 +217,7 @@ class Grouped(Shown):
                 {
                     "name": name,
                     "group": group,
-                    "count": part.counts[place],
+                    "count": part.rows[place],
                     "mean": _finite(part.mean[place]),
                     "sd": _finite(part.standard_deviation[place]),
                 }
@@ -323,7 +321,7 @@ class Grouped(Shown):
                 _mean_sd(one.mean[place], one.standard_deviation[place], decimals)
                 for one in self._all_parts
             )
-            n = self.overall.counts[place]
+            n = self.overall.rows[place]
             yield _Line(name, shown, self._apart(name, name, n))
             yield from self._quantile_lines(name)
             yield from self._missing_line(name)

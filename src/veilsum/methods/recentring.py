@@ -22,7 +22,7 @@ import numpy as np
 
 from veilsum.graphs.mixing import mixing_rate
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.arrays import FloatArray, Sparse
+from veilsum.numbers.arrays import Array, FloatArray, Sparse
 from veilsum.numbers.fixed_point import Integers, as_python_integers
 from veilsum.numbers.limbs import (
     add,
@@ -68,7 +68,7 @@ def recentre(
     return y
 
 
-def differences(one: Integers, other: Integers) -> FloatArray:
+def differences(one: Integers, other: Array[Any]) -> FloatArray:
     """Return one - other, each number rounded to float64."""
     return to_integers(subtract(one, other)).astype(np.float64)
 

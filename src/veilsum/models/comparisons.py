@@ -53,7 +53,7 @@ def compare_means(groups: Sequence[Marginals], column: int) -> tuple[GroupTest, 
         groups: each one's sums.
         column: its place in them.
     """
-    held = [one for one in groups if one.counts[column]]
+    held = [one for one in groups if one.rows[column]]
     found = (_anova(held, column), _welch(held, column))
     if len(held) != 2:
         return found
@@ -65,7 +65,7 @@ def compare_means(groups: Sequence[Marginals], column: int) -> tuple[GroupTest, 
 
 def _anova(groups: Sequence[Marginals], column: int) -> GroupTest:
     name = "one-way ANOVA"
-    counts = [one.counts[column] for one in groups]
+    counts = [one.rows[column] for one in groups]
     within = sum((one.scatters[column] for one in groups), Fraction(0))
     between, rest = len(groups) - 1, sum(counts) - len(groups)
     if between < 1 or rest < 1 or not within:
@@ -80,7 +80,7 @@ def _anova(groups: Sequence[Marginals], column: int) -> GroupTest:
 def _welch(groups: Sequence[Marginals], column: int) -> GroupTest:
     """Return the test of means whose groups need not have one variance."""
     name, k = "Welch's ANOVA", len(groups)
-    counts = [one.counts[column] for one in groups]
+    counts = [one.rows[column] for one in groups]
     scatters = [one.scatters[column] for one in groups]
     if k < 2 or min(counts) < 2 or not all(scatters):
         return GroupTest(name, nan, (float(k - 1), nan), nan)
@@ -163,7 +163,7 @@ def _held(cells: Crossed) -> Held:
 
 def difference_of_means(one: Marginals, other: Marginals, column: int) -> float:
     """Return how far two means are apart, in the root of the mean of the variances."""
-    counts = one.counts[column], other.counts[column]
+    counts = one.rows[column], other.rows[column]
     if min(counts) < 2:
         return nan
     apart = abs(one.means[column] - other.means[column])

@@ -50,13 +50,13 @@ class Marginals:
 
     Attributes:
         measures: unit and range of each column; centres are taken off.
-        counts: the number of rows of each column.
+        rows: the number of rows of each column.
         shifted: the sums of the columns' counts.
         squares: the sums of their squares.
     """
 
     measures: tuple[Measure, ...]
-    counts: tuple[int, ...]
+    rows: tuple[int, ...]
     shifted: Integers
     squares: Integers
 
@@ -64,7 +64,7 @@ class Marginals:
         """Return the sums of both sets of rows together."""
         return Marginals(
             self.measures,
-            tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)),
+            tuple(a + b for a, b in zip(self.rows, other.rows, strict=True)),
             self.shifted + other.shifted,
             self.squares + other.squares,
         )
@@ -87,7 +87,7 @@ class Marginals:
     def _each(self) -> list[tuple[Measure, int, int, int]]:
         """Measure, count, sum and sum of squares of each column."""
         sums = self.shifted.tolist(), self.squares.tolist()
-        return list(zip(self.measures, self.counts, *sums, strict=True))
+        return list(zip(self.measures, self.rows, *sums, strict=True))
 
     @property
     def sum(self) -> Vector:
@@ -107,7 +107,7 @@ class Marginals:
     @property
     def mean(self) -> Vector:
         """The columns' means; nan without any rows."""
-        pairs = zip(self.counts, self.means, strict=True)
+        pairs = zip(self.rows, self.means, strict=True)
         return np.array([float(mean) if n else np.nan for n, mean in pairs])
 
     @cached_property
@@ -121,7 +121,7 @@ class Marginals:
     @property
     def variance(self) -> Vector:
         """The columns' variances over n - 1; nan below two rows, 0 of a constant."""
-        pairs = zip(self.counts, self.scatters, strict=True)
+        pairs = zip(self.rows, self.scatters, strict=True)
         return np.array([float(one / (n - 1)) if n > 1 else np.nan for n, one in pairs])
 
     @property
@@ -177,13 +177,13 @@ class Moments(Marginals):
             )
         rows, shifted, products = np.split(total, [1, 1 + n_columns])
         cross = square(products, n_columns)
-        counts = (int(rows.item()),) * n_columns
-        return cls(tuple(measures), counts, shifted, np.diag(cross), cross)
+        each = (int(rows.item()),) * n_columns
+        return cls(tuple(measures), each, shifted, np.diag(cross), cross)
 
     @property
     def count(self) -> int:
         """The number of rows, of which each has all columns."""
-        return self.counts[0]
+        return self.rows[0]
 
     def check(self, names: Sequence[str], where: str = "") -> None:
         """Refuse sums, and sums of products, that no rows of these ranges have."""

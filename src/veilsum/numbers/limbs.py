@@ -133,14 +133,14 @@ def to_integers(numbers: Numbers) -> Numbers:
 # Arithmetic modulo 2^(64 w)
 
 
-def add(one: Numbers, other: Numbers) -> Numbers:
+def add(one: Array[Any], other: Array[Any]) -> Array[Any]:
     """Return one + other."""
     if not is_wide(one):
         return np.asarray(one + other)
     return _with_carries(limbs_of(one), limbs_of(other), 0)
 
 
-def subtract(one: Numbers, other: Numbers) -> Numbers:
+def subtract(one: Array[Any], other: Array[Any]) -> Array[Any]:
     """Return one - other."""
     if not is_wide(one):
         return np.asarray(one - other)
@@ -148,7 +148,9 @@ def subtract(one: Numbers, other: Numbers) -> Numbers:
     return _with_carries(limbs_of(one), ~limbs_of(other), 1)
 
 
-def _with_carries(one: Limbs, other: Limbs, first: int) -> Numbers:
+def _with_carries(
+    one: Array[np.uint64], other: Array[np.uint64], first: int
+) -> Array[Any]:
     found = np.empty(np.broadcast_shapes(one.shape, other.shape), dtype=np.uint64)
     carry: Any = np.uint64(first)
     for k in range(one.shape[-1]):
@@ -160,14 +162,16 @@ def _with_carries(one: Limbs, other: Limbs, first: int) -> Numbers:
     return from_limbs(found)
 
 
-def total(rows: Numbers) -> Numbers:
+def total(rows: Shaped[Array[Any], "n *batch p"]) -> Numbers:
     """Return the sum over the first axis."""
     if not is_wide(rows):
         return np.asarray(rows.sum(axis=0))
     return _settled(_halves(rows).sum(axis=0))
 
 
-def combine(matrix: Sparse, rows: Shaped[Array[Any], "e p"]) -> Numbers:
+def combine(
+    matrix: Sparse, rows: Shaped[Array[Any], "e p"]
+) -> Shaped[Array[Any], "n p"]:
     """Return matrix @ rows for a sparse matrix of small whole numbers."""
     if rows.dtype == np.float64:
         return np.asarray(matrix @ rows)
@@ -282,7 +286,7 @@ class Layout:
             top = self._masks & ~(self._masks >> np.uint64(1))
             top[:, :-1][self._masks[:, 1:] != 0] = 0
             negative = ((limbs & top) != 0).any(axis=-1, keepdims=True)
-            limbs = np.where(negative, limbs | ~self._masks, limbs)
+            limbs = np.where(negative, limbs | ~self._masks, limbs & self._masks)
         return to_integers(from_limbs(limbs))
 
     # The wire
