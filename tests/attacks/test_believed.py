@@ -193,9 +193,9 @@ def test_open_a_false_count_of_differing_rows_is_believed():
                 (counted,) = [
                     one.statistics
                     for one in recipe.foreseen
-                    if "parties with minimum_count of these rows" in one.statistics
+                    if "differing_enough" in one.statistics
                 ]
-                found[: 2 * counted["parties with minimum_count of these rows"]] += 3
+                found[: 2 * counted["differing_enough"]] += 3
             return found
 
         mine = {organiser.SITES[0]: replace(own, answer=answer)}

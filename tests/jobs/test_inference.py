@@ -536,8 +536,8 @@ def test_the_last_sum_is_reserved_and_released_by_name():
     assert len(result.released.sums) <= 9
     last = result.releases[-1]
     assert last.statistics == {
-        "products of rows' scores, by leverage": 21,
-        "rows with a leverage next to 1": 1,
+        "row_scores_by_leverage": 21,
+        "leverage_rows": 1,
         OBJECTIONS: 1,
     }
     assert last.point == tuple(result.answer)

@@ -362,5 +362,5 @@ def test_a_run_is_a_result_like_that_of_any_job():
     run = solve(PAPER, K3, domain=BOX, sigma=1.0, seed=0, settings=short())
     assert isinstance(run, JobResult)
     (release,) = run.releases
-    assert release.statistics == {"coefficients of the costs": 1}
+    assert release.statistics == {"cost_coefficients": 1}
     assert run.shown == ("the sum of the coefficients of 0, 1, 2",)

@@ -50,6 +50,7 @@ from veilsum.jobs.statistics import StatisticsRecipe, Wishes, wishes_of
 from veilsum.jobs.survey import SurveyRecipe
 from veilsum.jobs.survival import SurvivalRecipe
 from veilsum.jobs.terms import Terms
+from veilsum.locale import label
 from veilsum.methods.choosing import ITERATIVE
 from veilsum.models import families
 from veilsum.models.families import Family, Gaussian, LogLink
@@ -846,7 +847,7 @@ def shown_in_sums():
     least = LeastSquaresRecipe(2, ("a", "b"), 0, 0.0, "")
     yield ("gaussian", "the only one"), least.release(()).statistics
     for stage in get_args(Stage):
-        dropped = {} if stage == "score" else {"rows left out": 1}
+        dropped = {} if stage == "score" else {"left_out": 1}
         for family in (families.Poisson(), families.InverseGaussian()):
             scales = Scales(family, RowMeasures((ONES,) * 2, ONES, offset=ONES))
             once = scales.responses_once and stage in ("first", "round", "pearson")
@@ -886,7 +887,7 @@ def shown_in_sums():
 
 @each("place", [place for place, _ in shown_in_sums()], ids=str)
 def test_the_page_has_the_words_of_what_is_released(place):
-    shown = list(dict(shown_in_sums())[place])
+    shown = [*map(label, dict(shown_in_sums())[place])]
     assert released_table()[place][: len(shown)] == shown
 
 

@@ -100,13 +100,13 @@ class ChoiceRecipe(ManyRounds[ChoiceState]):
     def _shown(self, *, first: bool) -> dict[str, int]:
         q, once = self.search.scales.size, self.search.family.responses_once
         if first:
-            levels = {"rows of each level of the response": len(self.search.levels)}
-            cross = {"X'y of each level": q} if once else {}
-            return levels | cross | {"rows left out": 1}
-        score, loss = "score of the choice", "log-likelihood of the choice"
+            levels = {"level_rows": len(self.search.levels)}
+            cross = {"level_cross": q} if once else {}
+            return levels | cross | {"left_out": 1}
+        score, loss = "choice_score", "choice_log_likelihood"
         if once:
-            score, loss = "sums of columns times chances", "cumulants of the choice"
-        return {"information about the choice": q * (q + 1) // 2, score: q, loss: 1}
+            score, loss = "chance_cross", "choice_cumulants"
+        return {"choice_information": q * (q + 1) // 2, score: q, loss: 1}
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and where it is evaluated."""

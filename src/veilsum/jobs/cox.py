@@ -132,11 +132,11 @@ class CoxRecipe(ManyRounds[CoxState]):
     def _shown(self, *, first: bool) -> dict[str, int]:
         p = len(self.search.names)
         shown = {
-            "information of the partial likelihood": p * (p + 1) // 2,
-            "score of the partial likelihood": p,
-            "log partial likelihood": 1,
+            "partial_information": p * (p + 1) // 2,
+            "partial_score": p,
+            "partial_log_likelihood": 1,
         }
-        return shown | ({"rows, events, and rows left out": 3} if first else {})
+        return shown | ({"rows_events_and_left_out": 3} if first else {})
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and where it is evaluated."""

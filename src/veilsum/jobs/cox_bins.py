@@ -179,8 +179,8 @@ class BinnedRecipe(SumsOnly):
             return {}
         q = self.wide.n_columns
         return {
-            "information with columns times bins": q * (q + 1) // 2,
-            "score with columns times bins": q,
+            "binned_information": q * (q + 1) // 2,
+            "binned_score": q,
         }
 
     def release(self, sums: Sums) -> Release:
@@ -194,7 +194,7 @@ class BinnedRecipe(SumsOnly):
         found = self.base.release(own)
         if sums:
             return found
-        return replace(found, statistics={**found.statistics, "rows before cuts": 1})
+        return replace(found, statistics={**found.statistics, "rows_before_cuts": 1})
 
     def _more(self, wide: Newton) -> int:
         return wide.n_columns - self.answer_size
@@ -203,7 +203,7 @@ class BinnedRecipe(SumsOnly):
     def foreseen(self) -> tuple[Foreseen, ...]:
         """What the regression shows, and the check."""
         first, *others = self.base.foreseen
-        first = replace(first, statistics={**first.statistics, "rows before cuts": 1})
+        first = replace(first, statistics={**first.statistics, "rows_before_cuts": 1})
         if self.wide is None:
             return (first, *others)
         last = Foreseen("a last round, which checks hazards", self._checked, 0, 1)

@@ -41,8 +41,8 @@ LIMIT = (
 )
 
 # What a price that is tried shows, and what is asked for openly at the one found.
-TRIED = {"output less demand": 1, "further output at that price": 1, "its slope": 1}
-TOTAL_COST = {"total cost": 1}
+TRIED = {"balance": 1, "further_output": 1, "slope": 1}
+TOTAL_COST = {"total_cost": 1}
 
 
 @dataclass(frozen=True, eq=False)

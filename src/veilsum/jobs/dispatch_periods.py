@@ -89,7 +89,7 @@ class PeriodsRecipe(SumsOnly):
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and at which prices."""
         prices = self.search.propose(self._places.state(sums))
-        shown = {"output less demand in each period": self.size}
+        shown = {"period_balance": self.size}
         return Release("dispatch over periods", shown, prices)
 
     @property

@@ -44,6 +44,7 @@ from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
 from veilsum.jobs.table_job import SchemaJob, TableResult, put
 from veilsum.jobs.terms import Options
 from veilsum.jobs.timed import TimedJob, TimedRows, response_formula
+from veilsum.locale import WITHOUT_FOLD
 from veilsum.models import glm, least_squares
 from veilsum.models.evaluation import (
     CHANCE_BITS,
@@ -348,10 +349,10 @@ class BinsRecipe(SumsOnly):
     @property
     def _shown(self) -> dict[str, int]:
         return {
-            "rows with the event in each bin of the prediction": self.n_bins,
-            "rows without the event in each bin": self.n_bins,
-            "sum of predictions in each bin": self.n_bins,
-            "sum of squared errors, and rows left out": 2,
+            "bin_events": self.n_bins,
+            "bin_non_events": self.n_bins,
+            "bin_predictions": self.n_bins,
+            "squared_errors_and_left_out": 2,
         }
 
     def release(self, sums: Sums) -> Release:
@@ -578,10 +579,10 @@ class ErrorsRecipe(OneRound):
     def statistics(self) -> dict[str, int]:
         """What the sum shows, and how many numbers of each kind."""
         return {
-            "sums of responses and of their squares": 2,
-            "sums of predictions and of their squares": 2,
-            "sums of squared and of absolute errors": 2,
-            "rows, and rows left out": 2,
+            "responses": 2,
+            "predictions": 2,
+            "errors": 2,
+            "rows_and_left_out": 2,
         }
 
 
@@ -713,10 +714,10 @@ class ConcordanceRecipe(OneRound):
         """What the sum shows, and how many numbers of each kind."""
         cells = self.n_times * self.n_bins
         return {
-            "events in each interval and bin of risk": cells,
-            "rows that end without the event in each interval and bin of risk": cells,
-            "rows of each bin of risk that go on after the last time": self.n_bins,
-            "rows left out": 1,
+            "risk_events": cells,
+            "risk_censored": cells,
+            "risk_later": self.n_bins,
+            "left_out": 1,
         }
 
 
@@ -996,11 +997,11 @@ class FoldsRecipe(OneRound):
         """What the sum shows, and how many numbers of each kind."""
         p, k = len(self.model.names), self.n_folds
         return {
-            "X'X of each fold": k * p * (p + 1) // 2,
-            "X'y of each fold": k * p,
-            "y'y, and sums of y, of ones and of their logarithms, of each fold": 4 * k,
-            "rows of each fold": k,
-            "rows left out": 1,
+            "fold_gram": k * p * (p + 1) // 2,
+            "fold_cross": k * p,
+            "fold_responses": 4 * k,
+            "fold_rows": k,
+            "left_out": 1,
         }
 
 
@@ -1230,17 +1231,16 @@ class RefitsRecipe(ManyRounds[Refitting]):
     def _shown(self, stage: Stage) -> dict[str, int]:
         k = self.refits.n_folds
         if stage == "beyond":
-            shown = {"rows of each fold without a mean, by the fit without it": k}
+            shown = {"fold_rows_outside": k}
         elif stage == "losses":
             shown = {
-                "deviances of each fold, by the fit without it and by its null model": 2
-                * k,
-                "squared errors of each fold, by the fit without it": k,
+                "fold_deviances": 2 * k,
+                "fold_squared_errors": k,
             }
         else:
             each = shown_by_a_round(stage, self.refits.newton.scales).items()
-            shown = {f"{name}, without each fold": k * one for name, one in each}
-        return shown | {"rows left out": 1}
+            shown = {WITHOUT_FOLD + key: k * count for key, count in each}
+        return shown | {"left_out": 1}
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and where it is evaluated."""

@@ -42,11 +42,10 @@ from veilsum.jobs.terms import Terms
 from veilsum.models import absorbed, least_squares
 from veilsum.models.absorbed import AbsorbedFit, Absorbing
 from veilsum.models.dispersion import DispersedNewton
-from veilsum.models.families import InverseGaussian, Poisson, Probit
 from veilsum.models.glm import GlmFit, Scales, Stage
 from veilsum.models.least_squares import Counting, Exact, LeastSquaresFit
 from veilsum.models.newton import Newton, State
-from veilsum.models.rows import ONES, RowMeasures
+from veilsum.models.rows import RowMeasures
 from veilsum.models.sandwich import Meat, MeatRequest
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.units import Counts
@@ -142,10 +141,10 @@ class LeastSquaresRecipe(SolvedOnce):
         """What the sum shows, and how many numbers of each kind."""
         p = len(self.names)
         return {
-            "X'WX": p * (p + 1) // 2,
-            "X'Wy": p,
-            "y'Wy, sums of Wy, of the weights and of their logarithms": 4,
-            "rows, and rows left out": 2,
+            "gram": p * (p + 1) // 2,
+            "cross": p,
+            "response_and_weights": 4,
+            "rows_and_left_out": 2,
         }
 
 
@@ -233,10 +232,10 @@ class NewtonRecipe(ManyRounds[State]):
         shown = shown_by_a_round(stage, self.newton.scales)
         if stage == "round" and isinstance(self.newton, DispersedNewton):
             shown |= {
-                "slope and curvature in log theta, saturated log-likelihood": 3,
-                "score's change with log theta": p,
+                "theta_slopes": 3,
+                "theta_score": p,
             }
-        return shown | {"rows left out": 1}
+        return shown | {"left_out": 1}
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
@@ -280,51 +279,42 @@ def shown_by_a_round(stage: Stage, scales: Scales) -> dict[str, int]:
     size = p * (p + 1) // 2
     match stage:
         case "first" if once:
-            shown = {"X'WX": size, "X'Wy": p, "sums of weights and responses": 2}
+            shown = {"gram": size, "cross": p, "weights_and_responses": 2}
             for name in scales.family.constants:
                 if name == "peak" or not scales.family.closes:
                     shown[CONSTANTS[name]] = 1
             if offset:
-                shown["sums of offsets, and of offsets times responses"] = 2
+                shown["offsets"] = 2
             return shown | {"rows": 1}
         case "first":
-            words = "sums of weights, responses, offsets, saturated log-likelihood"
-            return {"information": size, "X'Vz": p, words: 4, "rows": 1}
+            words = "first_sums"
+            return {"information": size, "link_cross": p, words: 4, "rows": 1}
         case "round" if once:
-            shown = {"information": size, "X'W mu": p, "cumulants": 1}
+            shown = {"information": size, "fitted_cross": p, "cumulants": 1}
             if offset:
-                shown["mean, information and cumulants of the null model"] = 3
+                shown["null_cumulants"] = 3
             return shown
         case "round":
-            null = "score, information and deviance of the null model"
+            null = "null_score"
             others = {"deviance": 1}
             if scales.sums_pearson:
-                others = {"deviance, Pearson's sum": 2}
+                others = {"deviance_and_pearson": 2}
             return {"information": size, "score": p, **others, null: 3}
         case "outside":
-            return {"rows outside, of the model and of the null model": 2}
+            return {"rows_outside": 2}
         case "pearson":
-            return {"Pearson's sum": 1}
+            return {"pearson": 1}
         case "closing":
-            return {"information": size, "saturated log-likelihood": 1}
+            return {"information": size, "saturated": 1}
         case "score":
             return shown_by_a_test(p)
 
 
 # Sums over responses that a result needs once, by their names in `Family.constants`.
 CONSTANTS = {
-    "saturated": "saturated log-likelihood",
-    "peak": "saturated log-likelihood without constants",
+    "saturated": "saturated",
+    "peak": "saturated_part",
 }
-# The names of all that the rounds of a fit may show, by which each is explained.
-SHOWN_BY_ROUNDS = frozenset(
-    name
-    for family in (Poisson(), Probit(), InverseGaussian())
-    for stage in ("first", "round", "outside")
-    for name in shown_by_a_round(
-        stage, Scales(family, RowMeasures((ONES,), ONES, offset=ONES))
-    )
-)
 
 FRACTIONS = (
     "what a party takes off is a fraction of its number of rows: of a column with few "
@@ -372,10 +362,10 @@ class AbsorbedRecipe(SolvedOnce):
         """What the sum shows, and how many numbers of each kind."""
         p = len(self.names)
         return {
-            "X'WX within parties": p * (p + 1) // 2,
-            "X'Wy within parties": p,
-            "y'Wy within parties, and the sum of the logarithms of weights": 2,
-            "rows, parties, and rows left out": 3,
+            "gram_within": p * (p + 1) // 2,
+            "cross_within": p,
+            "response_within": 2,
+            "rows_parties_and_left_out": 3,
         }
 
 
@@ -448,13 +438,13 @@ class RobustRecipe(OneSumMore):
         p = self.meat.scales.n_columns
         size = p * (p + 1) // 2
         if self.meat.by_party:
-            return {"products of parties' scores": size}
+            return {"party_scores": size}
         if self.meat.needs_leverages:
             return {
-                "products of rows' scores, by leverage": size,
-                "rows with a leverage next to 1": 1,
+                "row_scores_by_leverage": size,
+                "leverage_rows": 1,
             }
-        return {"products of rows' scores": size}
+        return {"row_scores": size}
 
     def among(self, members: tuple[str, ...]) -> Self:
         """Return the recipe for so many parties."""

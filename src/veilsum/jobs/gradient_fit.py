@@ -96,7 +96,7 @@ class GradientFit(Shown):
         promise = self.run.guarantee
         if not promise.kind.hides:
             return promise
-        shown = Release(self.model.words, {"X'W(mu(o) - y)": len(self.model.names)})
+        shown = Release(self.model.words, {"gradient": len(self.model.names)})
         listed = with_releases(promise, [shown])
         read = (STEP,) if self.step_was_read else ()
         return replace(

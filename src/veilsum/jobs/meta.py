@@ -148,10 +148,10 @@ class MetaRecipe(SumsOnly):
     @property
     def _shown(self) -> tuple[dict[str, int], dict[str, int]]:
         first = {
-            "sums over studies of w, w y, w y^2 and w^2": 4,
-            **({"rows, parties, and rows left out": 3} if self.of_rows else STUDIES),
+            "study_sums": 4,
+            **({"rows_parties_and_left_out": 3} if self.of_rows else STUDIES),
         }
-        return first, {"sums over studies of v and v y": 2}
+        return first, {"study_sums_again": 2}
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows."""

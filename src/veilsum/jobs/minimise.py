@@ -289,7 +289,7 @@ class Minimise:
     def release(self, sums: Sums) -> Release:
         """Return what the sum shows."""
         del sums
-        shown = {"coefficients of the costs": self.size}
+        shown = {"cost_coefficients": self.size}
         return Release("a minimiser of summed costs", shown)
 
     @property

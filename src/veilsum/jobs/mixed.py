@@ -141,11 +141,11 @@ class MixedRecipe(ManyRounds[ThetaState]):
         p, k = len(self.model.names), self.model.mixing.n_theta
         products = (p + 1) * (p + 2) // 2
         return {
-            "X'V^-1X, X'V^-1y, y'V^-1y": products,
-            "log det V": 1,
-            "their derivatives by T": k * (products + 1),
-            "second derivatives by T": k * (k + 1) // 2,
-            "rows, parties, and rows left out": 3,
+            "mixed_products": products,
+            "mixed_log_determinant": 1,
+            "mixed_slopes": k * (products + 1),
+            "mixed_curvature": k * (k + 1) // 2,
+            "rows_parties_and_left_out": 3,
         }
 
     def release(self, sums: Sums) -> Release:

@@ -48,11 +48,11 @@ FEW_HOLDERS = "too few parties hold one of its levels, bins or values on its own
 REFUSED = "the rules of a party refuse it on its own rows"
 
 # Kinds of numbers in the first sum.
-ANY = "parties with rows that have one variable and lack another"
-ENOUGH = "parties with minimum_count of these rows"
-HOLDERS = "parties that hold each level, cell, bin and value"
-SEVERAL = "parties that hold several of a column"
-REFUSING = "parties that refuse a variable on its own rows"
+ANY = "differing_holders"
+ENOUGH = "differing_enough"
+HOLDERS = "holders"
+SEVERAL = "holders_of_several"
+REFUSING = "refusing_holders"
 
 
 @dataclass(frozen=True)

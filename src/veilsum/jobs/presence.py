@@ -375,10 +375,8 @@ class Screened(SumsOnly):
             found: Release = self.inner.release(self.within(sums))
             return found
         shown = {
-            "parties that hold each level, cell, bin and value": sum(
-                len(one.places) for one in self.groups
-            ),
-            "parties that hold several of a column": len(self.groups),
+            "holders": sum(len(one.places) for one in self.groups),
+            "holders_of_several": len(self.groups),
         }
         return Release(f"who holds what: {self.inner.release(()).job}", shown)
 

@@ -103,7 +103,7 @@ class QuadraticProgram(Minimise):
     def release(self, sums: Sums) -> Release:
         """Return what the sum shows."""
         del sums
-        return Release("quadratic program", {"coefficients of the costs": self.size})
+        return Release("quadratic program", {"cost_coefficients": self.size})
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what holds: nothing of these costs is left unmasked."""

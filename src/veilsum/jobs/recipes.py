@@ -249,7 +249,7 @@ class OneRound(SumsOnly):
     @property
     def statistics(self) -> dict[str, int]:
         """What the sum shows, and how many numbers of each kind."""
-        return {self.what: self.size}
+        return {"sum": self.size}
 
     def request(self, sums: Sums) -> Any | None:
         """Ask once, if so much may be released."""

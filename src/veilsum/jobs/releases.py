@@ -13,6 +13,7 @@ from math import ceil
 from typing import Any
 
 from veilsum.jobs.terms import Terms
+from veilsum.locale import label
 from veilsum.numbers.arrays import listed
 from veilsum.privacy.guarantee import (
     NEAR_VIEWS_LIMIT,
@@ -61,14 +62,14 @@ SCREENED = (
 )
 
 
-# The name of the number that says whether a party objects to a sum. It is 0, or all
+# The key of the number that says whether a party objects to a sum. It is 0, or all
 # numbers of the sum are random: none of them is about rows then.
 OBJECTIONS = "objections"
 
 
 def about_rows(statistics: Mapping[str, int]) -> int:
     """Return how many of a round's numbers are about rows: all but objections."""
-    return sum(count for name, count in statistics.items() if name != OBJECTIONS)
+    return sum(count for key, count in statistics.items() if key != OBJECTIONS)
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Release:
 
     Attributes:
         job: what it is for.
-        statistics: how many numbers there are of each kind.
+        statistics: how many numbers there are of each kind, by key; see `locale`.
         point: where they are evaluated; nothing if nowhere.
         where: the point, for people, if that is short enough.
     """
@@ -95,7 +96,10 @@ class Release:
     @property
     def words(self) -> str:
         """Return the statistics in words."""
-        return "; ".join(f"{name} ({count})" for name, count in self.statistics.items())
+        return "; ".join(
+            f"{label(key, self.job)} ({count})"
+            for key, count in self.statistics.items()
+        )
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ class Foreseen:
 
     Attributes:
         when: which rounds these are, in words.
-        statistics: how many numbers of each kind such a round shows.
+        statistics: how many numbers of each kind such a round shows, by key.
         least: how many such rounds there are at least.
         most: and at most.
     """

@@ -28,8 +28,8 @@ from veilsum.numbers.units import Counts
 def shown_by_a_test(p: int) -> dict[str, int]:
     """Return what the last sum shows of a wider model with so many columns."""
     return {
-        "expected information with further columns": p * (p + 1) // 2,
-        "score with further columns": p,
+        "further_information": p * (p + 1) // 2,
+        "further_score": p,
     }
 
 

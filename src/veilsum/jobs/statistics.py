@@ -684,25 +684,25 @@ class StatisticsRecipe(OneRound):
         """What the sum shows, and how many numbers of each kind."""
         wishes, k = self.wishes, len(self.wishes.columns)
         n, gaps = wishes.n_groups, len(wishes.gapped) * wishes.n_groups
-        lacking = {"missing values of each column": len(wishes.gaps)}
-        lacking |= {"missing values of each column in each group": gaps}
+        lacking = {"missing": len(wishes.gaps)}
+        lacking |= {"group_missing": gaps}
         counted = {key: number for key, number in lacking.items() if number}
-        cells = {"cells of histograms and tables": wishes.n_cells}
+        cells = {"cells": wishes.n_cells}
         if wishes.by is None:
             shown = {
-                "sums of columns": k,
-                "sums of products of columns": k * (k + 1) // 2,
+                "column_sums": k,
+                "column_products": k * (k + 1) // 2,
                 **cells,
-                "rows, and rows left out": 2,
+                "rows_and_left_out": 2,
             }
             return {**shown, **counted}
         shown = {
-            "rows of each group": n,
-            "rows of each column in each group": n * k,
-            "sums of columns in each group": n * k,
-            "sums of squares of columns in each group": n * k,
+            "group_rows": n,
+            "group_column_rows": n * k,
+            "group_sums": n * k,
+            "group_squares": n * k,
             **cells,
-            "rows left out": 1,
+            "left_out": 1,
         }
         return {**shown, **counted}
 

@@ -52,7 +52,7 @@ from veilsum.tables.frames import as_frame
 # Pairs of cells that are named; all are in the result.
 MOST_PAIRS = 5
 
-TOTALS = "totals of the cells that enough guests filled"
+TOTALS = "guest_totals"
 
 LEFT_EMPTY = (
     "Which cells a guest left empty is not hidden: all members see it, and how many "

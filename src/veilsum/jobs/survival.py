@@ -110,10 +110,10 @@ class SurvivalRecipe(OneRound):
         """What the sum shows, and how many numbers of each kind."""
         cells = self.n_groups * self.n_times
         return {
-            "events in each group and interval": cells,
-            "censored rows in each group and interval": cells,
-            "rows of each group that go on after the last time": self.n_groups,
-            "rows left out": 1,
+            "interval_events": cells,
+            "interval_censored": cells,
+            "later": self.n_groups,
+            "left_out": 1,
         }
 
 

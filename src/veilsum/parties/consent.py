@@ -48,17 +48,17 @@ from veilsum.jobs.evaluate import (
     FoldsJob,
     RefitsJob,
 )
-from veilsum.jobs.fitting import SHOWN_BY_ROUNDS
 from veilsum.jobs.meta import MetaJob
 from veilsum.jobs.minimise import Minimise
 from veilsum.jobs.mixed import MixedJob
 from veilsum.jobs.presence import FEW_VALUES, Screened, Varying
 from veilsum.jobs.recipes import Guarded, open_limits
 from veilsum.jobs.regression import FormulaJob
-from veilsum.jobs.releases import BY_PARTY, OBJECTIONS, Foreseen
+from veilsum.jobs.releases import BY_PARTY, Foreseen
 from veilsum.jobs.statistics import StatisticsJob
-from veilsum.jobs.survey import TOTALS, SurveyRecipe
+from veilsum.jobs.survey import SurveyRecipe
 from veilsum.jobs.survival import SurvivalJob
+from veilsum.locale import label, meaning
 from veilsum.models.choices import Ordinal
 from veilsum.models.evaluation import bin_labels
 from veilsum.models.families import Gaussian
@@ -842,286 +842,6 @@ def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
 
 # What it is that becomes known
 
-# The recipes' own names for what they sum, for somebody who has never heard them.
-_EXPLAINED: Mapping[str, str] = {
-    "parties that hold each level, cell, bin and value": "for each one in each group, "
-    "how many members have any row with it; which members is not said, and still "
-    "follows where it is all, or none, and for who alone has it, or has it not",
-    "parties that hold several of a column": "for each group, how many members have "
-    "rows with more than one of its levels, cells, bins or values",
-    "parties with rows that have one variable and lack another": "for every two "
-    "variables, in both orders, and for each variable and all others together: how "
-    "many members have a row of the group that has the first and lacks the second. "
-    "Group sizes count as a variable that no row lacks",
-    "parties with minimum_count of these rows": "how many members have at least "
-    "minimum_count such rows",
-    "parties that refuse a variable on its own rows": "for each variable, how many "
-    "members refuse it by the rules below, if it is described on all rows that have it "
-    "and a group. A variable that a member refuses, or whose rows differ from another "
-    "variable's by too few rows or members, is described on complete rows instead",
-    "X'WX": "for every two columns of the design, and for each with itself, the sum of "
-    "their products over all rows, each times the row's weight",
-    "X'Wy": "for each column of the design, the sum of its products with the response, "
-    "each times the row's weight",
-    "y'Wy, sums of Wy, of the weights and of their logarithms": "four sums over all "
-    "rows: of the squared responses, of the responses, of the weights, and of the "
-    "logarithms of the weights. Where the question has no weights, the weight of every "
-    "row is 1: then the third sum is the number of rows, and the fourth is 0",
-    "rows, and rows left out": "how many rows all members have together, and how many "
-    "rows they left out because a value was missing",
-    "X'WX within parties": "for every two columns of the design but the ones, and for "
-    "each with itself, the sum over all members of what the products of their rows "
-    "come to about the member's own means, each row times its weight; every member "
-    "rounds its part once",
-    "X'Wy within parties": "the same for each of these columns with the response",
-    "y'Wy within parties, and the sum of the logarithms of weights": "the same for the "
-    "response with itself; and the sum over all rows of the logarithms of their "
-    "weights, 0 where there are none",
-    "rows, parties, and rows left out": "how many rows and how many members are in the "
-    "sum, and how many rows they left out because a value was missing",
-    "rows with the event in each bin of the prediction": "for each bin, how many rows "
-    "whose predicted chance is in it have the event",
-    "rows without the event in each bin": "for each bin, how many have not",
-    "sum of predictions in each bin": "for each bin, the sum of its rows' predicted "
-    "chances",
-    "sum of squared errors, and rows left out": "the sum over all rows of the squared "
-    "difference between response, 0 or 1, and chance; and how many rows were left out "
-    "because a value was missing",
-    "sums of responses and of their squares": "two sums over all rows",
-    "sums of predictions and of their squares": "two sums over all rows",
-    "sums of squared and of absolute errors": "two sums over all rows, of how far the "
-    "response is from its prediction",
-    "events in each interval and bin of risk": "for each of both, how many rows end "
-    "there with the event",
-    "rows that end without the event in each interval and bin of risk": "for each of "
-    "both, how many end there without",
-    "rows of each bin of risk that go on after the last time": "for each bin, how many "
-    "rows end later than all agreed times, with an event or without",
-    "X'X of each fold": "for each fold, and for every two columns of the design, the "
-    "sum of their products over the rows of that fold",
-    "X'y of each fold": "for each fold and column, the sum of its products with the "
-    "response",
-    "y'y, and sums of y, of ones and of their logarithms, of each fold": "of "
-    "each fold, the sums of squared responses, of responses and of ones; the last is 0",
-    "rows of each fold": "how many rows of all members are in each fold",
-    "rows of each fold without a mean, by the fit without it": "for each fold, how "
-    "many of its rows have a fitted value too large to be summed at the coefficients "
-    "that were found without the fold",
-    "deviances of each fold, by the fit without it and by its null model": "for each "
-    "fold, two sums over its rows that say how far responses are from what is "
-    "predicted, by how likely they are: at the coefficients that were found without "
-    "the fold, and at an intercept alone",
-    "squared errors of each fold, by the fit without it": "for each fold, the sum over "
-    "its rows of the squared difference between response and prediction",
-    "X'V^-1X, X'V^-1y, y'V^-1y": "for every two of the columns of the design and the "
-    "response, the sum over all members of their products, each member's rows "
-    "weighted by how alike they are (V) if coefficients differ between members as "
-    "much as the theta of that round says; every member rounds its part once",
-    "log det V": "the sum over all members of how much that likeness takes off what "
-    "their rows say, as a logarithm; it depends on how many rows a member has",
-    "their derivatives by T": "how fast these sums change with each number of T, the "
-    "covariances that theta stands for",
-    "second derivatives by T": "for every two numbers of T, how fast the slope of the "
-    "likelihood changes, to half as many digits; a member with extreme values gives a "
-    "limit that all agreed on",
-    "sums over studies of w, w y, w y^2 and w^2": "four sums over members, with y the "
-    "coefficient that a member finds in its own rows alone, and w one over its squared "
-    "standard error",
-    "sums over studies of v and v y": "two more, with weights v that allow for the "
-    "variance between members (tau2) which follows from the first sums",
-    "rows": "how many rows all members have together",
-    "rows left out": "how many rows all members left out because a value was missing",
-    OBJECTIONS: "0, unless the sums of the round would rest on too few rows of a "
-    "member: all numbers of the round are random then, the run ends, and nothing tells "
-    "who objected",
-    "information": "for every two columns of the design, and for each with itself, the "
-    "sum of their products over all rows, each row weighted by what the family says at "
-    "the coefficients of that round",
-    "rows of each level of the response": "how many rows of all members have each "
-    "level of the response",
-    "information about the choice": "for every two coefficients, and for each with "
-    "itself, the sum over all rows of the product of their columns, each row weighted "
-    "by how likely the levels are in it at the coefficients of that round",
-    "score of the choice": "for each coefficient, the sum over all rows of its column "
-    "times how far the row's level is from how likely it is at these coefficients",
-    "log-likelihood of the choice": "how likely these coefficients make the levels of "
-    "all rows, as a logarithm",
-    "sums of weights and responses": "two sums over all rows: of the weights, and of "
-    "the responses times the row's weight. Where the question has no weights, the "
-    "weight of every row is 1",
-    "saturated log-likelihood without constants": "the part of the saturated "
-    "log-likelihood from which deviances are measured",
-    "sums of offsets, and of offsets times responses": "two sums over all rows, each "
-    "times the row's weight",
-    "X'W mu": "for each column of the design, the sum of its products with the fitted "
-    "value at the coefficients of that round, each times the row's weight; responses "
-    "are not part of it",
-    "cumulants": "the sum over all rows of a function of the fitted value (the "
-    "cumulant function of the family), from which the deviance follows; responses are "
-    "not part of it",
-    "mean, information and cumulants of the null model": "the same for a model that "
-    "has an intercept only (the null model), with which the fit is compared: three "
-    "numbers",
-    "Pearson's sum": "the sum over all rows of the squared difference between response "
-    "and fitted value, divided by the variance that the family expects, at the "
-    "coefficients of the round before",
-    "X'y of each level": "for each level of the response but the first and each column "
-    "of the design, the sum of the column over the rows with that level",
-    "sums of columns times chances": "for each coefficient, the sum over all rows of "
-    "its column times how likely its level is in the row at the coefficients of that "
-    "round; responses are not part of it",
-    "cumulants of the choice": "the sum over all rows of a function of how likely the "
-    "levels are, from which the log-likelihood follows; responses are not part of it",
-    "X'Vz": "for each column of the design, the sum of its products with the response "
-    "on the scale of the link (that is, after the function that makes a fitted value "
-    "a sum over columns, such as the logarithm), each row weighted by a first guess "
-    "from that row",
-    "sums of weights, responses, offsets, saturated log-likelihood": "four sums over "
-    "all rows: of the weights, the responses, the offsets, and of the log-likelihood "
-    "(how likely a model makes the responses, as a logarithm) of a model that fits "
-    "every row exactly (saturated)",
-    "score": "for each column of the design, the sum of its products with how far each "
-    "response is from its fitted value",
-    "deviance": "a sum over all rows that says how far responses are from what the "
-    "coefficients predict, on the scale of the likelihood",
-    "deviance, Pearson's sum": "two sums over all rows that say how far responses are "
-    "from their fitted values: by how likely they are, and by squared differences, "
-    "each divided by the variance that the family expects (Pearson's sum)",
-    "score, information and deviance of the null model": "the same for a model that "
-    "has an intercept only (the null model), with which the fit is compared: three "
-    "numbers",
-    "slope and curvature in log theta, saturated log-likelihood": "three sums over all "
-    "rows: how the log-likelihood changes with how much counts scatter (theta), how "
-    "fast that changes, and the log-likelihood of a model that fits every row exactly "
-    "(saturated)",
-    "score's change with log theta": "for each column of the design, how its score "
-    "changes with how much counts scatter (theta)",
-    "expected information with further columns": "for every two columns of the design, "
-    "those that are tested too, and for each with itself, the sum of their products "
-    "over all rows, each row weighted by what the family expects at the answer",
-    "score with further columns": "for each column of the design, those that are "
-    "tested too, the sum of its products with how far each response is from its fitted "
-    "value, at the answer",
-    "rows outside, of the model and of the null model": "how many rows of all members "
-    "have a fitted value too large to be summed at the next coefficients",
-    "saturated log-likelihood": "the sum over all rows of the log-likelihood (how "
-    "likely a model makes the responses, as a logarithm) of a model that fits every "
-    "row exactly (saturated)",
-    "products of rows' scores": "for every two columns of the design, and for each "
-    "with itself, the sum of their products over all rows, each times the square of "
-    "the row's weight and of how far its response is from its fitted value",
-    "products of rows' scores, by leverage": "the same, each row divided by what its "
-    "leverage leaves, that is how much its own columns decide its fitted value",
-    "rows with a leverage next to 1": "how many rows decide their own fitted value "
-    "nearly alone, so that this cannot be divided by",
-    "products of parties' scores": "a sum over members, not over rows. A member's "
-    "score has a number for each column of the design: the sum, over that member's "
-    "rows, of the column times how far responses are from their fitted values. Known "
-    "becomes, for every two columns and for each with itself, the sum over members of "
-    "the product of these numbers. So no member's score, nor any combination of its "
-    "numbers, is further from 0 than the root of a sum of squares that everybody knows",
-    "sums of columns": "for each column of numbers, its sum over all rows",
-    "sums of products of columns": "for every two columns of numbers, and for each "
-    "with itself, the sum of their products over all rows",
-    "cells of histograms and tables": "how many rows of all members are in each bin "
-    "and each combination of levels that is asked for above, and in each group",
-    "rows of each group": "how many rows all members have together in each group",
-    "rows of each column in each group": "for each column of numbers and each group, "
-    "how many rows of all members are described: those of the group that have the "
-    "column, or those that are complete in all columns",
-    "sums of columns in each group": "for each column of numbers and each group, its "
-    "sum over the rows of the group",
-    "sums of squares of columns in each group": "for each column of numbers and each "
-    "group, the sum of its squares over the rows of the group",
-    "missing values of each column": "for each column, how many rows of all members "
-    "lack it",
-    "missing values of each column in each group": "the same in each group, of rows "
-    "whose group is known",
-    "events in each group and interval": "for each group and each interval above, how "
-    "many rows of all members end there with the event",
-    "censored rows in each group and interval": "for each group and each interval "
-    "above, how many rows of all members end there without the event",
-    "rows of each group that go on after the last time": "for each group, how many "
-    "rows of all members have a later time, whatever they end with",
-    "information of the partial likelihood": "for every two columns of the design, and "
-    "for each with itself, how much they vary together among those at risk, added up "
-    "over every member's events, at the coefficients of that round",
-    "score of the partial likelihood": "for each column of the design, its value at "
-    "each event less its mean among those at risk then, added up over every member's "
-    "events, at the coefficients of that round",
-    "log partial likelihood": "how likely the coefficients make it that events fell to "
-    "the rows that had them, as a logarithm",
-    "rows, events, and rows left out": "how many rows all members have together, how "
-    "many of them have an event, and how many rows were left out because a value was "
-    "missing",
-    "rows before cuts": "how many rows all members have together, before each is cut "
-    "at the agreed times; all other numbers are about the pieces",
-    "information with columns times bins": "the same as information, with each column "
-    "of the formula times the number of the bin beside the others",
-    "score with columns times bins": "the same as score, with these columns too",
-    "output less demand": "what all generators would run at that price at least, less "
-    "all demands; everybody knows the price, which follows from the totals before",
-    "further output at that price": "how much more all those together would run who "
-    "offer it at just that price: not 0 only where the price of a step was met",
-    "its slope": "how much more all would run at a price higher by one, as far as they "
-    "are between their limits",
-    "output less demand in each period": "for each period, what all generators and "
-    "stores would give at the prices of that round, less all demands; everybody knows "
-    "the prices, which follow from the totals before",
-    "total cost": "what all generators together cost at that price, less what bids to "
-    "buy are worth",
-    "coefficients of the costs": "for each coefficient of the costs, the sum of all "
-    "members' own",
-    TOTALS: "for each cell that enough of them filled, the sum of what they gave; of "
-    "other cells nothing is asked for",
-}
-# Before there are coefficients.
-_AT_FIRST: Mapping[str, str] = {
-    "information": "for every two columns of the design, and for each with itself, the "
-    "sum of their products over all rows, each row weighted by a first guess from that "
-    "row",
-}
-
-
-def _and_of_refits(told: Mapping[str, str]) -> dict[str, str]:
-    """Return the same with what the fits without each fold show."""
-    return {
-        **told,
-        **{
-            f"{name}, without each fold": "once for each fold, with the rows outside "
-            f"it as all rows; 0 where that fit is found: {words}"
-            for name, words in told.items()
-            if name in SHOWN_BY_ROUNDS
-        },
-    }
-
-
-EXPLAINED, AT_FIRST = _and_of_refits(_EXPLAINED), _and_of_refits(_AT_FIRST)
-# Of numbers that are 0 wherever a table with a missing value takes no part.
-ALWAYS_0: Mapping[str, str] = {
-    "rows, and rows left out": "the second is always 0 here",
-    "rows, parties, and rows left out": "the third is always 0 here",
-    "rows left out": "always 0 here",
-}
-
-
-def explained(kind: Foreseen, name: str, *, drop: bool) -> str | None:
-    """Return what one of a round's kinds of numbers is.
-
-    Args:
-        kind: the round.
-        name: what the recipe calls the numbers.
-        drop: whether rows with a missing value are left out.
-    """
-    told = EXPLAINED.get(name)
-    if kind.when == "the first round":
-        told = AT_FIRST.get(name, told)
-    if not drop and name in ALWAYS_0:
-        return (
-            f"{told}; {ALWAYS_0[name]}, for a table with a missing value takes no part"
-        )
-    return told
-
 
 def _known(found: Asked, room: _Room) -> Iterator[str]:
     whose = (
@@ -1149,10 +869,11 @@ def _known(found: Asked, room: _Room) -> Iterator[str]:
             groups = [quoted(one.name) for one in found.recipe.groups]
             listed = room.names("groups asked for", groups)
             yield f"- members are counted in these groups: {listed}"
-        for name, count in kind.statistics.items():
+        first = kind.when == "the first round"
+        for key, count in kind.statistics.items():
             if count:
-                told = explained(kind, name, drop=drop)
-                yield f"- {name} ({count})" + ("" if told is None else f": {told}")
+                text = meaning(key, first=first, zero=not drop)
+                yield f"- {label(key)} ({count}): {text}"
         if not place and counting:
             yield (
                 "- if too few members have one of them, the run ends there, and these "

@@ -11,16 +11,22 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING, TypeAlias
 
 from veilsum.errors import MissingExtraError, installing, printable
-from veilsum.parties.consent import quoted
+from veilsum.jobs.dispatch_periods import FLEETS
+from veilsum.jobs.fitting import FRACTIONS
+from veilsum.jobs.meta import FEW_STUDIES
+from veilsum.jobs.mixed import PARTIES_EACH, POLES
+from veilsum.jobs.releases import REBUILT
+from veilsum.locale import Language, catalogue, meaning
+from veilsum.parties.consent import GENERATORS, quoted
 from veilsum.report import page as pages
 from veilsum.report.plan_facts import PlanFacts, SumFacts
-from veilsum.report.sentences import Language, rounded_down, values
-from veilsum.report.sum_words import LIMITS, sums_told
+from veilsum.report.sentences import rounded_down, values
 from veilsum.report.survey_sentences import explained_words, risks, said
 
 if TYPE_CHECKING:
@@ -237,10 +243,7 @@ def left_open(facts: PlanFacts, language: Language) -> tuple[str, ...]:
         own = {}  # all of it is among the sentences about surveys
     return (
         *texts(facts, "open", language),
-        *(
-            word("own", language) + (LIMITS[one] if language == "de" else one) + "."
-            for one in own
-        ),
+        *(f"{word('own', language)}{own_limit(one, language)}." for one in own),
     )
 
 
@@ -352,13 +355,42 @@ def every_sum(facts: PlanFacts, language: Language) -> Block:
                     else question.name,
                 ),
                 (times(one),),
-                sums_told(one, language),
+                summed(one, language),
             )
             for question in facts.questions
             for one in question.sums
         ),
         (14, 8, 78),
     )
+
+
+def summed(found: SumFacts, language: Language) -> tuple[str, ...]:
+    """Return every statistic of a round with its count and its meaning."""
+    told = partial(meaning, first=found.first, zero=not found.drops, officer=True)
+    return tuple(
+        f"{count}: {told(key, language)}"
+        for key, count in found.statistics.items()
+        if count
+    )
+
+
+# Limits of one kind of question, by their keys in the catalogues.
+LIMITS: Mapping[str, str] = {
+    GENERATORS: "generators",
+    FLEETS: "fleets",
+    POLES: "poles",
+    FEW_STUDIES: "few_studies",
+    REBUILT: "rebuilt",
+    FRACTIONS: "fractions",
+}
+
+
+def own_limit(text: str, language: Language) -> str:
+    """Return the limit of one kind of question, in a language."""
+    if language == "en":
+        return text
+    german: str = catalogue(language)["limits"][LIMITS[text]]
+    return german.format(least=2 * PARTIES_EACH, each=PARTIES_EACH)
 
 
 def times(one: SumFacts) -> str:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from veilsum.audit.run_folder import RunFolder
 from veilsum.errors import InvalidInputError, MissingExtraError, installing, printable
 from veilsum.files.contents import contents
+from veilsum.locale import Language
 from veilsum.parties.own_rules import exact, usual
 from veilsum.report import page as pages
 from veilsum.report.annex import (
@@ -45,7 +46,6 @@ from veilsum.report.annex import (
     who_table,
 )
 from veilsum.report.plan_facts import PlanFacts, QuestionFacts
-from veilsum.report.sentences import Language
 from veilsum.report.survey_sentences import risks, said
 
 if TYPE_CHECKING:

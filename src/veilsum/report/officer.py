@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TypeAlias, cast
 
 from veilsum.errors import InvalidInputError
+from veilsum.locale import Language
 from veilsum.report.annex import annex, as_docx, as_html
 from veilsum.report.forms import acro, crate, edpb, pia
 from veilsum.report.plan_facts import PlanFacts, facts_of
-from veilsum.report.sentences import LANGUAGES, Language
+from veilsum.report.sentences import LANGUAGES
 
 Made: TypeAlias = Callable[[Path, PlanFacts, Language, datetime], bytes]
 

@@ -32,7 +32,7 @@ from veilsum.jobs.releases import BY_PARTY, Foreseen
 from veilsum.jobs.terms import Terms
 from veilsum.net.receipt import verify_receipts
 from veilsum.parties.agreed import Asked, agreed_on
-from veilsum.parties.consent import GENERATORS, NOT_ASKED, consent_to, explained
+from veilsum.parties.consent import GENERATORS, NOT_ASKED, consent_to
 from veilsum.parties.own_rules import Value, in_force, relaxed
 from veilsum.parties.study_page import composed
 
@@ -46,16 +46,15 @@ class SumFacts:
     """One kind of round, in which sums become known.
 
     Attributes:
-        names: how many sums of each kind are in it, as the page of consent calls
-            them.
-        told: what each kind is, as that page explains it.
+        statistics: how many sums of each kind are in it, by key.
+        first: whether it is the first round of a fit.
         least: how many such rounds there are at least.
         most: and at most.
         drops: whether rows with a missing value are left out.
     """
 
-    names: Mapping[str, int]
-    told: Mapping[str, str]
+    statistics: Mapping[str, int]
+    first: bool
     least: int
     most: int
     drops: bool
@@ -63,7 +62,7 @@ class SumFacts:
     @property
     def numbers(self) -> int:
         """How many sums one of them holds."""
-        return sum(self.names.values())
+        return sum(self.statistics.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -546,7 +545,7 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
         for name in page.facts["columns"]
         if name in schema and schema[name].is_category
     }
-    plain = any("X'WX" in one.statistics for one in recipe.foreseen) and not (
+    plain = any("gram" in one.statistics for one in recipe.foreseen) and not (
         getattr(question, "weights", None) or getattr(question, "propensity", None)
     )
     return QuestionFacts(
@@ -573,11 +572,8 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
 
 def _sums(round_: Foreseen, *, drops: bool) -> SumFacts:
     return SumFacts(
-        names=dict(round_.statistics),
-        told={
-            name: explained(round_, name, drop=drops) or name
-            for name in round_.statistics
-        },
+        statistics=dict(round_.statistics),
+        first=round_.when == "the first round",
         least=round_.least,
         most=round_.most,
         drops=drops,

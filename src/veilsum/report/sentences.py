@@ -19,13 +19,13 @@ from math import floor, log10
 from typing import Literal, TypeAlias
 
 from veilsum import __version__
+from veilsum.locale import Language, catalogue
 from veilsum.net.identity import grouped
 from veilsum.parties.consent import quoted
 from veilsum.parties.own_rules import Value, exact, usual
 from veilsum.report.plan_facts import CountedGroup, PlanFacts, SurveyFacts
 from veilsum.tables.rules import ALONE
 
-Language: TypeAlias = Literal["en", "de"]
 LANGUAGES: tuple[Language, ...] = ("en", "de")
 Condition: TypeAlias = Callable[[PlanFacts], bool]
 
@@ -101,34 +101,6 @@ FAILED: Mapping[str, Mapping[Language, str]] = {
     "guarantees are about those who took part": {
         "en": "what it promises is not about those who took part",
         "de": "ihre Zusicherung betrifft nicht die, die teilnahmen",
-    },
-}
-# What is asked for, by the sums that it is made of.
-ASKED: Mapping[str, Mapping[Language, str]] = {
-    "cells of histograms and tables": {
-        "en": "counts by bin, level or combination of levels",
-        "de": "Anzahlen nach Intervall, Ausprägung oder Kombination von Ausprägungen",
-    },
-    "rows of each group": {"en": "counts by group", "de": "Anzahlen nach Gruppen"},
-    "sums of columns": {
-        "en": "averages of columns of numbers",
-        "de": "Mittelwerte von Spalten mit Zahlen",
-    },
-    "sums of products of columns": {
-        "en": "their variances and correlations",
-        "de": "deren Varianzen und Korrelationen",
-    },
-    "sums of columns in each group": {
-        "en": "averages by group",
-        "de": "Mittelwerte nach Gruppen",
-    },
-    "missing values of each column": {
-        "en": "counts of missing values",
-        "de": "Anzahlen fehlender Werte",
-    },
-    "rows, and rows left out": {
-        "en": "the number of rows",
-        "de": "die Anzahl der Zeilen",
     },
 }
 # What a rule that is switched off would have looked at.
@@ -291,8 +263,13 @@ def _column(name: str, facts: PlanFacts, language: Language) -> str:
 
 def _statistics(facts: PlanFacts, language: Language) -> str:
     """Return what statistics are made of the sums."""
-    names = {n for one in facts.questions for some in one.sums for n in some.names}
-    return ", ".join(told[language] for n, told in ASKED.items() if n in names)
+    rounds = [one.statistics for question in facts.questions for one in question.sums]
+    entries = catalogue(language)["statistics"].items()
+    return ", ".join(
+        words["answer"]
+        for key, words in entries
+        if "answer" in words and any(key in statistics for statistics in rounds)
+    )
 
 
 def _place(place: str, language: Language) -> str:
