@@ -457,7 +457,7 @@ def test_the_sum_by_group_is_laid_out_as_the_page_says():
     for sex in ("f", "m"):
         counts = np.rint(kept["x"][kept["sex"] == sex] / float(measure.unit))
         off = [int(one) - measure.centre for one in counts]
-        expected += [len(off), sum(off), sum(one**2 for one in off)]
+        expected += [len(off), len(off), sum(off), sum(one**2 for one in off)]
     places = [kept["y"] < 0, kept["y"].between(0, 1), kept["y"] > 1]
     groups = [kept["sex"] == sex for sex in ("f", "m")]
     expected += [int((one & group).sum()) for one in places for group in groups]
@@ -867,7 +867,8 @@ def shown_in_sums():
     folds = RefitsRecipe(Refits(Newton(families.Poisson(), of), 3), "").foreseen[-2:]
     for which, one in zip(("beyond", "losses, the last"), folds, strict=True):
         yield ("evaluate, folds of other families", which), one.statistics
-    recipe = StatisticsRecipe(Wishes(("x",), {}, {}), None)
+    wishes = Wishes(("x",), {}, {}, measures=(Measure.of(-1, 1),))
+    recipe = StatisticsRecipe(wishes, None)
     first = Screened(recipe, (Cells(("sex",), (("f", "m"),)),), 3).release(())
     job = "with levels, cells, bins or columns of two values"
     yield (job, "the first of all"), first.statistics
@@ -877,8 +878,10 @@ def shown_in_sums():
     grouped = replace(
         recipe.wishes, by=Axis("sex", ("f", "m")), gaps=("x", "sex"), grouped_gaps=True
     )
-    told = StatisticsRecipe(grouped, None).release([]).statistics
-    yield ("statistics by group", "the only one"), told
+    first, last = StatisticsRecipe(grouped, None).foreseen
+    job = 'statistics by group, with `missing = "drop"`'
+    yield (job, "the first"), first.statistics
+    yield ("statistics by group", "the last"), last.statistics
     price = PriceRecipe(PriceSearch(0.0, 100.0)).release(())
     yield ("dispatch", "each"), price.statistics
     (only,) = SurveyRecipe(opened()).foreseen

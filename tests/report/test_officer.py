@@ -234,7 +234,7 @@ def test_facts_are_the_file_s(known):
             page.facts["numbers"][1],
         )
         assert question.columns == tuple(page.facts["columns"])
-        assert [dict(one.names) for one in question.sums] == [
+        assert [dict(one.statistics) for one in question.sums] == [
             dict(one.statistics) for one in found.recipe.foreseen
         ]
     assert [one.name for one in known["study"].questions] == ["ages", "costs"]
