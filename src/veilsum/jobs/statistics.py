@@ -804,14 +804,18 @@ class StatisticsJob(SchemaJob[CheckedTable]):
     ) -> Integers:
         """Return the numbers of one party."""
         if isinstance(request, CountDifferences):
-            populations, home = (
-                self.wishes.populations,
-                AtHome(own.party, request.rules),
-            )
+            populations = self.wishes.populations
+            home = AtHome(own.party, request.rules)
             assert populations is not None
-            return populations.counts(request, own, self.wishes.refused(home, own))
+            refused = self.wishes.refused(home, own)
+            return self._filled(populations.counts(request, own, refused))
         chosen = request.own if isinstance(request, Describe) else ()
-        return self.wishes.vector(own, chosen)
+        return self._filled(self.wishes.vector(own, chosen))
+
+    def _filled(self, vector: Integers) -> Integers:
+        """Return the numbers of a sum, filled up with zeros to the longer sum."""
+        missing = self.recipe().size - len(vector)
+        return np.concatenate([vector, np.zeros(missing, dtype=object)])
 
     def pooled(self, own: Mapping[str, CheckedTable]) -> Array[Any] | None:
         """Return means of pooled rows: first of complete rows, then of own rows."""

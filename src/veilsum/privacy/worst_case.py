@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -51,7 +51,6 @@ from veilsum.privacy.guarantee import (
     success_at,
 )
 from veilsum.privacy.remaining import BATCH_PARTIES
-from veilsum.scale.processes import one_blas_thread
 from veilsum.scale.workers import shared_by
 from veilsum.watching import Progress, Report, staged, watched
 
@@ -224,6 +223,22 @@ def worst_mu2(
 _FOUND: OrderedDict[tuple[Topology, int, float], WorstMu2] = OrderedDict()
 
 
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread, if threadpoolctl (of scikit-learn) is installed.
+
+    On small matrices several threads mostly wait for each other: the search for a worst
+    coalition of 130 parties takes them twelve times as long.
+    """
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        yield
+        return
+    with threadpool_limits(1, user_api="blas"):
+        yield
+
+
 def _worst_mu2(
     topology: Topology,
     tolerate: int,
@@ -234,7 +249,7 @@ def _worst_mu2(
     if topology.n_parties > DENSE_PARTIES:
         return _large(topology, tolerate)
     small = topology.n_parties <= BATCH_PARTIES
-    with one_blas_thread() if small else nullcontext():
+    with _one_blas_thread() if small else nullcontext():
         found = Search(topology, tolerate, most_work, progress, on).run()
     lower = found.lower if found.lower > 0 else None
     certificate: Certificate = "none" if lower is None else "exact"

@@ -34,22 +34,6 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 GRACE = 5.0
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread, if threadpoolctl (of scikit-learn) is installed.
-
-    On small matrices several threads mostly wait for each other: the search for a worst
-    coalition of 130 parties takes them twelve times as long.
-    """
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        yield
-        return
-    with threadpool_limits(1, user_api="blas"):
-        yield
-
-
 class Processes(Executor):
     """Processes that start as new programs, with nothing of this one's memory.
 
