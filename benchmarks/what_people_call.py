@@ -220,7 +220,7 @@ def kaplan_meier() -> Iterator[Line]:
     """Curves of two groups, beside numpy's counts of pooled rows."""
     frames = patients(MIDDLE)
     used = {party: one[["arm", "time", "event"]] for party, one in frames.items()}
-    times = list(range(90, 1_900, 90))
+    times = list(range(90, sized(1_900, 300), 90))
 
     def pooled() -> object:
         whole = pd.concat(used.values())

@@ -20,6 +20,7 @@ from veilsum.methods.certificate import Bounds
 from veilsum.methods.recentring import recentre, recentring_rounds
 from veilsum.numbers.arrays import frozen
 from veilsum.numbers.fixed_point import as_python_integers
+from veilsum.numbers.limbs import from_integers, to_integers
 
 N, DIM, ROWS = 50, 5, 10
 GRID = 2.0**-50
@@ -76,8 +77,8 @@ class LeastSquares:
             topology, weights, sigma=sigma, size=DIM, residual=1.0
         )
         own = as_python_integers(np.rint(-self.vectors / GRID))
-        masked = own + whole_masks(graph, sigma)
-        drawn = recentre(topology, weights, masked, rounds=rounds)
+        masked = from_integers(own + whole_masks(graph, sigma), 2)
+        drawn = to_integers(recentre(topology, weights, masked, rounds=rounds))
         return self.effective(drawn.astype(float) * GRID), rounds
 
     def error(self, x):

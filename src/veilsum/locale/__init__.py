@@ -28,11 +28,15 @@ def catalogue(language: Language) -> Mapping[str, Any]:
 def statistic(key: str, language: Language = "en") -> Mapping[str, str]:
     """Return the words about a statistic: label, meaning and others, see en.toml.
 
+    A statistic without words, as another distribution may have, is shown by its key.
+
     >>> statistic("folds.score")["label"]
     'score, without each fold'
     """
-    words = catalogue(language)
-    entry: Mapping[str, str] = words["statistics"][key.removeprefix(WITHOUT_FOLD)]
+    words, plain = catalogue(language), key.removeprefix(WITHOUT_FOLD)
+    entry: Mapping[str, str] = words["statistics"].get(
+        plain, {"label": plain, "meaning": plain}
+    )
     if not key.startswith(WITHOUT_FOLD):
         return entry
     return {
