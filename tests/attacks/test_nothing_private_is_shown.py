@@ -285,7 +285,6 @@ MADE = {
         consortium="00",
         party=ORDER,
         certificate="",
-        width=8,
         records=tuple(map(str, OWN.values())),
     ),
 }

@@ -251,13 +251,14 @@ def test_hostile_evidence_ends_with_2_and_a_sentence(study, tmp_path):
     text = Accuser(study).lie().to_json()
     bad = {
         "cut": text[:-20],
-        "twice": text.replace('"width": 0', '"width": 0, "width": 1'),
-        "deep": text.replace('"width": 0', f'"width": {"[" * 9000}{"]" * 9000}'),
-        "infinite": text.replace('"width": 0', '"width": Infinity'),
+        "twice": text.replace('"party": "d"', '"party": "d", "party": "c"'),
+        "deep": text.replace('"party": "d"', f'"party": {"[" * 9000}{"]" * 9000}'),
+        "infinite": text.replace('"party": "d"', '"party": Infinity'),
         "another": text.replace("evidence 3", "evidence 9"),
         "older": text.replace("evidence 3", "evidence 2"),
-        "more": text.replace('"width": 0', '"width": 0, "x": 0'),
+        "more": text.replace('"party": "d"', '"party": "d", "x": 0'),
     }
+    assert text not in bad.values()
     for name, content in bad.items():
         path = tmp_path / f"{name}.json"
         path.write_text(content)

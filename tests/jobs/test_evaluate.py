@@ -371,7 +371,7 @@ def test_everything_is_said_and_written(pima):
     assert "area under the ROC curve: 0.8637" in said
     assert "however rows lie within their bins" in said
     json.dumps(pima.to_dict(), allow_nan=False)
-    assert "bin_predictions" in " ".join(pima.guarantee.released)
+    assert "sum of predictions in each bin" in " ".join(pima.guarantee.released)
 
 
 def test_machines_and_arrays_find_the_same():

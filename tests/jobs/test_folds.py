@@ -210,8 +210,8 @@ def test_what_becomes_known_is_listed_round_by_round():
     found = tried("women")
     assert isinstance(found.recipe, Screened)
     first, *rounds, last = found.releases[1:]
-    assert first.statistics["X'WX, without each fold"] == 4 * 15
-    assert {one.statistics["X'W mu, without each fold"] for one in rounds} == {4 * 5}
+    assert first.statistics["folds.gram"] == 4 * 15
+    assert {one.statistics["folds.fitted_cross"] for one in rounds} == {4 * 5}
     assert list(last.statistics.values()) == [8, 4, 1, 1]
     assert len(last.point) == 4 * 6
     shown = found.guarantee.released

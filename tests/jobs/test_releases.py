@@ -18,6 +18,7 @@ from veilsum.jobs.sums import sum as masked_sum
 from veilsum.jobs.terms import Terms
 from veilsum.models.families import Binomial, Gaussian
 from veilsum.models.rows import RowMeasures, Rows
+from veilsum.numbers.limbs import to_integers
 from veilsum.numbers.masking import ShareStreams
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.guarantee import (
@@ -110,7 +111,7 @@ def traces(vector, numbers):
     for value in vector:
         if abs(value) > 1e-6 and value != round(value):
             yield np.float64(value).tobytes()
-    for number in numbers.tolist():
+    for number in to_integers(numbers).tolist():
         if isinstance(number, int) and number.bit_count() > 16:
             start = ((number & -number).bit_length() - 1) // 8
             yield number.to_bytes(40, "little", signed=True)[start : start + 7]

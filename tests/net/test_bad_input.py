@@ -99,13 +99,13 @@ def test_frames_of_another_version_are_named_by_both_ends(tmp_path):
         if what == "boot":
             net = company.drivers["b"].runner._net
             send = net.send
-            net.send = lambda to, frame: send(to, b"VS\x03" + frame[3:])
+            net.send = lambda to, frame: send(to, b"VS\x04" + frame[3:])
 
     company.records["b"] = newer
     told = reasons(company.run())
     for name in "acd":
         assert (
-            "found version 3: the two run different versions of veilsum" in (told[name])
+            "found version 4: the two run different versions of veilsum" in (told[name])
         )
 
 

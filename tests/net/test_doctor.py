@@ -116,7 +116,7 @@ def test_a_party_whose_neighbour_runs_is_in_order(village, log):
     assert "days left" in said["a", "certificate"]
     assert str(village.addresses["a"].port) in said["a", "port"]
     assert "mode 0600" in said["a", "key"]
-    assert "protocol 4" in said["b", "hello"]
+    assert "protocol 5" in said["b", "hello"]
     events = [one.getMessage() for one in log.records]
     assert events == ["listening", "looked at"]
 

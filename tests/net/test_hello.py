@@ -500,7 +500,7 @@ def hexadecimal(first):
 def test_the_pages_frames_are_real_ones():
     codec = Codec(10)
     numbers = np.array([1.0, -2.0])
-    told = hexadecimal("56 53 02 0e")
+    told = hexadecimal("56 53 03 0e")
     assert codec.encode(Round(3, 7, numbers)) == told
     request = request_digest("coefficients")
     start = bytes(range(16))

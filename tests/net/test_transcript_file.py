@@ -23,6 +23,7 @@ from veilsum.net.transcript_file import (
     write_transcript,
 )
 from veilsum.numbers.laws import Masks
+from veilsum.numbers.limbs import total as add_up
 from veilsum.numbers.masking import ShareStreams, draw_shares
 from veilsum.numbers.units import Counts
 from veilsum.privacy.transcript import Drawn, Transcript, simulated
@@ -111,7 +112,7 @@ def test_who_dies_and_comes_back_has_one_transcript(keeps, tmp_path):
     assert (found == expected) == keeps
     for k, exchange in enumerate(expected.rounds):
         if keeps or k > 1:  # from the round on in which it died
-            assert found.rounds[k].total.tolist() == exchange.total.tolist()
+            assert found.rounds[k].total.tobytes() == exchange.total.tobytes()
             found.view(round=k)
     if not keeps:
         with pytest.raises(InvalidInputError, match="epoch 0 is not whole"):
@@ -140,7 +141,7 @@ def made(law, *, corrupted=("ann",)):
     kind = float if law.counted is None else object
     given = [np.array([k, 31415 * k], dtype=kind) for k in range(4)]
     own = np.stack([law.encode(one) for one in given])
-    drawn = Drawn(0, own, shares, total=law.wrap(own.sum(axis=0)))
+    drawn = Drawn(0, own, shares, total=law.wrap(add_up(own)))
     told = {(k, name): np.array([0.125, k]) for k in range(3) for name in RING.parties}
     return simulated(law, [replace(drawn, told=told)], corrupted=corrupted, plan=b"7")
 
@@ -177,7 +178,7 @@ def test_a_file_of_another_run_or_kind_is_not_written_over(ann, tmp_path):
         earlier_transcript(tmp_path, ann, run="run 1")
 
 
-@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("version", [1, 2, 4])
 def test_another_version_is_not_guessed_at(version, ann, tmp_path):
     path = tmp_path / "ann.transcript"
     write_transcript(path, made(MASKS["uniform"]), ann, run="run 1")

@@ -453,7 +453,7 @@ def test_columns_that_are_passed_over_would_be_taken_one_by_one(weighted):
             n_passed += len(passed)
             for k in passed:
                 home.column("x", columns[:, k])
-                home._alone("x", columns[:, k], rows)
+                home._alone("x", columns[:, k], np.sqrt(rows.weigh(np.ones(n))))
     assert (n_passed == 0) is weighted
 
 
