@@ -522,16 +522,19 @@ def on_a_terminal(words: Sequence[str]) -> tuple[float, float]:
 
     program = [sys.executable, "-m", "veilsum", *words]
     began = time.perf_counter()
-    process, screen = pty.fork()
-    if process == 0:
-        os.execv(program[0], program)  # noqa: S606 - the child becomes the command
+    screen, terminal = pty.openpty()
+    process = subprocess.Popen(
+        program, stdin=terminal, stdout=terminal, stderr=terminal
+    )
+    os.close(terminal)
     os.read(screen, 1)
     shown = time.perf_counter() - began
     with suppress(OSError):  # Linux reports the end of the other side so
         while os.read(screen, 4096):
             pass
-    _, status, used = os.wait4(process, 0)
-    assert status == 0, "the command failed"
+    os.close(screen)
+    _, process.returncode, used = os.wait4(process.pid, 0)
+    assert process.returncode == 0, "the command failed"
     return used.ru_utime + used.ru_stime, shown
 
 

@@ -269,7 +269,7 @@ def test_hostile_evidence_ends_with_2_and_a_sentence(study, tmp_path):
         assert found.stderr.count("\n") == 1
         if name == "older":
             assert (
-                'found "veilsum evidence 1": read it with the version' in found.stderr
+                'found "veilsum evidence 2": read it with the version' in found.stderr
             )
     large = tmp_path / "large.json"
     with large.open("wb") as stream:

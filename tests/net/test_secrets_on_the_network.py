@@ -24,6 +24,7 @@ from net.runs import ONE_SHOT, Company, answers, changed, data_files
 from veilsum.cli.join import ForMachines, ForPeople
 from veilsum.drivers.driver import GivenUpError
 from veilsum.files.output import as_json
+from veilsum.numbers.limbs import to_integers
 from veilsum.parties.party_cost import PartyCost
 from veilsum.protocol.messages import Deposit, Masked, Share
 
@@ -117,10 +118,16 @@ def private_values(company):
     return found
 
 
+def values(arrays):
+    """Every number, of limbs the whole one."""
+    for array in arrays:
+        yield from to_integers(array).ravel().tolist()
+
+
 def as_bytes(arrays):
     """Every number as eight little endian bytes; noughts and units prove nothing."""
     found = set()
-    for value in (value for array in arrays for value in array.ravel().tolist()):
+    for value in values(arrays):
         if abs(value) < 2:
             continue
         if isinstance(value, int):  # of wider integers the lower half
@@ -133,7 +140,7 @@ def as_bytes(arrays):
 def as_texts(arrays, keys=()):
     """The same, as people and programs print them."""
     found = set()
-    for value in (value for array in arrays for value in array.ravel().tolist()):
+    for value in values(arrays):
         found |= {repr(value), f"{value:.8g}"} if abs(value) > 2 else set()
     for blob in (*as_bytes(arrays), *keys):
         found |= {blob.hex(), repr(blob)[2:-1]}

@@ -159,7 +159,7 @@ def test_what_is_written_is_read(law, ann, tmp_path):
     assert found == kept
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     view, expected = found.view(), kept.view()
-    assert view.stripped.tolist() == expected.stripped.tolist()
+    assert view.stripped.tobytes() == expected.stripped.tobytes()
     assert view.estimates.tolist() == expected.estimates.tolist()
     other = made(law, corrupted=["bob"])
     assert Transcript.together([found, other]) == made(law, corrupted=["ann", "bob"])
