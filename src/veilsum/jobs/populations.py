@@ -41,11 +41,11 @@ from veilsum.tables.schema import CheckedTable
 Variable = tuple[str, ...]
 
 FEW_ROWS = (
-    "rows that have it and lack another variable, or the reverse, are not surely those "
-    "of {} people at several parties"
+    "the rows in which this variable or another one is missing may belong to fewer "
+    "than {} people, or to one party"
 )
-FEW_HOLDERS = "too few parties hold one of its levels, bins or values on its own rows"
-REFUSED = "the rules of a party refuse it on its own rows"
+FEW_HOLDERS = "too few parties have rows for one of its levels, bins or values"
+REFUSED = "a party's rules do not allow all rows that have it to be described"
 
 # Kinds of numbers in the first sum.
 ANY = "differing_holders"
