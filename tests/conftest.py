@@ -38,11 +38,10 @@ _ONE_THREAD = threadpool_limits(1, user_api="blas")
 # A busy machine is not a failing test: neither profile looks at the clock.
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
-# Many short runs see more than one long run: `dev` draws new examples every time.
-settings.register_profile("dev", max_examples=20, **_PATIENT)
+settings.register_profile("dev", max_examples=50, **_PATIENT)
 # With shapes checked an example takes several times as long, and `ci` has the same
 # examples every time: new ones come up in runs of `dev`, and most in those of `all`.
-settings.register_profile("ci", max_examples=40, derandomize=True, **_PATIENT)
+settings.register_profile("ci", max_examples=100, derandomize=True, **_PATIENT)
 settings.register_profile("all", max_examples=200, **_PATIENT)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
