@@ -166,7 +166,7 @@ def test_one_column_with_gaps_takes_no_rows_of_others():
     assert result.marginals.rows == (n, n - 52, n - 52)
     assert [*result.choice.reasons] == [("bmi",), ("record",)]
     text = " ".join(result.summary().split())
-    assert "complete in all columns: bmi, record. Reason: rows that have it" in text
+    assert "complete in all columns: bmi, record. Reason: the rows in which" in text
     assert "Others are described on all rows that have them and a group." in text
 
 
