@@ -1,7 +1,6 @@
 """Who holds what is asked first: a sum over all is never one over a few."""
 
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,7 @@ from veilsum.jobs.running import run_job
 from veilsum.jobs.statistics import statistics
 from veilsum.jobs.sums import OneSum
 from veilsum.jobs.terms import Terms
-from veilsum.numbers.units import Counts
+from veilsum.numbers.layout import Layout, number
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.guarantee import (
     SAME_VIEWS_LIMIT,
@@ -239,7 +238,7 @@ def test_numbers_of_the_first_sum_count_against_the_limit():
 @pytest.mark.parametrize("driver", ["vectorised", "loopback"])
 def test_sums_are_filled_up_where_more_is_asked_first(driver):
     group = Cells(("ward",), (("a", "b", "c", "d", "e"),))
-    inner = OneSum(Counts((Fraction(1),), 60), "beds")
+    inner = OneSum(Layout((number("sum", bits=60),)), "beds")
     recipe = Screened(inner, (group,), 3)
     terms = Terms.of(
         PARTIES, counts=recipe.counts, options={"driver": driver, "seed": 1}

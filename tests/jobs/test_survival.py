@@ -173,8 +173,8 @@ def test_every_number_is_listed_and_in_two_rounds():
     assert sum(second.statistics.values()) == (2 * 3 + 1) * 3 + 1
     assert second.numbers == len(found.inner[1][0])
     counts = found.ends
-    assert found.inner[1][0][:-1].tolist() == counts.vector.tolist()
-    assert Ends.unpack(counts.vector, 3).later.tolist() == counts.later.tolist()
+    parts = (counts.events.ravel(), counts.censored.ravel(), counts.later)
+    assert found.inner[1][0][:-1].tolist() == np.concatenate(parts).tolist()
 
 
 def test_a_time_is_looked_up_where_it_is_searched():

@@ -3,8 +3,6 @@
 On a network the others go on if `drop` says so; here the loss is simulated.
 """
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
@@ -22,7 +20,7 @@ from veilsum.jobs.sums import OneSum, mean
 from veilsum.jobs.terms import Promises, Terms
 from veilsum.methods.settings import Settings
 from veilsum.numbers.laws import Masks
-from veilsum.numbers.units import Counts
+from veilsum.numbers.layout import Layout, number
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.worst_case import against_any
 from veilsum.protocol.plan import Policy
@@ -68,13 +66,12 @@ def test_a_ledger_knows_a_run_again_in_whatever_epoch_it_was_charged(tmp_path):
     with open_ledger(tmp_path / "a.ledger", create=Budget()) as ledger:
         options = {"drop": True, "driver": WITHOUT_F, "ledgers": {"a": ledger}}
         mean(dict.fromkeys(PARTIES, 1.0), run="monday", **options)
-        counts = Counts((Fraction(1),), 60)
-        recipe = OneSum(counts, "another sum")
+        recipe = OneSum(Layout((number("sum", bits=60),)), "another sum")
         given = {"a": Contribution(lambda _: np.ones(1), (np.zeros(1),))}  # other data
 
         def check(run):
             given_options = {**options, "run": run, "new_data": True}
-            terms = Terms.of(PARTIES, counts=counts, options=given_options)
+            terms = Terms.of(PARTIES, counts=recipe.counts, options=given_options)
             Bookkeeping(recipe, terms, given).check("a")
 
         with pytest.raises(BudgetError, match="charged for the run monday before"):

@@ -16,6 +16,7 @@ from veilsum.jobs.releases import Release
 from veilsum.jobs.running import run_job
 from veilsum.jobs.sums import OneSum
 from veilsum.jobs.terms import Terms
+from veilsum.numbers.layout import Layout, number
 from veilsum.numbers.units import Counts
 from veilsum.protocol.messages import Masked, Ready
 from veilsum.protocol.work import request_digest
@@ -224,7 +225,7 @@ def test_every_answer_has_as_many_whole_numbers_as_were_agreed(driver, turn, odd
 def test_a_recipe_has_a_unit_for_each_number():
     terms = Terms.of(PARTIES, counts=COUNTS, options={})
     with pytest.raises(InvalidInputError, match="2 numbers have a unit, and sums have"):
-        run_job(OneSum(Counts(COUNTS.units[:1], 60), "x"), {}, terms, agreed={})
+        run_job(OneSum(Layout((number("sum", bits=60),)), "x"), {}, terms, agreed={})
 
 
 def test_a_request_is_worked_out_once_for_all_parties_of_a_process():

@@ -31,6 +31,7 @@ from veilsum.jobs.presence import (
 )
 from veilsum.jobs.releases import ReleaseLimit
 from veilsum.numbers.arrays import Array
+from veilsum.numbers.layout import Layout, array
 from veilsum.numbers.units import Integers
 from veilsum.tables.axes import Axis
 from veilsum.tables.columns import Flags
@@ -46,13 +47,6 @@ FEW_ROWS = (
 )
 FEW_HOLDERS = "too few parties have rows for one of its levels, bins or values"
 REFUSED = "a party's rules do not allow all rows that have it to be described"
-
-# Kinds of numbers in the first sum.
-ANY = "differing_holders"
-ENOUGH = "differing_enough"
-HOLDERS = "holders"
-SEVERAL = "holders_of_several"
-REFUSING = "refusing_holders"
 
 
 @dataclass(frozen=True)
@@ -104,17 +98,18 @@ class Populations:
             (u, v) for u in places for v, need in enumerate(needs) if need - needs[u]
         )
 
-    def statistics(self, rules: Rules | None) -> dict[str, int]:
-        """Return the numbers of the first sum, by kind."""
-        cells, groups = len(self.pairs) * self.by.size, self._asked(rules)
-        shown = {
-            ANY: cells,
-            ENOUGH: cells,
-            HOLDERS: size_of(groups) - len(groups),
-            SEVERAL: len(groups),
-            REFUSING: len(self.variables),
-        }
-        return {name: number for name, number in shown.items() if number}
+    def layout(self, rules: Rules | None) -> Layout:
+        """Return the layout of the first sum."""
+        pairs, groups = (len(self.pairs), self.by.size), self._asked(rules)
+        return Layout(
+            (
+                array("differing_holders", pairs),
+                array("differing_enough", pairs),
+                array("holders", size_of(groups) - len(groups)),
+                array("holders_of_several", len(groups)),
+                array("refusing_holders", len(self.variables)),
+            )
+        )
 
     def _asked(self, rules: Rules | None) -> tuple[Group, ...]:
         free = rules is not None and rules.site_terms
@@ -138,17 +133,17 @@ class Populations:
         """
         k = max(1, request.rules.minimum_count)
         lacking = self._lacking(table)
-        parts: list[Any] = [lacking > 0, lacking >= k]
-        if groups := self._asked(request.rules):
-            own = [
-                held([group], _Looking(self, table, self.variables[place]))
-                for place, group in self.groups
-            ]
-            parts += [one[:-1] for one in own]
-            parts.append([one[-1] for one in own])
-            assert sum(map(len, own)) == size_of(groups)
-        whole = [np.asarray(one).astype(np.int64).ravel() for one in (*parts, refused)]
-        return np.concatenate(whole).astype(object)
+        asked = [
+            held([group], _Looking(self, table, self.variables[place]))
+            for place, group in (self.groups if self._asked(request.rules) else ())
+        ]
+        return self.layout(request.rules).pack(
+            differing_holders=(lacking > 0).astype(np.int64),
+            differing_enough=(lacking >= k).astype(np.int64),
+            holders=np.concatenate([np.empty(0, object), *(one[:-1] for one in asked)]),
+            holders_of_several=[one[-1] for one in asked],
+            refusing_holders=[int(one) for one in refused],
+        )
 
     def _lacking(self, table: CheckedTable) -> Array[Any]:
         """Return rows that have one variable and lack another, by pair and group."""
@@ -171,12 +166,9 @@ class Populations:
     def choose(self, total: Array[Any], limit: ReleaseLimit) -> RowChoice:
         """Return the rows of each variable, from the first sum."""
         rules = limit.rules or Rules()
-        numbers = [int(one) for one in total]
-        cells = len(self.pairs) * self.by.size
-        n_any, n_enough = (
-            np.array(numbers[start : start + cells]).reshape(-1, self.by.size)
-            for start in (0, cells)
-        )
+        parts = self.layout(rules).unpack(total)
+        n_any = parts["differing_holders"].astype(np.int64)
+        n_enough = parts["differing_enough"].astype(np.int64)
         # Each party is curious by itself. A rule that is switched off asks for nothing.
         t, k = max(limit.tolerate, 1), rules.minimum_count * (rules.minimum_count > 1)
         # Rows that are left without the coalition, at least.
@@ -184,14 +176,14 @@ class Populations:
         holders = 0 if rules.site_terms else t + FURTHER_HOLDERS
         apart = ((n_any > 0) & ((n_any < holders) | (left < k))).any(axis=1)
         reasons: dict[int, str] = {}
-        asked, start = self._asked(rules), 2 * cells
-        flags = numbers[start + size_of(asked) :]
-        several = numbers[start + size_of(asked) - len(asked) :]
-        for n, group in enumerate(asked):
+        start = 0
+        several = parts["holders_of_several"].tolist()
+        for n, group in enumerate(self._asked(rules)):
             end = start + len(group.places)
-            if shortfall(group, numbers[start:end], several[n], holders):
+            if shortfall(group, parts["holders"][start:end], several[n], holders):
                 reasons[self.groups[n][0]] = FEW_HOLDERS
             start = end
+        flags = parts["refusing_holders"]
         reasons |= {n: REFUSED for n in range(len(self.variables)) if flags[n]}
         close = [pair for pair, short in zip(self.pairs, apart, strict=True) if short]
         for place in self._moved(close, reasons.keys()):

@@ -32,6 +32,7 @@ from veilsum.jobs.releases import (
 from veilsum.models.plausible import check_total
 from veilsum.models.tallies import CrossTable
 from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.layout import Layout, array
 from veilsum.numbers.units import Counts, Integers, Measure
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.tables.axes import Axis, tallied
@@ -262,6 +263,13 @@ class Screened(SumsOnly):
         more = max(0, size_of(self.groups) - len(found.units))
         return replace(found, units=(*found.units, *(Fraction(1),) * more))
 
+    @cached_property
+    def first(self) -> Layout:
+        """The first sum: parties with rows in each place, and in several places."""
+        n = len(self.groups)
+        places = array("holders", size_of(self.groups) - n)
+        return Layout((places, array("holders_of_several", n)))
+
     @property
     def objects(self) -> bool:  # type: ignore[override]
         """Whether a party can object to a sum."""
@@ -329,8 +337,10 @@ class Screened(SumsOnly):
 
     def check(self, total: Array[Any]) -> None:
         """Refuse a place that too few parties hold; everybody sees the same counts."""
-        start, found = 0, [int(one) for one in total[: size_of(self.groups)]]
-        for group, several in zip(self.groups, found[-len(self.groups) :], strict=True):
+        parts = self.first.unpack(total[: self.first.size])
+        start, found = 0, [int(one) for one in parts["holders"]]
+        counts = [int(one) for one in parts["holders_of_several"]]
+        for group, several in zip(self.groups, counts, strict=True):
             holders = found[start : start + len(group.places)]
             start += len(group.places)
             if isinstance(group, Varying):
@@ -374,11 +384,8 @@ class Screened(SumsOnly):
         if sums:
             found: Release = self.inner.release(self.within(sums))
             return found
-        shown = {
-            "holders": sum(len(one.places) for one in self.groups),
-            "holders_of_several": len(self.groups),
-        }
-        return Release(f"who holds what: {self.inner.release(()).job}", shown)
+        job = f"who holds what: {self.inner.release(()).job}"
+        return Release(job, self.first.released)
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what holds; the first sum counts parties, not rows."""

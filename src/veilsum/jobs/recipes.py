@@ -40,6 +40,7 @@ from veilsum.jobs.releases import (
 )
 from veilsum.models.plausible import check_sizes, check_total
 from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.layout import Layout
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import ROW_BITS, Counts, Integers
 from veilsum.privacy.guarantee import Guarantee
@@ -148,10 +149,21 @@ class SumsOnly:
     # What its sums may tell of a party all the same, a sentence each.
     left_open: ClassVar[tuple[str, ...]] = ()
 
+    if TYPE_CHECKING:  # fields here, properties there
+
+        @property
+        def layout(self) -> Layout:
+            """Statistics of a sum; of the longest, if sums differ."""
+
+    @property
+    def counts(self) -> Counts:
+        """Units and width of the numbers of every sum."""
+        return self.layout.counts
+
     @property
     def size(self) -> int:
-        """One number for each unit that is counted in."""
-        return len(cast("Any", self).counts.units)
+        """Number of numbers in every sum."""
+        return len(self.counts.units)
 
     @property
     def most_numbers(self) -> int:
@@ -191,9 +203,7 @@ class SumsOnly:
         Raises:
             NumericalError: a total is impossible; the error names it.
         """
-        counts: Counts | None = getattr(self, "counts", None)
-        if counts is not None:
-            check_sizes(counts, sums[-1])
+        check_sizes(self.counts, sums[-1])
         for name, number in self.row_counts(sums).items():
             check_total(name, number, 0, self.most_rows)
 
@@ -209,8 +219,7 @@ class SumsOnly:
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what holds, with every round's sums listed."""
-        whole = getattr(self, "counts", None) is not None
-        return with_releases(promise, releases, whole=whole, wording=self.wording)
+        return with_releases(promise, releases, whole=True, wording=self.wording)
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]
@@ -222,11 +231,7 @@ class SumsOnly:
 class OneRound(SumsOnly):
     """A recipe that asks once; its total is the answer, where it says nothing else."""
 
-    if TYPE_CHECKING:  # fields here, properties there
-
-        @property
-        def counts(self) -> Counts:
-            """What the numbers are whole numbers of."""
+    if TYPE_CHECKING:
 
         @property
         def what(self) -> str:
@@ -248,8 +253,8 @@ class OneRound(SumsOnly):
 
     @property
     def statistics(self) -> dict[str, int]:
-        """What the sum shows, and how many numbers of each kind."""
-        return {"sum": self.size}
+        """Released numbers by key."""
+        return self.layout.released
 
     def request(self, sums: Sums) -> Any | None:
         """Ask once, if so much may be released."""

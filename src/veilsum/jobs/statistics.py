@@ -10,7 +10,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property, partial, reduce
 from math import inf, nan, prod
 from typing import Any, ClassVar, Literal, Unpack, get_args
@@ -31,8 +30,9 @@ from veilsum.models.plausible import check_total
 from veilsum.models.rows import Rows
 from veilsum.models.tallies import Bins, Cells, CrossTable, Histogram, Quantile
 from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.layout import Layout, Statistic, array, number
 from veilsum.numbers.secrets import Secret
-from veilsum.numbers.units import ROW_BITS, Counts, Integers, Measure
+from veilsum.numbers.units import ROW_BITS, Integers, Measure
 from veilsum.showing import Block, Showing, Table
 from veilsum.tables.asked import Question
 from veilsum.tables.axes import MOST_VALUES, Axis, n_cells, tallied
@@ -44,6 +44,8 @@ from veilsum.tables.schema import CheckedTable, Schema
 # Where missing values are counted: in each column, and there in each group.
 Missing = Literal["columns", "groups"]
 MISSING: tuple[Missing, ...] = get_args(Missing)
+# Statistics of each column in each group.
+GROUP_MOMENTS = ("group_column_rows", "group_sums", "group_squares")
 
 
 @dataclass(frozen=True)
@@ -82,12 +84,6 @@ class Wishes:
         """How many groups there are by agreement; one without any."""
         return 1 if self.by is None else self.by.size
 
-    @property
-    def n_moments(self) -> int:
-        """How many numbers the moments have; without columns, row counts alone."""
-        k = len(self.columns)
-        return Moments.size(k) if self.by is None else self.n_groups * (1 + 3 * k)
-
     @cached_property
     def crossings(self) -> tuple[tuple[Axis, ...], ...]:
         """What is crossed in each histogram and each table: by groups, each of them."""
@@ -106,11 +102,6 @@ class Wishes:
         if self.by is None or not self.grouped_gaps:
             return ()
         return tuple(name for name in self.gaps if name != self.by.column)
-
-    @property
-    def n_gaps(self) -> int:
-        """How many counts of missing values there are."""
-        return len(self.gaps) + len(self.gapped) * self.n_groups
 
     @property
     def words(self) -> str:
@@ -156,16 +147,29 @@ class Wishes:
         return tuple(sorted({one.column for one in axes if one is not self.by}))
 
     @cached_property
-    def counts(self) -> Counts:
-        """What a sum counts: row counts and moments, cells, gaps, rows left out."""
-        moments = Moments.counts(self.measures)
-        units = moments.units
+    def layout(self) -> Layout:
+        """Row counts and moments, cells, missing values, rows left out."""
+        moments = Moments.layout(self.measures)
         if self.by is not None:
-            own, one = [one.unit for one in self.measures], Fraction(1)
-            rows = (one,) * (1 + len(own))
-            units = (*rows, *own, *(unit**2 for unit in own)) * self.n_groups
-        ones = (Fraction(1),) * (self.n_cells + self.n_gaps + 1)
-        return Counts((*units, *ones), moments.bits)
+            n, k, bits = self.n_groups, len(self.columns), moments.bits
+            units = tuple(one.unit for one in self.measures)
+            squares = tuple(unit**2 for unit in units)
+            moments = Layout(
+                (
+                    array("group_rows", n),
+                    array("group_column_rows", (n, k)),
+                    Statistic("group_sums", (n, k), units * n, bits),
+                    Statistic("group_squares", (n, k), squares * n, bits),
+                )
+            )
+        return moments + Layout(
+            (
+                array("cells", self.n_cells),
+                array("missing", len(self.gaps)),
+                array("group_missing", (len(self.gapped), self.n_groups)),
+                number("left_out"),
+            )
+        )
 
     @property
     def levels(self) -> dict[str, int]:
@@ -187,28 +191,29 @@ class Wishes:
             SchemaError: a number is out of its range.
         """
         if self.by is None:
-            moments = [self._moments(table)]
+            moments = self._moments(table)
             cells = [tallied(axes, _looked(axes, table)) for axes in self.crossings]
         else:
             view = _View(self, table, frozenset(own))
-            moments = [view.moments(self.by)]
+            moments = view.moments(self.by)
             cells = [
                 tallied(axes, view.columns(axes, self.variable(axes)))
                 for axes in self.crossings
             ]
-        parts = [
-            *moments,
-            *cells,
-            [int(np.count_nonzero(table.missing(name))) for name in self.gaps],
-            *(self.lacking(name, table) for name in self.gapped),
-            [table.n_dropped],
-        ]
-        return np.concatenate([np.asarray(one, dtype=object) for one in parts])
+        lacking = [self.lacking(name, table) for name in self.gapped]
+        return self.layout.pack(
+            **moments,
+            cells=np.concatenate([np.empty(0, dtype=object), *cells]),
+            missing=[np.count_nonzero(table.missing(name)) for name in self.gaps],
+            group_missing=np.array(lacking).reshape(-1, self.n_groups),
+            left_out=table.n_dropped,
+        )
 
-    def _moments(self, table: CheckedTable) -> Integers:
+    def _moments(self, table: CheckedTable) -> dict[str, Any]:
+        layout = Moments.layout(self.measures)
         if not self.columns:
-            return np.array([table.n_rows], dtype=object)
-        return moments_of(self.numbers(table), self.measures)
+            return layout.unpack(np.array([table.n_rows], dtype=object))
+        return layout.unpack(moments_of(self.numbers(table), self.measures))
 
     def _parts(self, table: CheckedTable) -> Iterator[tuple[str, Flags]]:
         """Yield the rows of each group, and its name for an error."""
@@ -351,21 +356,20 @@ class _View(Secret):
         rows = self.rows(variable)
         return [self.table.whole(one.column)[rows] for one in axes]
 
-    def moments(self, by: Axis) -> Integers:
-        """Return rows, and each column's rows, sums and squares, group by group."""
+    def moments(self, by: Axis) -> dict[str, Any]:
+        """Return rows, and each column's rows, sums and squares, by group."""
         (groups,) = self.columns((by,), ())
-        rows = np.bincount(by.places(groups), minlength=by.size)
         found = [
             [marginal_of(part, measure) for part in self.by_group(name)[1:]]
             for name, measure in zip(
                 self.wishes.columns, self.wishes.measures, strict=True
             )
         ]
-        lines = [
-            [n, *(one[g][k] for k in range(3) for one in found)]
-            for g, n in enumerate(rows.tolist())
-        ]
-        return np.array(lines, dtype=object).ravel()
+        each = np.array(found, dtype=object).reshape(-1, by.size, 3).T
+        return {
+            "group_rows": np.bincount(by.places(groups), minlength=by.size),
+            **dict(zip(GROUP_MOMENTS, each, strict=True)),
+        }
 
     def by_group(self, name: str) -> list[Array[Any]]:
         """Return a column of numbers, of all its rows and of each group."""
@@ -536,19 +540,16 @@ class StatisticsRecipe(OneRound):
     limit: ReleaseLimit | None
 
     @cached_property
-    def counts(self) -> Counts:
-        """Units of the numbers, filled up to the longest sum under any rules."""
-        found, populations = self.wishes.counts, self.wishes.populations
-        if populations is None:
-            return found
-        first = sum(populations.statistics(None).values())
-        more = max(0, first - len(found.units))
-        return replace(found, units=(*found.units, *(Fraction(1),) * more))
+    def layout(self) -> Layout:
+        """The statistics, padded to the longest sum under any rules."""
+        found, populations = self.wishes.layout, self.wishes.populations
+        first = 0 if populations is None else populations.layout(None).size
+        return found.padded(first)
 
     @property
     def answer_size(self) -> int:
         """The numbers of the last sum."""
-        return len(self.wishes.counts.units)
+        return self.wishes.layout.size
 
     @property
     def wording(self) -> tuple[str, str, str]:  # type: ignore[override]
@@ -559,20 +560,19 @@ class StatisticsRecipe(OneRound):
     def _rules(self) -> Rules | None:
         return None if self.limit is None else self.limit.rules
 
-    @property
-    def _differences(self) -> dict[str, int]:
-        """The numbers of a first sum, by kind; none without one."""
-        if self.wishes.populations is None:
-            return {}
-        found = self.wishes.populations.statistics(self._rules)
-        total = self.answer_size + sum(found.values())
-        fits = self.limit is None or self.limit.allows(total)
-        return found if fits else {}
-
     @cached_property
+    def first(self) -> Layout:
+        """The first of two sums; empty if there is only one."""
+        if self.wishes.populations is None:
+            return Layout(())
+        found = self.wishes.populations.layout(self._rules)
+        fits = self.limit is None or self.limit.allows(self.answer_size + found.size)
+        return found if fits else Layout(())
+
+    @property
     def n_first(self) -> int:
-        """How many numbers the first of two sums has; 0 if there is one."""
-        return sum(self._differences.values())
+        """Number of numbers of the first of two sums; 0 if there is only one."""
+        return self.first.size
 
     @property
     def most_numbers(self) -> int:
@@ -588,14 +588,14 @@ class StatisticsRecipe(OneRound):
     def foreseen(self) -> tuple[Foreseen, ...]:
         """The first sum, if there is one, and the statistics."""
         if not self.n_first:
-            return (Foreseen("the only round", self.statistics),)
-        first = Foreseen("the first round", self._differences)
-        return first, Foreseen("a last round", self.statistics)
+            return (Foreseen("the only round", self.layout.released),)
+        first = Foreseen("the first round", self.first.released)
+        return first, Foreseen("a last round", self.layout.released)
 
     def release(self, sums: Sums) -> Release:
         """Return the numbers of the next sum."""
-        first = self.n_first and not sums
-        return Release(self.what, self._differences if first else self.statistics)
+        layout = self.first if self.n_first and not sums else self.layout
+        return Release(self.what, layout.released)
 
     def choice(self, sums: Sums) -> RowChoice:
         """Return the rows of each variable."""
@@ -606,7 +606,7 @@ class StatisticsRecipe(OneRound):
             limit = self.limit or ReleaseLimit(honest=0, columns=0, minimum_rows=0)
             return populations.choose(sums[0][: self.n_first], limit)
         assert self.limit is not None
-        wanted = sum(populations.statistics(self._rules).values())
+        wanted = populations.layout(self._rules).size
         rows = agreed_rows(self.limit.rows_for(self.answer_size + wanted))
         why = (
             f"{wanted} counts of parties would have to be released before, and there "
@@ -630,26 +630,23 @@ class StatisticsRecipe(OneRound):
 
     def answer(self, sums: Sums) -> Vector:
         """Return the last total in float64: parties compare and sign it."""
-        return self.wishes.counts.values(sums[-1][: self.answer_size])
+        return self.wishes.layout.counts.values(sums[-1][: self.answer_size])
 
-    def pieces(self, sums: Sums) -> tuple[Integers, Integers, Integers, int]:
-        """Return moments, cells, missing values, and rows left out."""
-        wishes = self.wishes
-        ends = np.cumsum([wishes.n_moments, wishes.n_cells, wishes.n_gaps])
-        moments, cells, gaps, rest = np.split(sums[-1][: self.answer_size], ends)
-        return moments, cells, gaps, int(rest.item())
+    def parts(self, sums: Sums) -> dict[str, Any]:
+        """Return the statistics of the last sum by key."""
+        return self.layout.unpack(sums[-1])
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
         """Return rows of each group, cells, and all rows; not those left out."""
         if self.n_first and len(sums) == 1:
             return {}
-        wishes, (moments, cells, _, _) = self.wishes, self.pieces(sums)
-        rows = moments.reshape(wishes.n_groups, -1)[:, 0].tolist()
+        wishes, parts = self.wishes, self.parts(sums)
+        rows = [parts["rows"]] if wishes.by is None else parts["group_rows"].tolist()
         labels = (
             [""] if wishes.by is None else [f" of {one}" for one in wishes.by.labels]
         )
         found = {f"rows{label}": int(n) for label, n in zip(labels, rows, strict=True)}
-        cells = cells.tolist()
+        cells = parts["cells"].tolist()
         found |= {f"rows in cell {k}": int(n) for k, n in enumerate(cells, start=1)}
         return found | {"rows of all groups": sum(map(int, rows))}
 
@@ -661,50 +658,23 @@ class StatisticsRecipe(OneRound):
                 for number in sums[0][: self.n_first].tolist():
                     check_total("parties", int(number), 0, self.limit.parties)
             return
-        wishes, (moments, _, gaps, left_out) = self.wishes, self.pieces(sums)
-        for number in (*gaps.tolist(), left_out):
+        wishes, parts = self.wishes, self.parts(sums)
+        counts = (parts["missing"], parts["group_missing"].ravel())
+        for count in (*np.concatenate(counts).tolist(), parts["left_out"]):
             check_total(
-                "missing values and rows left out", int(number), 0, 1 << ROW_BITS
+                "missing values and rows left out", int(count), 0, 1 << ROW_BITS
             )
-        names, k = wishes.columns, len(wishes.columns)
-        if not k:
+        names = wishes.columns
+        if not names:
             return
         if wishes.by is None:
-            Moments.unpack(moments, wishes.measures).check(names)
+            Moments.from_parts(parts, wishes.measures).check(names)
             return
-        parts = moments.reshape(wishes.n_groups, -1)
-        for label, part in zip(wishes.by.labels, parts, strict=True):
-            own = _marginals(part, wishes.measures)
+        groups = group_marginals(parts, wishes.measures)
+        for label, own in zip(wishes.by.labels, groups, strict=True):
             own.check(names, f" where {wishes.by.column} = {label}")
-            for name, count in zip(names, own.rows, strict=True):
-                check_total(f"rows that have {name}", count, 0, self.most_rows)
-
-    @property
-    def statistics(self) -> dict[str, int]:
-        """What the sum shows, and how many numbers of each kind."""
-        wishes, k = self.wishes, len(self.wishes.columns)
-        n, gaps = wishes.n_groups, len(wishes.gapped) * wishes.n_groups
-        lacking = {"missing": len(wishes.gaps)}
-        lacking |= {"group_missing": gaps}
-        counted = {key: number for key, number in lacking.items() if number}
-        cells = {"cells": wishes.n_cells}
-        if wishes.by is None:
-            shown = {
-                "column_sums": k,
-                "column_products": k * (k + 1) // 2,
-                **cells,
-                "rows_and_left_out": 2,
-            }
-            return {**shown, **counted}
-        shown = {
-            "group_rows": n,
-            "group_column_rows": n * k,
-            "group_sums": n * k,
-            "group_squares": n * k,
-            **cells,
-            "left_out": 1,
-        }
-        return {**shown, **counted}
+            for name, rows in zip(names, own.rows, strict=True):
+                check_total(f"rows that have {name}", rows, 0, self.most_rows)
 
 
 @dataclass(frozen=True)
@@ -867,10 +837,10 @@ class StatisticsResult(TableResult):
         return self.wishes.columns
 
     @cached_property
-    def _pieces(self) -> tuple[Integers, Integers, Integers, int]:
+    def _sums(self) -> dict[str, Any]:
         recipe, sums = self.inner
         assert isinstance(recipe, StatisticsRecipe)
-        return recipe.pieces(sums)
+        return recipe.parts(sums)
 
     @cached_property
     def moments(self) -> Moments:
@@ -882,7 +852,7 @@ class StatisticsResult(TableResult):
                 "by group no products of two columns are summed, so there are no "
                 "correlations: ask for them without by; `marginals` has the rest"
             )
-        return Moments.unpack(self._pieces[0], self.wishes.measures)
+        return Moments.from_parts(self._sums, self.wishes.measures)
 
     @cached_property
     def choice(self) -> RowChoice:
@@ -905,7 +875,8 @@ class StatisticsResult(TableResult):
     @property
     def dropped(self) -> int:
         """Rows of all parties together that have a missing value."""
-        return self._pieces[3]
+        dropped: int = self._sums["left_out"]
+        return dropped
 
     @cached_property
     def marginals(self) -> Marginals:
@@ -918,8 +889,7 @@ class StatisticsResult(TableResult):
     @cached_property
     def _parts(self) -> tuple[Marginals, ...]:
         """Sums, means and variances of each group."""
-        lines = self._pieces[0].reshape(self.wishes.n_groups, -1)
-        return tuple(_marginals(one, self.wishes.measures) for one in lines)
+        return group_marginals(self._sums, self.wishes.measures)
 
     @cached_property
     def groups(self) -> Grouped:
@@ -927,7 +897,7 @@ class StatisticsResult(TableResult):
         wishes = self.wishes
         if wishes.by is None:
             raise InvalidInputError("no groups were asked for: say by which column")
-        gaps = self._pieces[2][len(wishes.gaps) :].reshape(-1, wishes.by.size)
+        gaps = self._sums["group_missing"]
         grouped = {
             name: tuple(map(int, line))
             for name, line in zip(wishes.gapped, gaps, strict=True)
@@ -971,8 +941,9 @@ class StatisticsResult(TableResult):
     @cached_property
     def _rows(self) -> tuple[int, ...]:
         """The rows of each group."""
-        lines = self._pieces[0].reshape(self.wishes.n_groups, -1)
-        return tuple(int(one) for one in lines[:, 0])
+        if self.wishes.by is None:
+            return (self._sums["rows"],)
+        return tuple(map(int, self._sums["group_rows"]))
 
     @property
     def rows_sentence(self) -> str:
@@ -987,7 +958,7 @@ class StatisticsResult(TableResult):
     @property
     def missing(self) -> dict[str, int]:
         """By column, how many rows lack it."""
-        pairs = zip(self.wishes.gaps, self._pieces[2], strict=False)
+        pairs = zip(self.wishes.gaps, self._sums["missing"], strict=True)
         return {name: int(number) for name, number in pairs}
 
     @property
@@ -1006,7 +977,7 @@ class StatisticsResult(TableResult):
         """The cells of each histogram and table, groups last."""
         shapes = [tuple(a.size for a in axes) for axes in self.wishes.crossings]
         ends = np.cumsum([prod(one) for one in shapes], dtype=np.int64)[:-1]
-        parts = np.split(self._pieces[1], ends) if shapes else []
+        parts = np.split(self._sums["cells"], ends) if shapes else []
         return [CrossTable(s).unpack(p) for s, p in zip(shapes, parts, strict=True)]
 
     @cached_property
@@ -1125,10 +1096,15 @@ class StatisticsResult(TableResult):
         }
 
 
-def _marginals(line: Integers, measures: tuple[Measure, ...]) -> Marginals:
-    """Return the sums of one group: after its rows, counts, sums and squares."""
-    counts, sums, squares = np.split(line[1:], 3)
-    return Marginals(measures, tuple(map(int, counts)), sums, squares)
+def group_marginals(
+    parts: Mapping[str, Any], measures: tuple[Measure, ...]
+) -> tuple[Marginals, ...]:
+    """Return the sums of each group, from the statistics of a sum by key."""
+    each = zip(*(parts[key] for key in GROUP_MOMENTS), strict=True)
+    return tuple(
+        Marginals(measures, tuple(map(int, rows)), sums, squares)
+        for rows, sums, squares in each
+    )
 
 
 def _of_cells(bins: Bins, cells: Cells) -> Histogram:

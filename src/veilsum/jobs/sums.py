@@ -24,8 +24,8 @@ from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.numbers.arrays import Array, FloatArray, as_floats
 from veilsum.numbers.fixed_point import as_python_integers
 from veilsum.numbers.laws import checked_largest
+from veilsum.numbers.layout import Layout, vector
 from veilsum.numbers.units import (
-    Counts,
     Measure,
     decimal_unit,
     power_unit,
@@ -72,12 +72,12 @@ class OneSum(OneRound):
     """One vector of each party, added up once; the total is the answer.
 
     Attributes:
-        counts: what the numbers are whole numbers of.
+        layout: one statistic.
         what: what they are, in words.
         limit: on what may be released.
     """
 
-    counts: Counts
+    layout: Layout
     what: str
     limit: ReleaseLimit | None = None
 
@@ -233,10 +233,10 @@ class _Job:
         runs = runs_of(measures)
         reach = n * max((measure.reach for measure, _, _ in runs), default=0)
         units = tuple(map(attrgetter("unit"), measures))
-        counts = Counts(units, reach.bit_length() + 1)
+        layout = Layout((vector("sum", units, reach.bit_length() + 1),))
         others = Options(**{k: v for k, v in options.items() if k != "largest"})  # type: ignore[typeddict-item]
-        terms = Terms.of(list(arrays), counts=counts, options=others)
-        recipe = OneSum(counts, what)
+        terms = Terms.of(list(arrays), counts=layout.counts, options=others)
+        recipe = OneSum(layout, what)
         held = {
             party: _contribution(own, _counted(party, own, runs))
             for party, own in flat.items()

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import product
 from math import ceil, isfinite
+from operator import add
 from typing import Any, Unpack
 
 import numpy as np
@@ -30,8 +30,9 @@ from veilsum.models import survival as models
 from veilsum.models.survival import ConfType, Ends, LogRank, SurvivalCurve, TimeGrid
 from veilsum.models.tallies import MOST_CELLS
 from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.layout import Layout, array, number
 from veilsum.numbers.secrets import Secret
-from veilsum.numbers.units import Counts, Integers, sum_bits
+from veilsum.numbers.units import Integers
 from veilsum.showing import Block, Showing, Table
 from veilsum.tables.asked import Question
 from veilsum.tables.formula import SurvivalFormula, read_surv
@@ -85,36 +86,30 @@ class SurvivalRecipe(OneRound):
     n_times: int
     limit: ReleaseLimit | None
 
-    @property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of: rows."""
-        return Counts((Fraction(1),) * self.size, sum_bits([1]))
-
-    @property
-    def size(self) -> int:
-        """Two numbers for each interval, and one more, by group; and rows left out."""
-        return (2 * self.n_times + 1) * self.n_groups + 1
+    @cached_property
+    def layout(self) -> Layout:
+        """Rows that end by group and interval, later, and left out."""
+        cells = self.n_groups, self.n_times
+        return Layout(
+            (
+                array("interval_events", cells),
+                array("interval_censored", cells),
+                array("later", self.n_groups),
+                number("left_out"),
+            )
+        )
 
     def ends(self, sums: Sums) -> Ends:
         """Return how many rows ended where."""
-        return Ends.unpack(sums[0][:-1], self.n_groups)
+        parts = self.layout.unpack(sums[0])
+        keys = ("interval_events", "interval_censored", "later")
+        return Ends(*(parts[key].astype(np.int64) for key in keys))
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
         """Return rows that end in each group and interval, and all of them."""
         cells = [int(one) for one in sums[0][:-1]]
         found = {f"rows in cell {k}": n for k, n in enumerate(cells, start=1)}
         return found | {"rows": sum(cells)}
-
-    @property
-    def statistics(self) -> dict[str, int]:
-        """What the sum shows, and how many numbers of each kind."""
-        cells = self.n_groups * self.n_times
-        return {
-            "interval_events": cells,
-            "interval_censored": cells,
-            "later": self.n_groups,
-            "left_out": 1,
-        }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -290,16 +285,21 @@ class SurvivalJob(SchemaJob[Ended]):
     def answer(self, own: Ended, request: str) -> Integers:
         """Return what one party gives."""
         del request
-        return np.append(own.ends.vector, own.table.n_dropped).astype(object)
+        return self.recipe().layout.pack(
+            interval_events=own.ends.events,
+            interval_censored=own.ends.censored,
+            later=own.ends.later,
+            left_out=own.table.n_dropped,
+        )
 
     def pooled(self, own: Mapping[str, Ended]) -> dict[str, Vector]:
         """Return the curves that one owner of all rows would find, at agreed times."""
         tables = [one.table for one in own.values()]
         times = np.concatenate([one.numbers(self.formula.time) for one in tables])
         every = replace(self, grid=TimeGrid.of(np.unique(times)))
-        total = np.sum([every.bring(one).ends.vector for one in tables], axis=0)
+        total = reduce(add, [every.bring(one).ends for one in tables])
         places = np.searchsorted(every.grid.times, self.grid.times, side="right")
-        curves = every.curves(Ends.unpack(total, len(self.labels)))
+        curves = every.curves(total)
         return {
             label: np.append(1.0, one.survival)[places] for label, one in curves.items()
         }

@@ -11,11 +11,12 @@ is left without products of two columns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import isqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,17 +26,14 @@ from veilsum.models.plausible import check_matrix, check_sums
 from veilsum.models.rows import Gram
 from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.fixed_point import as_python_integers
+from veilsum.numbers.layout import Layout, number, symmetric, vector
 from veilsum.numbers.units import (
     FLOAT_BITS,
     ROW_BITS,
-    Counts,
     GramSum,
     Integers,
     Measure,
-    products,
-    square,
     sum_bits,
-    triangle,
 )
 
 # Rows that are counted at a time.
@@ -149,17 +147,17 @@ class Moments(Marginals):
     cross: Integers
 
     @staticmethod
-    def size(n_columns: int) -> int:
-        """Return the length of the vector: 1 + k + k (k + 1) / 2."""
-        return 1 + n_columns + n_columns * (n_columns + 1) // 2
-
-    @staticmethod
-    def counts(measures: Sequence[Measure], row_bits: int = ROW_BITS) -> Counts:
-        """Return what the vector's numbers count, and in how many bits they fit."""
+    def layout(measures: Sequence[Measure], row_bits: int = ROW_BITS) -> Layout:
+        """Return the layout of a sum: rows, sums and products of columns."""
         units = [one.unit for one in measures]
         widest = max((one.bits for one in measures), default=0)
-        bits = sum_bits([widest, widest], row_bits)
-        return Counts((Fraction(1), *units, *products(units)), bits)
+        return Layout(
+            (
+                number("rows", bits=sum_bits([0], row_bits)),
+                vector("column_sums", units, sum_bits([widest], row_bits)),
+                symmetric("column_products", units, sum_bits([widest] * 2, row_bits)),
+            )
+        )
 
     @classmethod
     def unpack(cls, total: Integers, measures: Sequence[Measure]) -> Moments:
@@ -168,17 +166,16 @@ class Moments(Marginals):
         Raises:
             InvalidInputError: the total is not that of so many columns.
         """
-        n_columns = len(measures)
-        expected = cls.size(n_columns)
-        if total.shape != (expected,):
-            raise InvalidInputError(
-                f"{n_columns} columns have {expected} moments, "
-                f"found shape {total.shape}"
-            )
-        rows, shifted, products = np.split(total, [1, 1 + n_columns])
-        cross = square(products, n_columns)
-        each = (int(rows.item()),) * n_columns
-        return cls(tuple(measures), each, shifted, np.diag(cross), cross)
+        return cls.from_parts(cls.layout(measures).unpack(total), measures)
+
+    @classmethod
+    def from_parts(
+        cls, parts: Mapping[str, Any], measures: Sequence[Measure]
+    ) -> Moments:
+        """Return the moments in the statistics of a sum, by key."""
+        cross = parts["column_products"]
+        rows = (parts["rows"],) * len(measures)
+        return cls(tuple(measures), rows, parts["column_sums"], np.diag(cross), cross)
 
     @property
     def count(self) -> int:
@@ -256,7 +253,9 @@ def moments_of(table: ArrayLike, measures: Sequence[Measure]) -> Integers:
         how = as_python_integers if wide else np.float64
         sums.add(np.stack([np.asarray(how(one)) for one in columns], axis=1))
     gram = sums.value
-    return np.concatenate([gram[0], triangle(gram[1:, 1:])])
+    return Moments.layout(measures).pack(
+        rows=gram[0, 0], column_sums=gram[0, 1:], column_products=gram[1:, 1:]
+    )
 
 
 def marginal_of(values: ArrayLike, measure: Measure) -> tuple[int, int, int]:

@@ -23,7 +23,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.models.rows import PerRow
 from veilsum.numbers.arrays import Array, Vector, as_floats
 from veilsum.numbers.shapes import Bool, Float, Int
-from veilsum.numbers.units import Integers, Measure
+from veilsum.numbers.units import Measure
 
 ConfType = Literal["log-log", "log", "plain"]
 CONF_TYPES: tuple[ConfType, ...] = get_args(ConfType)
@@ -145,18 +145,13 @@ class Ends:
     censored: ByGroup
     later: Int[Array[np.int64], " g"]
 
-    @classmethod
-    def unpack(cls, total: Integers, n_groups: int) -> Ends:
-        """Return what is in a vector."""
-        cells = np.array(total, dtype=np.int64)
-        both = cells[:-n_groups].reshape(2, n_groups, -1)
-        return cls(both[0], both[1], cells[-n_groups:])
-
-    @property
-    def vector(self) -> Int[Array[np.int64], " n"]:
-        """All counts, one after the other."""
-        parts = (self.events.ravel(), self.censored.ravel(), self.later)
-        return np.concatenate(parts)
+    def __add__(self, other: Ends) -> Ends:
+        """Return where the rows of both end."""
+        return Ends(
+            self.events + other.events,
+            self.censored + other.censored,
+            self.later + other.later,
+        )
 
     @property
     def cells(self) -> ByGroup:
