@@ -250,7 +250,7 @@ def test_what_is_no_table_is_refused(values, message):
 
 
 def test_a_total_of_another_size_is_refused():
-    with pytest.raises(InvalidInputError, match="3 columns have 10 moments"):
+    with pytest.raises(InvalidInputError, match="has 10 numbers, found shape"):
         Moments.unpack(np.full(9, 1), (Measure(Fraction(1), 0, 9),) * 3)
 
 

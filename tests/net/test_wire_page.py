@@ -453,11 +453,12 @@ def test_the_sum_by_group_is_laid_out_as_the_page_says():
     )
     kept, lost = frame[3:], frame[:3]
     (measure,) = wishes.measures
-    expected = []
+    parts = []
     for sex in ("f", "m"):
         counts = np.rint(kept["x"][kept["sex"] == sex] / float(measure.unit))
         off = [int(one) - measure.centre for one in counts]
-        expected += [len(off), len(off), sum(off), sum(one**2 for one in off)]
+        parts.append([len(off), len(off), sum(off), sum(one**2 for one in off)])
+    expected = [each for line in zip(*parts, strict=True) for each in line]
     places = [kept["y"] < 0, kept["y"].between(0, 1), kept["y"] > 1]
     groups = [kept["sex"] == sex for sex in ("f", "m")]
     expected += [int((one & group).sum()) for one in places for group in groups]
@@ -867,7 +868,8 @@ def shown_in_sums():
     folds = RefitsRecipe(Refits(Newton(families.Poisson(), of), 3), "").foreseen[-2:]
     for which, one in zip(("beyond", "losses, the last"), folds, strict=True):
         yield ("evaluate, folds of other families", which), one.statistics
-    wishes = Wishes(("x",), {}, {}, measures=(Measure.of(-1, 1),))
+    wards = {("ward",): (Axis("ward", ("a", "b")),)}
+    wishes = Wishes(("x",), {}, wards, measures=(Measure.of(-1, 1),), gaps=("x",))
     recipe = StatisticsRecipe(wishes, None)
     first = Screened(recipe, (Cells(("sex",), (("f", "m"),)),), 3).release(())
     job = "with levels, cells, bins or columns of two values"
@@ -876,7 +878,7 @@ def shown_in_sums():
     curves = SurvivalRecipe("", 2, 3, None)
     yield ("survival", "the only one"), curves.release([]).statistics
     grouped = replace(
-        recipe.wishes, by=Axis("sex", ("f", "m")), gaps=("x", "sex"), grouped_gaps=True
+        recipe.wishes, by=Axis("sex", ("f", "m")), gaps=("x", "ward"), grouped_gaps=True
     )
     first, last = StatisticsRecipe(grouped, None).foreseen
     job = 'statistics by group, with `missing = "drop"`'
@@ -895,9 +897,10 @@ def test_the_page_has_the_words_of_what_is_released(place):
 
 
 def test_a_line_of_what_was_released_is_spelt_as_the_page_says():
-    release = StatisticsRecipe(Wishes(("x", "y"), {}, {}), None).release([])
+    wishes = Wishes(("x", "y"), {}, {}, measures=(Measure.of(-1, 1),) * 2)
+    release = StatisticsRecipe(wishes, None).release([])
     (line,) = shown_of([("a", "b", "c")], [release])
-    begins = "round 1, summed over a, b, c: sums of columns (2); sums of products of "
+    begins = "round 1, summed over a, b, c: rows (1); sums of columns (2); sums of "
     assert line.startswith(begins)
     assert begins in RECEIPT
     price = PriceRecipe(PriceSearch(0.0, 100.0)).release(())

@@ -16,14 +16,14 @@ from veilsum.jobs.releases import Release
 from veilsum.jobs.running import run_job
 from veilsum.jobs.sums import OneSum
 from veilsum.jobs.terms import Terms
-from veilsum.numbers.layout import Layout, number
-from veilsum.numbers.units import Counts
+from veilsum.numbers.layout import Layout, number, vector
 from veilsum.protocol.messages import Masked, Ready
 from veilsum.protocol.work import request_digest
 from worlds import Setting
 
 PARTIES = ("a", "b", "c", "d")
-COUNTS = Counts((Fraction(1), Fraction(1, 100)), 60)
+LAYOUT = Layout((vector("sum", (Fraction(1), Fraction(1, 100)), 60),))
+COUNTS = LAYOUT.counts
 DRIVERS = ("loopback", "vectorised")
 
 
@@ -153,7 +153,7 @@ def carry_out(answers, driver, **options):
     """Run two sums with these ways to answer."""
     terms = Terms.of(PARTIES, counts=COUNTS, options={"driver": driver, **options})
     given = {n: Contribution(answers[n], (np.zeros(1),)) for n in PARTIES}
-    return run_job(TwoSums(COUNTS, "x"), given, terms, agreed={})
+    return run_job(TwoSums(LAYOUT, "x"), given, terms, agreed={})
 
 
 def whole(*numbers):
@@ -238,7 +238,7 @@ def test_a_request_is_worked_out_once_for_all_parties_of_a_process():
 
     terms = Terms.of(PARTIES, counts=COUNTS, options={"driver": "loopback"})
     given = {n: Contribution(lambda _: whole(1, 2), (np.zeros(1),)) for n in PARTIES}
-    run_job(Counting(COUNTS, "x"), given, terms, agreed={})
+    run_job(Counting(LAYOUT, "x"), given, terms, agreed={})
     assert len(calls) <= 4 + 2 * len(PARTIES), "not once for each party and question"
-    alone = PartyWork(TwoSums(COUNTS, "x"), given["a"])
+    alone = PartyWork(TwoSums(LAYOUT, "x"), given["a"])
     assert alone.asked([]) == request_digest(("again", 0, []))
