@@ -69,7 +69,7 @@ class Study:
             "epochs": [0, 1],
             "confirmed": near,
             "result": DIGEST,
-            "released": ["the sum over all parties"],
+            "released": [{"key": "coefficients", "parties": list(members)}],
             "guarantee": promised(members),
             "started": "2030-01-31T12:00:00+00:00",
             "finished": "2030-01-31T12:00:05.250000+00:00",

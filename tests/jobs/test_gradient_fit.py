@@ -232,7 +232,9 @@ def test_a_result_is_plain_values_and_prints_no_data():
     assert told["coefficients"] == found.coefficients
     assert told["max_error"] == found.max_error
     assert told["reference"] == found.reference.tolist()
-    assert told["guarantee"]["limits"] == list(found.guarantee.limits)
+    assert [one["text"] for one in told["guarantee"]["limits"]] == list(
+        found.guarantee.limits
+    )
     assert repr(found).startswith("By gradient steps: poisson regression of y")
     assert "400 iterations" in repr(found)
 

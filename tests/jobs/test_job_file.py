@@ -302,7 +302,8 @@ def limits_in(output, heading="Limits:"):
 def test_limits_about_sums_stand_beside_the_promise_and_the_others_below():
     given = ("meta", EXAMPLES / "sleep-meta.toml", "--driver", "vectorised")
     short, long = (run(*given, *more).output for more in ((), ("--limits",)))
-    whole = json.loads(run(*given, "--json").output)["guarantee"]["limits"]
+    told = json.loads(run(*given, "--json").output)["guarantee"]["limits"]
+    whole = [one["text"] for one in told]
     about_sums = limits_in(short, SUMS_TELL)
     assert about_sums == [EXACT, FEW_STUDIES]
     assert sorted([*about_sums, *limits_in(long)]) == sorted(whole)

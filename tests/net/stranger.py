@@ -59,7 +59,7 @@ def receipt(party, answer, guarantee, started):
     """What the party signs about a run that it has finished."""
     agreed = party.agreed
     content = {
-        "format": "veilsum receipt 2",
+        "format": "veilsum receipt 3",
         "run": agreed["run"],
         "plan": party.plan.hex(),
         "consortium": agreed.digest,
@@ -71,7 +71,7 @@ def receipt(party, answer, guarantee, started):
         "epochs": [0],
         "confirmed": list(party.near),
         "result": hmac.digest(party.seal, answer.digest, "sha256").hex(),
-        "released": [f"the sum of the coefficients of {', '.join(agreed.names)}"],
+        "released": [{"key": "coefficients", "parties": agreed.names}],
         "guarantee": guarantee,
         "started": started.isoformat(timespec="seconds"),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -206,7 +206,7 @@ ODD = {
     "another format": '{"format": "veilsum receipt 1"}',
     "deep": "[" * 100_000,
     "nested": '{"format": ' + "[" * 600 + "]" * 600 + "}",
-    "a key twice": '{"format": "veilsum receipt 2", "format": "veilsum receipt 2"}',
+    "a key twice": '{"format": "veilsum receipt 3", "format": "veilsum receipt 3"}',
     "not a number": '{"format": NaN}',
     "beyond numbers": '{"format": 1e999}',
 }

@@ -108,7 +108,7 @@ def test_sums_that_no_run_has_are_refused(study):
 
 BAD = {
     "no JSON": "{",
-    "another file": '{"format": "veilsum receipt 2", "sums": []}',
+    "another file": '{"format": "veilsum receipt 3", "sums": []}',
     "no list": '{"format": "veilsum sums 1", "sums": 5}',
     "no numbers": '{"format": "veilsum sums 1", "sums": [["x"]]}',
     "mixed": '{"format": "veilsum sums 1", "sums": [["1", 2]]}',

@@ -36,7 +36,8 @@ from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.job_file import job_of
-from veilsum.locale import catalogue
+from veilsum.jobs.mixed import PARTIES_EACH
+from veilsum.locale import catalogue, limit
 from veilsum.net.receipt import ALIKE, verify_receipts
 from veilsum.parties.agreed import agreed_on, promise_of
 from veilsum.parties.consent import GENERATORS, consent_to
@@ -46,7 +47,7 @@ from veilsum.privacy.guarantee import PARTY_UNITS_LIMIT, against
 from veilsum.privacy.lattice import lattice_success
 from veilsum.report import annex as papers
 from veilsum.report import forms, officer
-from veilsum.report.annex import LIMITS, own_limit, summed
+from veilsum.report.annex import own_limit, summed
 from veilsum.report.page import html as html_text
 from veilsum.report.plan_facts import CHANCES, _facts, facts_of
 from veilsum.report.printing import as_pdf, browser
@@ -647,13 +648,18 @@ def pieces(text):
     return [one.strip() for one, *_ in parts if len(one.strip()) > 12]
 
 
+def limit_text(key):
+    """Return the English limit with a key, as questions have it."""
+    return limit(key, least=2 * PARTIES_EACH, each=PARTIES_EACH)
+
+
 def test_no_english_sentence_of_the_catalogue_is_on_a_german_page(told):
     words = [papers.WORDS, papers.WHO, papers.QUESTIONS, forms.EDPB]
     english = [
         *(piece for one in EVERY_SENTENCE for piece in pieces(one.en)),
         *(one.title["en"] for one in RISKS),
         *(p for some in words for one in some.values() for p in pieces(one["en"])),
-        *LIMITS,
+        *map(limit_text, catalogue("de")["limits"]),
     ]
     shown, german = ("\n".join(told[language]) for language in LANGUAGES)
     assert not [piece for piece in english if piece in german]
@@ -664,8 +670,8 @@ def test_no_english_sentence_of_the_catalogue_is_on_a_german_page(told):
 def test_limits_of_every_kind_of_question_are_in_german(known, asked):
     plans = [*known.values(), *asked.values()]
     found = {one for f in plans for q in f.questions for one in q.own_limits}
-    assert found == set(LIMITS)
-    for english in LIMITS:
+    assert {one.facts["key"] for one in found} == {*catalogue("de")["limits"]}
+    for english in found:
         german = own_limit(english, "de")
         # The same numbers, and names of rules.
         assert re.findall(r"\d+|\w+_\w+", english) == re.findall(r"\d+|\w+_\w+", german)

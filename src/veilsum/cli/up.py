@@ -203,5 +203,5 @@ def _promise(guarantee: dict[str, Any]) -> str:
     told = "no epsilon" if epsilon is None else f"epsilon {epsilon:.3g}"
     who = "any party" if most == 1 else f"any {most} parties together"
     masks = f"masks: {guarantee['status']} against {who}, {told}"
-    open_ = [line for line in guarantee["limits"] if line in SUM_LIMITS]
+    open_ = [line["text"] for line in guarantee["limits"] if line["text"] in SUM_LIMITS]
     return "\n".join([masks, *(f"sums: {line}" for line in open_)])

@@ -23,6 +23,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from veilsum.errors import BadGradientError
+from veilsum.locale import limit
 from veilsum.numbers.arrays import FloatArray, Vector, Vectors
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float
@@ -30,11 +31,7 @@ from veilsum.numbers.shapes import Float
 Kind = Literal["none", "shared", "local"]
 Squares: TypeAlias = Float[FloatArray, "n m m"]  # one matrix per party
 
-FUNCTION_LIMIT = (
-    "a cost given as a function is masked in its gradient at the anchor only: whatever "
-    "else shapes it, such as measurements inside a loss, is not hidden, and in float64 "
-    "its changes carry low bits of the masked part"
-)
+FUNCTION_LIMIT = limit("function")
 
 
 @runtime_checkable

@@ -17,6 +17,7 @@ import numpy as np
 from veilsum.costs.effective import EffectiveCost
 from veilsum.errors import ProtocolError
 from veilsum.graphs.spreading import spreading_cost
+from veilsum.locale import Line
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.laws import Law
 from veilsum.numbers.limbs import total
@@ -60,7 +61,7 @@ class Assignment(Secret):
     plan: Plan
     works: Mapping[str, Work]
     foresee: Callable[[], Guarantee]
-    shown: tuple[str, ...] = ()
+    shown: tuple[Line, ...] = ()
     charge: Charging | None = None
     check: Callable[[str], None] | None = None
     reserve: Callable[[str], None] | None = None

@@ -22,6 +22,7 @@ from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
 from veilsum.jobs.releases import Foreseen, Release
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms, by_name
+from veilsum.locale import limit
 from veilsum.models.price import (
     SIZE,
     CostAt,
@@ -35,10 +36,7 @@ from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, few_decimals, unit_of
 from veilsum.showing import Showing, Table
 
-LIMIT = (
-    "hides how demand splits among honest parties; their generators' costs and limits "
-    "show in how the released sums change with the price"
-)
+LIMIT = limit("dispatch")
 
 # What a price that is tried shows, and what is asked for openly at the one found.
 TRIED = {"balance": 1, "further_output": 1, "slope": 1}

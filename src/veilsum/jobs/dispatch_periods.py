@@ -24,18 +24,14 @@ from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
 from veilsum.jobs.releases import Foreseen, Release
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms, by_name
+from veilsum.locale import limit
 from veilsum.models.fleets import Cleared, Fleet, Numbers, PeriodSearch, Seeking
 from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.units import Counts
 from veilsum.showing import Showing, Table, counted
 
 # How generators and stores show: what prices that are tried tell of others.
-FLEETS = (
-    "costs, limits and ramps of generators, and stores, show in how the sums change "
-    "with the prices: those of all others together, and those of one member where, in "
-    "a range of prices, it is the only one whose output changes; hidden is how demand "
-    "splits"
-)
+FLEETS = limit("fleets")
 
 
 @dataclass(frozen=True, eq=False)

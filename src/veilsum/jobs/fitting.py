@@ -39,6 +39,7 @@ from veilsum.jobs.recipes import (
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
 from veilsum.jobs.score import ScoreRecipe, shown_by_a_test
 from veilsum.jobs.terms import Terms
+from veilsum.locale import limit
 from veilsum.models import absorbed, least_squares
 from veilsum.models.absorbed import AbsorbedFit, Absorbing
 from veilsum.models.dispersion import DispersedNewton
@@ -316,13 +317,7 @@ CONSTANTS = {
     "peak": "saturated_part",
 }
 
-FRACTIONS = (
-    "what a party takes off is a fraction of its number of rows: of a column with few "
-    "values, such as 0 and 1, trying all numbers may tell how many rows of a party "
-    "there are, and with which value. So many honest parties are asked for that they "
-    "have more such numbers than totals have digits, unless site_terms = true; that "
-    "is a count, and no proof"
-)
+FRACTIONS = limit("fractions")
 
 
 @dataclass(frozen=True)

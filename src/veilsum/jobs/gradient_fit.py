@@ -26,6 +26,7 @@ from veilsum.jobs.regression import Model, family_of
 from veilsum.jobs.releases import Release, with_releases
 from veilsum.jobs.solve import Run, solve
 from veilsum.jobs.terms import by_name
+from veilsum.locale import limit
 from veilsum.methods.settings import Settings
 from veilsum.models.families import Family, Poisson
 from veilsum.models.row_costs import check_canonical, curvature, glm_cost
@@ -53,14 +54,8 @@ RANK_TOLERANCE = 1e-12
 
 T = TypeVar("T")
 
-ESTIMATES = (
-    "every party's estimate in every iteration, to its neighbours: remainders show in "
-    "how estimates move"
-)
-STEP = (
-    "the step size was read off all parties' rows, as only a simulation can; real "
-    "parties agree on one that they know beforehand"
-)
+ESTIMATES = limit("estimates")
+STEP = limit("step_read")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

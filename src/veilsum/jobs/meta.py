@@ -38,6 +38,7 @@ from veilsum.jobs.running import JobResult
 from veilsum.jobs.summary import table_rows
 from veilsum.jobs.table_job import SAME_ROUNDS, TableResult, put
 from veilsum.jobs.terms import Options
+from veilsum.locale import limit
 from veilsum.models.choices import Choice
 from veilsum.models.inference import table
 from veilsum.models.meta import STUDY_BITS, Pooled, Ranges, Totals
@@ -52,13 +53,7 @@ LEAST_HONEST = 4
 FIRST, SECOND = "weights and estimates", "weights and estimates at tau2"
 STUDIES = {"studies": 1}
 
-FEW_STUDIES = (
-    "each study has two numbers, and one run releases six sums of them: with all "
-    "studies but three known, these three can be solved for, and two of them after the "
-    "first round. Four or more studies are not determined by one run, but can be by "
-    "several in which anybody has other data: ledgers count every run, and refuse one "
-    "that would leave fewer unknown numbers than sums"
-)
+FEW_STUDIES = limit("few_studies")
 
 
 @dataclass(frozen=True)

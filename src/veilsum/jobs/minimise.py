@@ -31,6 +31,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.jobs.recipes import Contribution, Sums
 from veilsum.jobs.releases import Foreseen, Release
 from veilsum.jobs.running import JobResult
+from veilsum.locale import Line
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.one_shot import OneShot
 from veilsum.methods.schedule import Facts, Schedule
@@ -307,7 +308,7 @@ class Minimise:
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]
-    ) -> tuple[str, ...]:
+    ) -> tuple[Line, ...]:
         """Return in words that the sum of the costs becomes known."""
         del releases
         return (released_by(members),)

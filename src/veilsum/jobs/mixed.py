@@ -30,6 +30,7 @@ from veilsum.jobs.releases import (
 )
 from veilsum.jobs.table_job import put
 from veilsum.jobs.terms import Options
+from veilsum.locale import limit
 from veilsum.models.families import Gaussian
 from veilsum.models.inference import table
 from veilsum.models.mixed import (
@@ -56,15 +57,7 @@ PARTIES_EACH = 8
 MOST_ROUNDS = 40
 INTERCEPT = "1"
 
-POLES = (
-    "sums at several thetas depend on how many rows each party has: every party's "
-    "number of rows can be solved for by any member, without names (8 of 8 attempts "
-    "with 16 honest parties). So can the sums of its columns where honest parties are "
-    "few; where they are more, these can be narrowed down, those of the smallest and "
-    "the largest party most. A repeated run adds to that, and ledgers count it. Fewer "
-    f"than {2 * PARTIES_EACH} honest parties are refused, and {PARTIES_EACH} more for "
-    "every random slope, unless site_terms is allowed"
-)
+POLES = limit("poles", least=2 * PARTIES_EACH, each=PARTIES_EACH)
 
 
 @dataclass(frozen=True, eq=False)

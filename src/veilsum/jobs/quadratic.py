@@ -20,6 +20,7 @@ from veilsum.jobs.recipes import Contribution, Sums
 from veilsum.jobs.releases import BY_PARTY, Release, shown_of, with_releases
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms, by_name
+from veilsum.locale import Line
 from veilsum.methods.one_shot import FLAT
 from veilsum.methods.settings import Settings
 from veilsum.models.plausible import check_sizes
@@ -111,7 +112,7 @@ class QuadraticProgram(Minimise):
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]
-    ) -> tuple[str, ...]:
+    ) -> tuple[Line, ...]:
         """Return in words what the sum shows."""
         return shown_of([members], releases)
 

@@ -38,6 +38,7 @@ from veilsum.jobs.releases import (
     shown_of,
     with_releases,
 )
+from veilsum.locale import Line
 from veilsum.models.plausible import check_sizes, check_total
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.layout import Layout
@@ -111,7 +112,7 @@ class Recipe(Protocol):
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]
-    ) -> tuple[str, ...]:
+    ) -> tuple[Line, ...]:
         """Return what everybody learns, in words."""
         ...
 
@@ -223,7 +224,7 @@ class SumsOnly:
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]
-    ) -> tuple[str, ...]:
+    ) -> tuple[Line, ...]:
         """Return every round's statistics in words."""
         return shown_of([members], releases)
 
@@ -549,7 +550,7 @@ class Guarded:
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]
-    ) -> tuple[str, ...]:
+    ) -> tuple[Line, ...]:
         """Return every round's statistics in words."""
         return shown_of([members], releases)
 

@@ -57,6 +57,7 @@ from veilsum.jobs.summary import (
 )
 from veilsum.jobs.table_job import SAME_ROUNDS, SchemaJob, TableJob, ask, put
 from veilsum.jobs.terms import Options, Terms, by_name
+from veilsum.locale import limit
 from veilsum.models import choices, least_squares
 from veilsum.models.absorbed import Absorbing
 from veilsum.models.choices import (
@@ -1155,10 +1156,7 @@ def formula_job(
     return job
 
 
-UNLIMITED = (
-    "release_fraction is 1 or more: the released sums may be enough to solve for rows"
-)
-WEIGHED = "rows are weighted by a public function of their columns"
+UNLIMITED = limit("unlimited")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -1192,7 +1190,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
             (UNLIMITED,) if self.rules.release_fraction >= 1.0 else ()
         )
         if (words := self.model.weighed_by) is not None:
-            free = (*free, f"{WEIGHED}, {words}")
+            free = (*free, limit("weighed", by=words))
         return (*super().further_limits, *free)
 
     @property

@@ -13,8 +13,7 @@ from math import ceil
 from typing import Any
 
 from veilsum.jobs.terms import Terms
-from veilsum.locale import label
-from veilsum.numbers.arrays import listed
+from veilsum.locale import Line, in_words, limit, released_sum
 from veilsum.privacy.guarantee import (
     NEAR_VIEWS_LIMIT,
     PARTY_NEAR_VIEWS_LIMIT,
@@ -30,27 +29,12 @@ from veilsum.privacy.guarantee import (
 )
 from veilsum.tables.rules import DisclosureError, Rules, agreed_rows, openly
 
-IDENTICAL = (
-    "inputs that every party's rules admit, and whose listed sums agree in every "
-    "connected piece of honest parties, give identical views, timing apart"
-)
-EXACT = (
-    "the listed sums are exact: what follows from them, alone or with other knowledge, "
-    "is not hidden, neither about a party nor about a row"
-)
-REBUILT = (
-    "this fit releases exact sums at several points. If columns are categories or "
-    "whole numbers, these sums can determine how many rows have each combination of "
-    "values: lattice reduction rebuilt the whole age column behind a logistic fit of "
-    "300 rows at 3 honest parties in 20 of 20 trials. No rule prevents that yet"
-)
+IDENTICAL = limit("identical")
+EXACT = limit("exact")
+REBUILT = limit("rebuilt")
 # Limits about released sums, shown wherever epsilon is: epsilon is about masks.
 SUM_LIMITS = (EXACT, REBUILT)
 
-ROUNDS = (
-    "epsilon is that of {rounds} rounds together, for the largest change of statistics "
-    "in any of them"
-)
 # What is said of sums of whole numbers: of their units, and of who has which row, under
 # masks that hide everything but sums and under others.
 BY_ROW = (UNITS_LIMIT, SAME_VIEWS_LIMIT, NEAR_VIEWS_LIMIT)
@@ -96,10 +80,7 @@ class Release:
     @property
     def words(self) -> str:
         """Return the statistics in words."""
-        return "; ".join(
-            f"{label(key, self.job)} ({count})"
-            for key, count in self.statistics.items()
-        )
+        return in_words(self.statistics, self.job)
 
 
 @dataclass(frozen=True)
@@ -279,24 +260,33 @@ def with_releases(
     shown = shown_of(pieces, releases)
     more = (IDENTICAL,) if promise.kind.sums_only else ()
     if not promise.kind.sums_only and len(releases) > 1:
-        more = (ROUNDS.format(rounds=len(releases)),)
+        more = (limit("rounds", rounds=len(releases)),)
     # Everything a job sums is masked: nothing of a cost is left out.
     kept = [line for line in promise.limits if line != REMAINDER_LIMIT]
     if whole:
         units, same, near = wording
         more = (*more, units, same if promise.kind.sums_only else near)
-        kept = [line for line in kept if not line.startswith("on the grid")]
+        kept = [line for line in kept if not _is_about(line, "grid")]
     added = repeated(promise, len(releases))
     return replace(added, released=shown, limits=(*kept, EXACT, *more))
 
 
+def _is_about(line: str, key: str) -> bool:
+    return isinstance(line, Line) and line.facts.get("key") == key
+
+
 def shown_of(
     pieces: Sequence[tuple[str, ...]], releases: Sequence[Release]
-) -> tuple[str, ...]:
+) -> tuple[Line, ...]:
     """Return in words what each round shows of each of several sets of parties."""
     return tuple(
-        f"round {number}{f', at {release.where}' if release.where else ''}, "
-        f"{_whose(parties)}: {release.words}"
+        released_sum(
+            number,
+            release.statistics,
+            parties,
+            job=release.job,
+            where=release.where,
+        )
         for number, release in enumerate(releases, start=1)
         for parties in pieces
     )
@@ -324,9 +314,3 @@ def repeated(promise: Guarantee, times: int) -> Guarantee:
             epsilon_upper=added(worst.epsilon_upper),
         ),
     )
-
-
-def _whose(parties: tuple[str, ...]) -> str:
-    if len(parties) == 1:
-        return f"of {parties[0]} alone"
-    return f"summed over {listed(parties, most=10_000)}"

@@ -26,6 +26,7 @@ from veilsum.jobs.recipes import (
 )
 from veilsum.jobs.releases import EXACT, OfParties, Release, condensed
 from veilsum.jobs.terms import Terms
+from veilsum.locale import Line, limit
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import CURIOUS_LIMIT, ONE_RUN_LIMIT, Guarantee
@@ -40,10 +41,7 @@ if TYPE_CHECKING:  # a simulation without a ledger does without these
     from veilsum.privacy.accountant import KnownSum, Reservation
     from veilsum.privacy.composition import Charge
 
-MAY_SHRINK = (
-    "drop = true: the others may go on without a party that is lost before anything is "
-    "shown; what holds then is worked out for those who are left, and may be less"
-)
+MAY_SHRINK = limit("may_shrink")
 
 
 SUMS_TELL = "That is about masks. About the sums themselves:"
@@ -115,7 +113,7 @@ class JobResult(Shown):
         return recipe, sums
 
     @property
-    def shown(self) -> tuple[str, ...]:
+    def shown(self) -> tuple[Line, ...]:
         """What everybody learned, in words; the guarantee has the coalition's side."""
         return self.recipe.shown(self.released.members, self.releases)
 

@@ -35,6 +35,7 @@ from veilsum.jobs.minimise import (
 )
 from veilsum.jobs.running import run_job
 from veilsum.jobs.terms import Terms, driver_of
+from veilsum.locale import limit
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.one_shot import gradient_of_sum
 from veilsum.methods.schedule import FLOAT_BYTES
@@ -52,14 +53,7 @@ from veilsum.protocol.plan import Policy
 from veilsum.showing import Showing, Shown, Table, counted, in_line
 from veilsum.watching import Progress
 
-BOUNDS_READ = (
-    "the bounds on the costs were read off all parties' private costs, as only a "
-    "simulation can; real parties agree on bounds that they know beforehand"
-)
-UNIT_READ = (
-    "coefficients are whole numbers of {}, which was read off all parties' private "
-    "costs, as only a simulation can; real parties agree on a unit beforehand"
-)
+BOUNDS_READ = limit("bounds_read")
 # Parties whose estimates are this part of the domain's width apart agree on nothing.
 APART = 0.1
 # Of the iterations of a trace, how many are shown.
@@ -439,7 +433,9 @@ def solve(
         agreed = agreed.altered(
             unit=few_decimals(coefficient_rows([*members.values()]))
         )
-        limits = () if agreed.unit is None else (UNIT_READ.format(agreed.unit),)
+        limits = (
+            () if agreed.unit is None else (limit("unit_read", unit=str(agreed.unit)),)
+        )
     masks = masks_of(agreed, basis).on(topology)
     # Terms of rows are rounded one by one; other coefficients when they are encoded.
     step = masks.masks.rounding

@@ -21,6 +21,7 @@ from veilsum.jobs.releases import BY_PARTY, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.table_job import is_simulated
 from veilsum.jobs.terms import Options, Terms, by_name
+from veilsum.locale import limit
 from veilsum.numbers.arrays import Array, FloatArray, as_floats
 from veilsum.numbers.fixed_point import as_python_integers
 from veilsum.numbers.laws import checked_largest
@@ -55,16 +56,8 @@ FINEST = Fraction(2) ** -1000
 # What sums are called in a ledger, unless they have a name.
 A_SUM, AN_AVERAGE = "a sum", "an average"
 
-LARGEST = (
-    "a sum over parties is not checked for one that dominates it, for nobody knows the "
-    "others' numbers before: where none is below 0, no party's number is beyond the "
-    "total less one's own, and the second largest knows the largest to within what all "
-    "others come to together; colluders take off all of theirs"
-)
-RANGE_READ = (
-    "what is counted, and how far counts go, was read off all parties' numbers, as "
-    "only a simulation can; real parties agree on a unit and a range beforehand"
-)
+LARGEST = limit("largest")
+RANGE_READ = limit("range_read")
 
 
 @dataclass(frozen=True)

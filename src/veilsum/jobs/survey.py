@@ -42,6 +42,7 @@ from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
 from veilsum.jobs.releases import BY_PARTY, Release
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import NOBODY_CURIOUS, Options, Terms, by_name
+from veilsum.locale import Line, limit
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.fixed_point import as_python_integers
 from veilsum.numbers.units import Counts, unit_of
@@ -58,35 +59,15 @@ LEFT_EMPTY = (
     "Which cells a guest left empty is not hidden: all members see it, and how many "
     "filled each cell is told with the totals."
 )
-NOT_CHECKED = (
-    "a guest can give wrong numbers, and one that does not keep to the page numbers "
-    "beyond the range, also in cells that it says are empty: nobody sees what a guest "
-    "gave. It counts once at most in every cell",
-    "that one guest dominates a cell is not checked, for nobody sees its number: where "
-    "none is below 0 no guest's number is beyond the total, and whoever gave the "
-    "second largest knows the largest to within what all others come to",
-    "whoever serves the page to a guest can change it, and a changed page can send "
-    "the numbers anywhere: a guest that saves the page as one file and compares its "
-    "digest with the one in its invitation finds that out. Who invited it could have "
-    "made both, and made its code: so a guest asks a second member for the digest. "
-    "That finds a false page, and protects no guest whose inviter is dishonest: rules "
-    "count guests as their inviter's",
-    "shares lie sealed at the host: whoever stores them, and one day breaks the "
-    "encryption, opens them; the promise is computational in that, and delegates erase "
-    "their keys after the run",
-    "guests have no ledger: what they gave to other surveys is not counted here, but "
-    "that delegates refuse a later survey whose guests differ by few from this one's",
-    "which guests took part is known to all members, and which cells each of them left "
-    "empty; a guest that will not show that types 0, where the range has it",
+NOT_CHECKED = tuple(
+    limit(f"guest_{key}")
+    for key in ("numbers", "dominates", "page", "shares", "ledger", "presence")
 )
 EXACT = (
     "the totals are released exactly; what follows from them, together with what "
     "somebody knows of others' numbers, is not hidden"
 )
-FOLLOWED = (
-    "covers members and guests that follow the protocol and are curious; an honest "
-    "member's computer, and an honest guest's, is assumed to be its own"
-)
+FOLLOWED = limit("followed")
 NEAR = (
     "were filled by nearly the same guests: if a guest's number in the one follows "
     "from its number in the other, the difference of the totals speaks of the few by "
@@ -236,23 +217,16 @@ class SurveyRecipe(SumsOnly):
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]
-    ) -> tuple[str, ...]:
+    ) -> tuple[Line, ...]:
         """Return what everybody learns: sums over guests, not over members."""
         del members
-        return tuple(
-            f"round {number}, summed over all guests of the set: {release.words}"
-            for number, release in enumerate(releases, start=1)
-        )
+        return _sums_of_guests("all guests of the set", releases)
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what is promised to guests; see the proof in the guide on surveys."""
         bad = promise.corrupted
         honest = promise.honest
-        known = f"summed over {SurveyResult.summed_over}"
-        shown = tuple(
-            f"round {number}, {known}: {release.words}"
-            for number, release in enumerate(releases, start=1)
-        )
+        shown = _sums_of_guests(SurveyResult.summed_over, releases)
         survey = self.survey
         worst = Worst(
             tolerate=survey.tolerate,
@@ -320,6 +294,18 @@ class SurveyRecipe(SumsOnly):
         """
         released = run_job(self, contributions, terms, agreed=self.agreed)
         return SurveyResult(terms=terms, recipe=self, released=released)
+
+
+def _sums_of_guests(guests: str, releases: Sequence[Release]) -> tuple[Line, ...]:
+    return tuple(
+        Line(
+            f"round {number}, summed over {guests}: {release.words}",
+            round=number,
+            guests=True,
+            statistics=dict(release.statistics),
+        )
+        for number, release in enumerate(releases, start=1)
+    )
 
 
 def residue(number: int) -> int:

@@ -21,6 +21,7 @@ from veilsum.jobs.recipes import Contribution, Guarded, Recipe, open_limits
 from veilsum.jobs.releases import REBUILT, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms, by_name
+from veilsum.locale import limit
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.units import Counts, Integers
 from veilsum.tables.asked import Asking, Question
@@ -31,11 +32,7 @@ from veilsum.tables.schema import CheckedTable, Schema
 
 # What a difference of 0 shows, and what it does not.
 SAME_ROUNDS = "the same rounds without masks: this checks the sums, not the method"
-SCHEMA_READ = (
-    "what tables look like, with ranges, levels and numbers of rows, was read off all "
-    "of them, as only a simulation can; real parties agree on a schema beforehand, and "
-    "what is said of rows dealt in any way holds where the schema stays the same"
-)
+SCHEMA_READ = limit("schema_read")
 
 HAS_CONSTANTS = (
     "This question uses constants ({}); parties would have to allow them: constants = "

@@ -19,6 +19,7 @@ from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.spreading import Spread, choose_spread
 from veilsum.graphs.topology import GraphLike, Topology
+from veilsum.locale import limit
 from veilsum.numbers.arrays import listed, nearest
 from veilsum.numbers.laws import Law, LawName, Masks
 from veilsum.numbers.units import Counts
@@ -51,10 +52,7 @@ def by_name(data: Mapping[Any, T]) -> dict[str, T]:
 # What holds for these parties if they go through with a run by themselves.
 Promise: TypeAlias = Callable[[tuple[str, ...]], Guarantee]
 
-NOBODY_CURIOUS = (
-    "tolerate = 0: a party that looks at what it has received is not covered, only "
-    "whoever stands outside"
-)
+NOBODY_CURIOUS = limit("nobody_curious")
 
 
 class Options(TypedDict, total=False):

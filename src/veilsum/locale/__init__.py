@@ -7,13 +7,15 @@ without changing a digest, a ledger or a receipt.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 Language = Literal["en", "de"]
 
+# Names of parties in one line.
+MOST_NAMED = 10_000
 # The prefix of statistics that a fit without each fold shows.
 WITHOUT_FOLD = "folds."
 
@@ -43,6 +45,86 @@ def statistic(key: str, language: Language = "en") -> Mapping[str, str]:
         field: words["folds"].get(field, f"{{{field}}}").format_map({field: text})
         for field, text in entry.items()
     }
+
+
+class Line(str):
+    """A line for people, with the facts that programs compare instead of its words.
+
+    >>> Line("2 rows", rows=2).plain
+    {'rows': 2, 'text': '2 rows'}
+    """
+
+    facts: Mapping[str, Any]
+
+    def __new__(cls, text: str, **facts: Any) -> Self:
+        """Return a line with its facts."""
+        made = super().__new__(cls, text)
+        made.facts = facts
+        return made
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str], Mapping[str, Any]]:
+        """Return the arguments from which a copy is made."""
+        return (str(self),), self.facts
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The facts and the words, for JSON."""
+        return {**self.facts, "text": str(self)}
+
+
+def without_words(value: Any) -> Any:
+    """Return plain values without the words of lines: what is signed and compared."""
+    if isinstance(value, Mapping):
+        return {k: without_words(v) for k, v in value.items() if k != "text"}
+    if isinstance(value, list | tuple):
+        return [without_words(each) for each in value]
+    return value
+
+
+def limit(key: str, **values: Any) -> Line:
+    """Return a sentence about what a guarantee does not cover.
+
+    >>> limit("one_run").facts
+    {'key': 'one_run'}
+    """
+    return Line(catalogue("en")["limits"][key].format(**values), key=key, **values)
+
+
+def released_sum(
+    number: int,
+    statistics: Mapping[str, int],
+    parties: Sequence[str],
+    *,
+    job: str = "the sum",
+    where: str = "",
+) -> Line:
+    """Return a line on one released sum: its round, its parties and its statistics.
+
+    Args:
+        number: of the round, from 1.
+        statistics: number of released numbers by key.
+        parties: whose vectors are in the sum.
+        job: label of the question.
+        where: point at which it is evaluated, for people only: an answer may follow.
+
+    >>> print(released_sum(1, {"rows": 1}, ["a", "b"]))
+    round 1, summed over a, b: rows (1)
+    """
+    at = f", at {where}" if where else ""
+    more = len(parties) - MOST_NAMED
+    names = ", ".join(parties[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    whose = f"of {names} alone" if len(parties) == 1 else f"summed over {names}"
+    return Line(
+        f"round {number}{at}, {whose}: {in_words(statistics, job)}",
+        round=number,
+        parties=list(parties),
+        statistics=dict(statistics),
+    )
+
+
+def in_words(statistics: Mapping[str, int], job: str) -> str:
+    """Return statistics by label, with the number of numbers of each."""
+    return "; ".join(f"{label(key, job)} ({n})" for key, n in statistics.items())
 
 
 def label(key: str, job: str = "") -> str:

@@ -37,6 +37,7 @@ import scipy
 from veilsum.costs.cost import Cost
 from veilsum.costs.remainders import Kind, Remainder, Squares
 from veilsum.errors import InvalidInputError
+from veilsum.locale import limit
 from veilsum.models.families import (
     Binomial,
     Family,
@@ -75,24 +76,10 @@ FINE = Grid(50)
 # By type and not by kind: a law built on one of these may have another link.
 CANONICAL = (Gaussian, Binomial, Poisson)
 
-SPLIT = (
-    "of a regression, affine masks hide at most how X'Wy splits among the honest "
-    "parties of one connected piece"
-)
-FEATURES = (
-    "features, weights and offsets are not hidden: they make up the remainders, which "
-    "masks do not touch and a coalition is taken to know"
-)
-RESPONSES = (
-    "to whoever knows the features, each released sum is one linear equation for each "
-    "column in the responses behind it; where these are few, or whole numbers such as "
-    "labels and counts, the equations may determine every one of them"
-)
-RESPONSES_INSIDE = (
-    "responses, features, weights and offsets are not hidden: in a Huber or hinge loss "
-    "all of them make up the remainders, which masks do not touch and a coalition is "
-    "taken to know; masks hide how the sum of the gradients at 0 splits, no more"
-)
+SPLIT = limit("split")
+FEATURES = limit("features")
+RESPONSES = limit("responses")
+RESPONSES_INSIDE = limit("responses_inside")
 
 
 @runtime_checkable

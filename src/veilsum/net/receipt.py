@@ -28,13 +28,14 @@ from veilsum.agreement.pem import der_of
 from veilsum.errors import InvalidInputError
 from veilsum.files.contents import contents
 from veilsum.files.output import as_json
+from veilsum.locale import in_words, released_sum, without_words
 from veilsum.net.identity import Identity, certificate_name, fingerprint, public_key
 from veilsum.numbers.arrays import FloatArray, is_number, listed
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Numbers
 from veilsum.showing import Showing, Shown, Table, counted
 
-FORMAT = "veilsum receipt 2"
+FORMAT = "veilsum receipt 3"
 _VERSIONED = re.compile("veilsum (receipt|evidence) [0-9]{1,4}")
 # A signature under a receipt is for that, and for no other use of the key.
 CONTEXT = b"veilsum receipt\0"
@@ -70,7 +71,8 @@ class Receipt(Shown):
         result: keyed digest of the released result, see `keyed_digest`.
         sums: keyed digest of all sums that everybody knows, see `sums_digest`; a
             receipt of a run without any does not have the field.
-        released: what was released, in words.
+        released: every released sum: its round, its parties (or that it is over
+            guests), and the number of its numbers by statistic.
         guarantee: what was promised.
         started: when, UTC, by this party's clock.
         finished: when.
@@ -91,7 +93,7 @@ class Receipt(Shown):
     epochs: tuple[int, ...]
     confirmed: tuple[str, ...]
     result: str
-    released: tuple[str, ...]
+    released: tuple[Mapping[str, Any], ...]
     guarantee: Mapping[str, Any]
     started: str
     finished: str
@@ -123,7 +125,7 @@ class Receipt(Shown):
                 )
             ],
             {
-                "Released": self.released,
+                "Released": [*map(released_line, self.released)],
                 "Digests": [
                     f"plan {self.plan}",
                     f"consortium {self.consortium}",
@@ -153,10 +155,13 @@ def make_receipt(identity: Identity, **fields: Any) -> Receipt:
 
     Args:
         identity: who signs; its name and certificate go in.
-        fields: all others of a `Receipt`.
+        fields: all others of a `Receipt`; lines and words for people may be among
+            them, of which only the facts are signed.
     """
     own = {"party": identity.name, "certificate": identity.certificate}
-    content = {"format": FORMAT, **fields, **own}
+    released = [getattr(line, "facts", line) for line in fields["released"]]
+    signed = {"released": released, "guarantee": without_words(fields["guarantee"])}
+    content = {"format": FORMAT, **fields, **signed, **own}
     signature = identity.sign(_to_sign(content)).hex()
     return receipt_from(json.loads(canonical({**content, "signature": signature})))
 
@@ -346,6 +351,34 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
+def _is_release(value: Any) -> bool:
+    """Say whether a value describes a released sum."""
+    if not isinstance(value, dict) or not value.keys() <= RELEASE.keys():
+        return False
+    return all(RELEASE[key](part) for key, part in value.items())
+
+
+def _are_statistics(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and all(map(_is_text, value))
+        and all(map(_is_count, value.values()))
+    )
+
+
+def released_line(release: Mapping[str, Any]) -> str:
+    """Return a released sum of a receipt, for people."""
+    if "parties" in release and "statistics" in release and "round" in release:
+        facts = release["round"], release["statistics"], release["parties"]
+        return released_sum(*facts)
+    if "guests" in release:
+        words = in_words(release.get("statistics", {}), "the sum")
+        return (
+            f"round {release.get('round')}, summed over all guests of the set: {words}"
+        )
+    return f"{release.get('key')} of {listed(release.get('parties') or ['all'])}"
+
+
 # What a field may be, and how to say so.
 Field: TypeAlias = tuple[Callable[[Any], bool], str]
 Fields: TypeAlias = Mapping[str, Field]
@@ -355,6 +388,15 @@ NAME: Field = (_is_name, "a name")
 TEXT: Field = (_is_text, "a text")
 _NAMES = (_is_list(_is_name), "a list of names")
 _TIME = (_is_time, "a date and time with its zone, as 2030-01-31T12:00:00+00:00")
+
+# What a receipt may have about one released sum.
+RELEASE: Mapping[str, Callable[[Any], bool]] = {
+    "round": _is_count,
+    "parties": _is_list(_is_name),
+    "guests": lambda value: value is True,
+    "statistics": _are_statistics,
+    "key": _is_text,
+}
 
 FIELDS: Fields = {
     "run": TEXT,
@@ -368,7 +410,7 @@ FIELDS: Fields = {
     "epochs": (_is_list(_is_count), "a list of whole numbers"),
     "confirmed": _NAMES,
     "result": DIGEST,
-    "released": (_is_list(_is_text), "a list of texts"),
+    "released": (_is_list(_is_release), "a list of released sums"),
     "guarantee": (lambda value: isinstance(value, dict), "a table"),
     "started": _TIME,
     "finished": _TIME,
@@ -540,7 +582,7 @@ def _as_signed(receipts: Sequence[Receipt], result: ResultFile) -> Iterator[Find
     """Yield what can be compared with a party's result file."""
     others = (one.party for one in receipts if one.result != result.digest)
     yield of_each("the file's minimiser is the signed one", receipts, others)
-    told = result.guarantee
+    told = without_words(result.guarantee)
     to_the_word = any(same(one.guarantee, told) for one in receipts)
     others = (
         one.party

@@ -48,8 +48,6 @@ MOST_BYTES = 1 << 30
 # Where files of runs lie: in a folder, and in folders in it.
 _PLACES = ("", "*/", "*/*/")
 _FILES = (".toml", ".veil")
-# What a receipt says of a survey, and of nothing else.
-OF_GUESTS = "summed over all guests of the set"
 # The last file of a backup: the SHA-256 of each other one, as sha256sum writes it.
 CHECKSUMS = "SHA256SUMS"
 
@@ -204,7 +202,7 @@ def resume_surveys(
     known = known_in_copy(store) | {(one.survey, one.set) for _, one in given}
     missing = []
     for receipt in _receipts_near(store):
-        if not any(OF_GUESTS in line for line in receipt.released):
+        if not any(release.get("guests") for release in receipt.released):
             continue
         file = here.get(receipt.consortium)
         terms = None if file is None else survey_terms(file)

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.agreement.consortium import Consortium, Minimisation
+from veilsum.agreement.consortium import Consortium, Minimisation, canonical
 from veilsum.agreement.sections import (
     CoxSection,
     EvaluateSection,
@@ -58,7 +58,7 @@ from veilsum.jobs.releases import BY_PARTY, Foreseen
 from veilsum.jobs.statistics import StatisticsJob
 from veilsum.jobs.survey import SurveyRecipe
 from veilsum.jobs.survival import SurvivalJob
-from veilsum.locale import label, meaning
+from veilsum.locale import label, limit, meaning
 from veilsum.models.choices import Ordinal
 from veilsum.models.evaluation import bin_labels
 from veilsum.models.families import Gaussian
@@ -82,6 +82,8 @@ from veilsum.tables.columns import Column
 from veilsum.tables.propensity import Propensity
 
 WIDTH = 88
+# A digest of facts is for that, and for no other use.
+CONTEXT = b"veilsum consent\0"
 # The page for programs, among a run's files.
 PAGE = "consent.json"
 # A page is for reading: what does not fit into so many letters is not listed, and that
@@ -143,8 +145,11 @@ class Consent(Shown):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of `page`, in hexadecimal: what a receipt has."""
-        return hashlib.sha256(self.page.encode()).hexdigest()
+        """SHA-256 of `facts`, in hexadecimal, as receipts have it: words are not in it.
+
+        Facts have the digest of the consortium file, from which everything follows.
+        """
+        return hashlib.sha256(CONTEXT + canonical(self.facts)).hexdigest()
 
     def showing(self) -> Showing:
         """Return the half that all members have alike; `text` has one's own as well."""
@@ -323,13 +328,7 @@ SITES = (
 
 
 # How generators show: what a price that is tried tells of others.
-GENERATORS = (
-    "generators' costs and limits show in how the sums change with the price: those of "
-    "all others together, and those of one member where, in a range of prices, it is "
-    "the only one whose output changes; whoever chose the prices may have aimed the "
-    "first that is tried, their middle, at the price of one step, and then learns its "
-    "quantity"
-)
+GENERATORS = limit("generators")
 
 
 def _first(found: Asked, room: _Room) -> Iterator[str]:

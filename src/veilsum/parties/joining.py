@@ -298,7 +298,7 @@ def receipt_of(driver: Networked, result: JobResult) -> Receipt:
         epochs=list(ending.epochs),
         confirmed=[name for name in near if name in members],
         result=keyed_digest(ending.finish.result, ending.finish.seal),
-        released=list(result.shown),
+        released=result.shown,
         guarantee=result.guarantee.to_dict(),
         started=ending.notes["began"],
         finished=ending.notes["ended"],

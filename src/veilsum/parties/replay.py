@@ -29,6 +29,7 @@ from veilsum.jobs.job_file import job_of
 from veilsum.jobs.minimise import Minimise, Minimised
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.survey import SurveyRecipe
+from veilsum.locale import without_words
 from veilsum.net.receipt import (
     Finding,
     Receipt,
@@ -199,10 +200,11 @@ def agreed_findings(
     yield of_each("the guarantee is the file's", receipts, wrong)
     shown = asked.recipe.shown(members, [first] * times)
     once = asked.recipe.shown(members, [first])
+    facts = tuple(line.facts for line in once)
     wrong = (
         one.party
         for one in receipts
-        if len(one.released) != len(shown) or one.released[: len(once)] != once
+        if len(one.released) != len(shown) or one.released[: len(once)] != facts
     )
     yield of_each("what was released is what the file asks for", receipts, wrong)
 
@@ -226,7 +228,7 @@ def planned(consortium: Consortium, asked: Asked) -> Plan:
 
 
 def _json(promise: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(as_json(promise.to_dict()))
+    found: dict[str, Any] = without_words(json.loads(as_json(promise.to_dict())))
     return found
 
 
@@ -273,12 +275,13 @@ def result_findings(
     digest = keyed_digest(found.answer, seal)
     wrong = [one.party for one in receipts if one.result != digest]
     yield of_each("the answer that follows is the signed one", receipts, wrong)
-    wrong = [one.party for one in receipts if one.released != shown]
+    facts = tuple(line.facts for line in shown)
+    wrong = [one.party for one in receipts if one.released != facts]
     yield of_each("what was released is what follows", receipts, wrong)
     wrong = [
         one.party
         for one in receipts
-        if not same_promise(one.guarantee, again["guarantee"])
+        if not same_promise(one.guarantee, without_words(again["guarantee"]))
     ]
     yield of_each("the guarantee is what follows", receipts, wrong)
     keys = sorted((again.keys() | result.keys()) - OWN)

@@ -26,6 +26,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.spectrum import Certificate, Mu2, certified_mu2
 from veilsum.graphs.topology import GraphLike, Topology
+from veilsum.locale import Line, limit
 from veilsum.numbers.arrays import FloatArray, listed
 from veilsum.numbers.fixed_point import Grid
 from veilsum.numbers.laws import (
@@ -50,83 +51,31 @@ from veilsum.showing import Block, Showing, Shown, Table
 
 Status = Literal["private", "partial", "exposed", "vacuous", "no_privacy"]
 
-REMAINDER_LIMIT = (
-    "hides the masked coefficients only; the remainder of each cost is not hidden"
-)
-CURIOUS_LIMIT = (
-    "covers parties that follow the protocol and are curious, not ones that break it"
-)
-ONE_RUN_LIMIT = "holds for one run; fresh masks on the same data add their divergences"
+REMAINDER_LIMIT = limit("remainder")
+CURIOUS_LIMIT = limit("curious")
+ONE_RUN_LIMIT = limit("one_run")
 LIMITS = (
     CURIOUS_LIMIT,
-    "links must be encrypted: an edge that others overhear hides nothing",
+    limit("links"),
     REMAINDER_LIMIT,
-    "compares inputs of equal honest sum; that sum itself is released exactly",
+    limit("honest_sum"),
     ONE_RUN_LIMIT,
-    "says nothing about timing, refusals, and who is absent",
-)
-GRID_LIMIT = (
-    "on the grid: the sums compared are those of coefficients rounded to multiples of "
-    "{step}, and must be equal in every connected piece of the honest graph"
+    limit("timing"),
 )
 # Of sums of whole numbers, whose units the agreement says.
-UNITS_LIMIT = (
-    "sums are of whole numbers of the agreed units, rounded for each row: moving rows "
-    "between honest parties changes no sum"
-)
-SAME_VIEWS_LIMIT = (
-    "records exchanged between honest parties, or their rows dealt to them in any way "
-    "that every party's rules admit, give identical views, timing apart: epsilon is 0 "
-    "for both; where the honest graph is in pieces, if rows stay in their piece"
-)
-NEAR_VIEWS_LIMIT = (
-    "records exchanged between honest parties, or their rows dealt to them in any way "
-    "that every party's rules admit, are told apart no better than epsilon ||A - B||^2 "
-    "allows, A - B the change of the parties' own numbers in their real scale; where "
-    "the honest graph is in pieces, if rows stay in their piece"
-)
+UNITS_LIMIT = limit("units")
+SAME_VIEWS_LIMIT = limit("same_views")
+NEAR_VIEWS_LIMIT = limit("near_views")
 # Where a first sum counts parties by what their rows hold.
-SCREENED_UNITS_LIMIT = (
-    "sums after the first are of whole numbers of the agreed units, rounded for each "
-    "row: moving rows between honest parties changes none of them, but can change the "
-    "first, which counts the parties that hold a level, a cell, a bin or a value"
-)
-SCREENED_SAME_VIEWS_LIMIT = (
-    "records exchanged between honest parties, or their rows dealt to them in any way "
-    "that every party's rules admit and that leaves the first sum as it is, give "
-    "identical views, timing apart: epsilon is 0 for both; where the honest graph is "
-    "in pieces, if rows and the first sum stay in their piece"
-)
-SCREENED_NEAR_VIEWS_LIMIT = (
-    "records exchanged between honest parties, or their rows dealt to them in any way "
-    "that every party's rules admit and that leaves the first sum as it is, are told "
-    "apart no better than epsilon ||A - B||^2 allows, A - B the change of the parties' "
-    "own numbers in their real scale; where the honest graph is in pieces, if rows and "
-    "the first sum stay in their piece"
-)
+SCREENED_UNITS_LIMIT = limit("screened_units")
+SCREENED_SAME_VIEWS_LIMIT = limit("screened_same_views")
+SCREENED_NEAR_VIEWS_LIMIT = limit("screened_near_views")
 # Where a party gives numbers of its own making, and not rows.
-PARTY_UNITS_LIMIT = (
-    "sums are of whole numbers of the agreed units, rounded for each party: records "
-    "from which a party made its numbers are not covered, were they another party's "
-    "the sums might differ"
-)
-PARTY_SAME_VIEWS_LIMIT = (
-    "two honest parties' whole inputs exchanged give identical views, timing apart, if "
-    "both are in one piece of the honest graph"
-)
-PARTY_NEAR_VIEWS_LIMIT = (
-    "two honest parties' whole inputs exchanged, both in one piece of the honest "
-    "graph, are told apart no better than epsilon ||A - B||^2 allows, A - B the change "
-    "of the parties' own numbers in their real scale"
-)
-GENERATOR_LIMIT = (
-    "for shares that are truly random no computing power helps; shares from a "
-    "generator are as good as that generator"
-)
-FLOAT_LIMIT = (
-    "assumes real arithmetic: float64 shares leak low bits, so this law is for "
-    "simulation only"
-)
+PARTY_UNITS_LIMIT = limit("party_units")
+PARTY_SAME_VIEWS_LIMIT = limit("party_same_views")
+PARTY_NEAR_VIEWS_LIMIT = limit("party_near_views")
+GENERATOR_LIMIT = limit("generator")
+FLOAT_LIMIT = limit("float")
 
 
 # Of more connected parties only the first are named.
@@ -309,12 +258,18 @@ class Guarantee(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; no bound is None, never infinity."""
         plain = asdict(self)
+        plain["released"] = tuple(map(_plain, self.released))
+        plain["limits"] = tuple(map(_plain, self.limits))
         # Names of very many are made here, not before.
         plain["honest"] = tuple(plain["honest"])
         for part in plain["components"]:
             part["parties"] = tuple(part["parties"])
         worst = plain.pop("worst")
         return plain | (worst or {})
+
+
+def _plain(line: str) -> dict[str, Any]:
+    return line.plain if isinstance(line, Line) else {"own": line, "text": line}
 
 
 def _number(value: float | None) -> str:
@@ -611,25 +566,27 @@ def success_at(
 
 def _released(parts: tuple[Component, ...], masks: Masks) -> tuple[str, ...]:
     if not masks.kind.hides:
-        return ("every coefficient of every party",)
+        return (Line("every coefficient of every party", key="all_coefficients"),)
     return tuple(released_by(part.parties) for part in parts)
 
 
-def released_by(parties: Sequence[str]) -> str:
+def released_by(parties: Sequence[str]) -> Line:
     """Return in words what connected parties cannot hide."""
-    if len(parties) == 1:
-        return f"every coefficient of {parties[0]}, exactly"
     if len(parties) > MOST_NAMED:
-        return f"the sum of the coefficients of {listed(parties)}"
-    return f"the sum of the coefficients of {', '.join(parties)}"
+        words = f"the sum of the coefficients of {listed(parties)}"
+        return Line(words, key="coefficients", parties=len(parties))
+    words = f"the sum of the coefficients of {', '.join(parties)}"
+    if len(parties) == 1:
+        words = f"every coefficient of {parties[0]}, exactly"
+    return Line(words, key="coefficients", parties=list(parties))
 
 
 def _limits(masks: Masks) -> tuple[str, ...]:
     if not masks.kind.hides:
-        return ("no masks: every coefficient can be reconstructed from the messages",)
+        return (limit("no_masks"),)
     if not masks.kind.exact:
         return (*LIMITS, FLOAT_LIMIT)
     step = "the grid" if masks.grid is None else f"2^{-masks.grid}"
     if masks.unit is not None:
         step = f"the unit {masks.unit}"
-    return (*LIMITS, GRID_LIMIT.format(step=step), GENERATOR_LIMIT)
+    return (*LIMITS, limit("grid", step=step), GENERATOR_LIMIT)

@@ -39,6 +39,7 @@ from veilsum.graphs.connectivity import (
 )
 from veilsum.graphs.spectrum import Certificate, certified_mu2, fiedler_vector, rayleigh
 from veilsum.graphs.topology import GraphLike, Topology
+from veilsum.locale import limit
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.laws import LawName, Masks
 from veilsum.privacy.coalitions import Search
@@ -307,10 +308,7 @@ def _cut_names(topology: Topology) -> tuple[str, ...]:
 def _cut_guarantee(
     base: Guarantee, tolerate: int, kappa: int | None, cut: tuple[str, ...]
 ) -> Guarantee:
-    note = (
-        f"{len(cut)} parties suffice to cut the graph; the pieces shown are what they "
-        f"leave, and {tolerate} colluders can expose more"
-    )
+    note = limit("cut", parties=len(cut), colluders=tolerate)
     worst = Worst(
         tolerate=tolerate,
         worst_coalition=cut,

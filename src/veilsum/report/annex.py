@@ -17,13 +17,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING, TypeAlias
 
 from veilsum.errors import MissingExtraError, installing, printable
-from veilsum.jobs.dispatch_periods import FLEETS
-from veilsum.jobs.fitting import FRACTIONS
-from veilsum.jobs.meta import FEW_STUDIES
-from veilsum.jobs.mixed import PARTIES_EACH, POLES
-from veilsum.jobs.releases import REBUILT
-from veilsum.locale import Language, catalogue, meaning
-from veilsum.parties.consent import GENERATORS, quoted
+from veilsum.locale import Language, Line, catalogue, meaning
+from veilsum.parties.consent import quoted
 from veilsum.report import page as pages
 from veilsum.report.plan_facts import PlanFacts, SumFacts
 from veilsum.report.sentences import rounded_down, values
@@ -374,23 +369,12 @@ def summed(found: SumFacts, language: Language) -> tuple[str, ...]:
     )
 
 
-# Limits of one kind of question, by their keys in the catalogues.
-LIMITS: Mapping[str, str] = {
-    GENERATORS: "generators",
-    FLEETS: "fleets",
-    POLES: "poles",
-    FEW_STUDIES: "few_studies",
-    REBUILT: "rebuilt",
-    FRACTIONS: "fractions",
-}
-
-
-def own_limit(text: str, language: Language) -> str:
+def own_limit(line: str, language: Language) -> str:
     """Return the limit of one kind of question, in a language."""
-    if language == "en":
-        return text
-    german: str = catalogue(language)["limits"][LIMITS[text]]
-    return german.format(least=2 * PARTIES_EACH, each=PARTIES_EACH)
+    if not isinstance(line, Line):
+        return line  # of a cost that somebody else wrote
+    text: str = catalogue(language)["limits"][line.facts["key"]]
+    return text.format_map(line.facts)
 
 
 def times(one: SumFacts) -> str:

@@ -26,7 +26,13 @@ from veilsum.errors import InvalidInputError, MissingExtraError, VeilsumError
 from veilsum.files.consortiums import read_agreement
 from veilsum.jobs.running import JobResult
 from veilsum.net.identity import fingerprint
-from veilsum.net.receipt import Finding, Receipt, read_receipt, verify_receipts
+from veilsum.net.receipt import (
+    Finding,
+    Receipt,
+    read_receipt,
+    released_line,
+    verify_receipts,
+)
 from veilsum.numbers.arrays import Array, listed
 from veilsum.parties.consent import Consent, consent_to
 from veilsum.parties.replay import (
@@ -429,7 +435,10 @@ def _promise(run: ReportedRun) -> Iterator[Html]:
         yield _lines(first)
     named = ((NUMBERS[key], signed.get(key)) for key in NUMBERS)
     yield facts((name, _told(value)) for name, value in named if value is not None)
-    yield folded("What was released, over all members", listing(run.receipt.released))
+    yield folded(
+        "What was released, over all members",
+        listing([*map(released_line, run.receipt.released)]),
+    )
 
 
 def _who(run: ReportedRun) -> Iterator[Html]:

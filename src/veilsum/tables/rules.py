@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from veilsum.errors import InvalidInputError
+from veilsum.locale import limit
 from veilsum.models.leverage import Concentration, OwnColumns
 from veilsum.models.rows import Design, PerRow, Rows
 from veilsum.models.weights import collected
@@ -263,8 +264,13 @@ class Rules:
         # Said in full: site_terms is true where the rule against them is off.
         called = {"site_terms": "against site terms"}
         return tuple(
-            f"the rule {called.get(name, name)} is switched off ({name} = "
-            f"{str(getattr(self, name)).lower()}): {words}"
+            limit(
+                "rule_off",
+                called=called.get(name, name),
+                rule=name,
+                value=str(getattr(self, name)).lower(),
+                consequence=words,
+            )
             for name, words in self.off.items()
         )
 
