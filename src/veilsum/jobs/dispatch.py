@@ -22,14 +22,7 @@ from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
 from veilsum.jobs.releases import Foreseen, Release
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms, by_name
-from veilsum.models.price import (
-    CostAt,
-    Price,
-    PriceSearch,
-    Settled,
-    Site,
-    State,
-)
+from veilsum.models.price import CostAt, Price, PriceSearch, Settled, Site, State
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.layout import Layout
 from veilsum.numbers.units import few_decimals, unit_of

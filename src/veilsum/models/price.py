@@ -494,8 +494,7 @@ class PriceSearch:
         """
         if isinstance(state, Settled):
             raise LocalProtocolError("the price is settled: it takes no more totals")
-        size = (self.layout.size,)
-        whole = total.shape == size and {*map(type, total.tolist())} == {int}
+        whole = len(total) == self.layout.size and {*map(type, total.tolist())} == {int}
         if not whole or min(total[1:]) < 0:
             raise NumericalError(
                 "expected a total of three whole numbers, surplus, what more is "
