@@ -844,7 +844,8 @@ def released_table():
 
 
 def shown_in_sums():
-    least = LeastSquaresRecipe(2, ("a", "b"), 0, 0.0, "")
+    flags = RowMeasures((ONES, Measure.of(0, 1)), Measure.of(0, 1))
+    least = LeastSquaresRecipe(flags, ("a", "b"), 0, 0.0, "")
     yield ("gaussian", "the only one"), least.release(()).statistics
     for stage in get_args(Stage):
         dropped = {} if stage == "score" else {"left_out": 1}

@@ -48,9 +48,12 @@ from veilsum.models.newton import Newton, State
 from veilsum.models.rows import RowMeasures
 from veilsum.models.sandwich import Meat, MeatRequest
 from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.layout import Layout, number
 from veilsum.numbers.units import Counts
 from veilsum.tables.rules import MORE_SUMS, DisclosureError, Rules, openly
 
+# The last number of a sum.
+LEFT_OUT = Layout((number("left_out"),))
 # Honest parties beyond the columns of a design, where errors are clustered by party.
 FURTHER_HONEST = 3
 # The part of the first information in some direction below which an objection to the
@@ -73,6 +76,10 @@ class SolvedOnce(OneRound):
     def answer_size(self) -> int:
         """One number for each column."""
         return len(self.names)
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return the number of rows."""
+        return {"rows": self.layout.unpack(sums[0])["rows"]}
 
     def answer(self, sums: Sums) -> Vector:
         """Return the coefficients."""
@@ -108,13 +115,9 @@ class LeastSquaresRecipe(SolvedOnce):
     limit: ReleaseLimit | None = None
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of."""
-        return and_left_out(Counting(self.measures).counts)
-
-    def row_counts(self, sums: Sums) -> Mapping[str, int]:
-        """Return the number of rows."""
-        return {"rows": int(sums[0][-2])}
+    def layout(self) -> Layout:
+        """Statistics of a fit, and rows left out."""
+        return Counting(self.measures).layout + LEFT_OUT
 
     @property
     def _given(self) -> dict[str, Any]:
@@ -135,17 +138,6 @@ class LeastSquaresRecipe(SolvedOnce):
     def bread(self, sums: Sums) -> Callable[[], Any]:
         """Return the inverse of X'WX, in balls."""
         return self.totals(sums).inverse_balls
-
-    @property
-    def statistics(self) -> dict[str, int]:
-        """What the sum shows, and how many numbers of each kind."""
-        p = len(self.names)
-        return {
-            "gram": p * (p + 1) // 2,
-            "cross": p,
-            "response_and_weights": 4,
-            "rows_and_left_out": 2,
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,13 +332,9 @@ class AbsorbedRecipe(SolvedOnce):
     limit: ReleaseLimit | None = None
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of."""
-        return and_left_out(self.absorbing.counts)
-
-    def row_counts(self, sums: Sums) -> Mapping[str, int]:
-        """Return the number of rows."""
-        return {"rows": int(sums[0][-3])}
+    def layout(self) -> Layout:
+        """Statistics within parties, and rows left out."""
+        return self.absorbing.layout + LEFT_OUT
 
     def check_sum(self, sums: Sums) -> None:
         """Refuse sums of products within parties that no rows have."""
@@ -356,17 +344,6 @@ class AbsorbedRecipe(SolvedOnce):
     def solved(self, total: Array[Any]) -> AbsorbedFit:
         """Return what follows from a total."""
         return absorbed.fit(total, self.absorbing, names=self.names)
-
-    @property
-    def statistics(self) -> dict[str, int]:
-        """What the sum shows, and how many numbers of each kind."""
-        p = len(self.names)
-        return {
-            "gram_within": p * (p + 1) // 2,
-            "cross_within": p,
-            "response_within": 2,
-            "rows_parties_and_left_out": 3,
-        }
 
 
 def check_parties(meat: Meat, rules: Rules, terms: Terms) -> None:
