@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.fitting import NewtonRecipe, shown_by_a_round, suspicion
+from veilsum.jobs.fitting import NewtonRecipe, suspicion
 from veilsum.jobs.presence import Group, Look, are_few
 from veilsum.jobs.recipes import (
     ManyRounds,
@@ -1238,7 +1238,7 @@ class RefitsRecipe(ManyRounds[Refitting]):
                 "fold_squared_errors": k,
             }
         else:
-            each = shown_by_a_round(stage, self.refits.newton.scales).items()
+            each = self.refits.newton.scales.layout(stage).released.items()
             shown = {WITHOUT_FOLD + key: k * count for key, count in each}
         return shown | {"left_out": 1}
 
