@@ -227,7 +227,7 @@ def test_a_round_is_whole_numbers_throughout(monkeypatch):
     search = models.CoxSearch(_measures(-99, 99, n_columns=2), ("x", "z"))
     scales = search.scales
     at_risk = models.AtRisk.of(scales.measures, stream.random(50), rows)
-    _ = scales.counts
+    _ = scales.layout
     monkeypatch.setattr(models, "Fraction", None)
     assert models.statistics(scales, at_risk, np.zeros(2), first=True)[-1] == 50
 
@@ -429,7 +429,7 @@ def test_every_number_is_in_what_is_released():
     counts = [one.numbers for one in result.releases]
     # Parties that hold values of event and z; then p (p + 1) / 2 + p + 1, and 3 more.
     assert counts[1:] == [9, *(6,) * (len(counts) - 2)]
-    assert "rows, events, and rows left out (3)" in result.shown[1]
+    assert "rows (1); events (1); rows left out (1)" in result.shown[1]
     whole = asked(times=[2, 5], check=True, rules=FREE)
     assert "rows before cuts (1)" in whole.shown[0]
     assert "information with columns times bins (21)" in whole.shown[-1]

@@ -38,7 +38,7 @@ def test_units_of_a_sum_are_those_of_the_score_and_the_information(people):
         information += np.cov(at_risk.T, bias=True)
         likelihood -= np.log(len(at_risk))
     expected = [*information[np.tril_indices(2)], *score, likelihood]
-    found = search.scales.counts.values(vector)
+    found = search.scales.layout.counts.values(vector)
     np.testing.assert_allclose(found, [*expected, N_ROWS, event.sum()], rtol=1e-9)
 
 

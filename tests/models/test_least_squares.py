@@ -17,7 +17,6 @@ from veilsum.models.inference import table
 from veilsum.models.least_squares import (
     Counting,
     Rounding,
-    Statistics,
     fit,
     statistics,
     totals,
@@ -230,7 +229,8 @@ def test_a_party_without_rows_adds_nothing():
 
 
 def test_the_layout_has_the_stated_order():
-    sums = Statistics.unpack(np.arange(1, 11).astype(object), 2)
+    counting = Counting(RowMeasures((ONES, Measure.of(0, 1)), Measure.of(0, 1)))
+    sums = counting.unpack(np.arange(1, 11).astype(object))
     assert np.diag(sums.gram).tolist() == [1, 3]
     assert sums.cross.tolist() == [4, 5]
     assert (sums.square, sums.response_sum, sums.weight_sum) == (6, 7, 8)
@@ -465,7 +465,7 @@ def test_numbers_may_be_as_large_as_they_like():
 
 def test_a_total_of_another_size_is_refused():
     design, response, _ = data()
-    with pytest.raises(InvalidInputError, match="4 columns have 19 statistics"):
+    with pytest.raises(InvalidInputError, match="has 19 numbers, found shape"):
         fit(np.ones(10, dtype=object), measures_of(design, response))
 
 

@@ -444,7 +444,7 @@ def test_a_total_without_any_weight_is_refused():
 def test_a_total_of_another_size_is_refused():
     newton = newton_for(Poisson(), [SMALL])
     assert newton.scales.size == len(newton.scales.counts.units) == 11
-    with pytest.raises(InvalidInputError, match="2 columns have 11 statistics"):
+    with pytest.raises(InvalidInputError, match="has 11 numbers, found shape"):
         newton.advance(newton.start(), np.zeros(12, dtype=object))
 
 

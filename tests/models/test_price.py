@@ -149,7 +149,7 @@ def test_few_rounds_are_enough(sites):
 def test_outputs_in_coarse_steps_balance_in_their_steps(sites, tolerance):
     """Rounding makes steps of the surplus; their sum is still met."""
     search = PriceSearch(-1000.0, 1000.0, tolerance=tolerance)
-    assert search.counts.units[0] >= Fraction(tolerance) / 2**21
+    assert search.layout.counts.units[0] >= Fraction(tolerance) / 2**21
     state = settle(search, sites)
     assert abs(exact_balance(sites, state.price)) <= 1.01 * tolerance
 
@@ -206,7 +206,7 @@ def test_equal_sums_of_declared_units_have_equal_bits(cents, moved, price):
         for demands in (cents, others)
     ]
     assert found[0].tolist() == found[1].tolist()
-    assert search.counts.values(found[0])[0] == pytest.approx(-sum(cents) / 100)
+    assert search.layout.counts.values(found[0])[0] == pytest.approx(-sum(cents) / 100)
 
 
 def test_a_site_tells_its_owner_how_many_demands_are_not_whole():
@@ -326,7 +326,7 @@ def test_an_interval_without_a_float_inside_is_searched_all_the_same(demand):
 
 def test_a_round_asks_for_surplus_and_slope():
     site = Site.of(7.0, a=[0.5, 1.0, 2.0], b=[1, 1, 1], low=[0, 0, 2.5], high=[9, 2, 9])
-    vector = SEARCH.counts.values(SEARCH.response(site, Price(9.0)))
+    vector = SEARCH.layout.counts.values(SEARCH.response(site, Price(9.0)))
     assert vector.tolist() == [8.0 + 2.0 + 2.5 - 7.0, 0.0, 1.0]  # two at their limits
 
 

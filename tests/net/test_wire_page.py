@@ -40,7 +40,7 @@ from veilsum.graphs.mixing import MIXING
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.evaluate import RefitsRecipe
-from veilsum.jobs.fitting import LeastSquaresRecipe, RobustRecipe, shown_by_a_round
+from veilsum.jobs.fitting import LeastSquaresRecipe, RobustRecipe
 from veilsum.jobs.job_file import job_of
 from veilsum.jobs.presence import PRESENCE, Cells, Screened, held
 from veilsum.jobs.regression import FormulaJob
@@ -845,15 +845,16 @@ def released_table():
 
 
 def shown_in_sums():
-    least = LeastSquaresRecipe(2, ("a", "b"), 0, 0.0, "")
+    flags = RowMeasures((ONES, Measure.of(0, 1)), Measure.of(0, 1))
+    least = LeastSquaresRecipe(flags, ("a", "b"), 0, 0.0, "")
     yield ("gaussian", "the only one"), least.release(()).statistics
     for stage in get_args(Stage):
         dropped = {} if stage == "score" else {"left_out": 1}
         for family in (families.Poisson(), families.InverseGaussian()):
             scales = Scales(family, RowMeasures((ONES,) * 2, ONES, offset=ONES))
             once = scales.responses_once and stage in ("first", "round", "pearson")
-            newton = {**shown_by_a_round(stage, scales), **dropped}
             if once or stage != "pearson":
+                newton = {**scales.layout(stage).released, **dropped}
                 yield (f"{'canonical' if once else 'other'} families", stage), newton
     for kinds, errors in (
         ("HC0`, `HC1", "HC0"),

@@ -487,7 +487,7 @@ def test_what_a_fit_sums_moves_no_further(ranges, response, intercept, seed):
         Measure.of(*response),
         intercept=0 if intercept else None,
     )
-    units = Counting(measures).counts
+    units = Counting(measures).layout.counts
     draw = np.random.default_rng(seed)
     low, width = (np.array([*ranges, response]) @ [[1, -1], [0, 1]]).T
     corners = low + width * draw.integers(0, 2, (12, len(low)))

@@ -19,7 +19,7 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.cox_bins import BinnedCoxJob, BinnedCoxResult
-from veilsum.jobs.recipes import ManyRounds, Sums, and_left_out
+from veilsum.jobs.recipes import ManyRounds, Sums
 from veilsum.jobs.regression import inferred_schema
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
 from veilsum.jobs.table_job import is_simulated, put
@@ -36,7 +36,6 @@ from veilsum.models.cox import (
     CoxFit,
     CoxSearch,
     CoxState,
-    CoxSums,
     Ties,
     hazard_met,
     statistics,
@@ -44,7 +43,8 @@ from veilsum.models.cox import (
 )
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import Vector, listed
-from veilsum.numbers.units import Counts, Integers
+from veilsum.numbers.layout import Layout, array
+from veilsum.numbers.units import Integers
 from veilsum.showing import Both, Showing, counted, number
 from veilsum.tables.asked import Question
 from veilsum.tables.formula import read_surv
@@ -82,15 +82,15 @@ class CoxRecipe(ManyRounds[CoxState]):
     limit: ReleaseLimit | None = None
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of, in every round."""
-        return and_left_out(self.search.scales.counts)
+    def layout(self) -> Layout:
+        """The first sum; later ones have 0 for rows, events and rows left out."""
+        return self.search.scales.layout + Layout((array("left_out", ()),))
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
         """Return the number of rows, which the first sum has."""
         if len(sums) > 1:
             return {}
-        return {"rows": CoxSums.of(self.search.scales, sums[0][:-1]).n_rows}
+        return {"rows": self.layout.unpack(sums[0])["rows"]}
 
     @property
     def answer_size(self) -> int:
@@ -130,13 +130,7 @@ class CoxRecipe(ManyRounds[CoxState]):
         return self.search.fit(self.state(sums))
 
     def _shown(self, *, first: bool) -> dict[str, int]:
-        p = len(self.search.names)
-        shown = {
-            "partial_information": p * (p + 1) // 2,
-            "partial_score": p,
-            "partial_log_likelihood": 1,
-        }
-        return shown | ({"rows_events_and_left_out": 3} if first else {})
+        return (self.layout if first else self.search.scales.terms).released
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and where it is evaluated."""
@@ -380,7 +374,7 @@ def cox_job(
             rows=3 * schema.minimum_rows,
             columns=len(job.schema.columns),
         )
-    _ = job.search.scales.counts
+    _ = job.search.scales.layout
     return job
 
 

@@ -23,24 +23,13 @@ from veilsum.jobs.releases import Foreseen, Release
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.locale import limit
-from veilsum.models.price import (
-    SIZE,
-    CostAt,
-    Price,
-    PriceSearch,
-    Settled,
-    Site,
-    State,
-)
+from veilsum.models.price import CostAt, Price, PriceSearch, Settled, Site, State
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.units import Counts, few_decimals, unit_of
+from veilsum.numbers.layout import Layout
+from veilsum.numbers.units import few_decimals, unit_of
 from veilsum.showing import Showing, Table
 
 LIMIT = limit("dispatch")
-
-# What a price that is tried shows, and what is asked for openly at the one found.
-TRIED = {"balance": 1, "further_output": 1, "slope": 1}
-TOTAL_COST = {"total_cost": 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +37,12 @@ class PriceRecipe(SumsOnly):
     """One sum for each price that is tried."""
 
     search: PriceSearch
-    size: int = field(default=SIZE, init=False)
     answer_size: int = field(default=5, init=False)
 
     @property
-    def counts(self) -> Counts:
-        """What surplus, further offers and slope count."""
-        return self.search.counts
+    def layout(self) -> Layout:
+        """The sum at every price that is tried."""
+        return self.search.layout
 
     @property
     def most_numbers(self) -> int:
@@ -97,7 +85,7 @@ class PriceRecipe(SumsOnly):
         """Return what all outputs cost together, if that was asked for."""
         if len(self._tried(sums)) == len(sums):
             return None
-        return float(self.counts.values(sums[-1])[0])
+        return float(self.search.costs.counts.values(sums[-1])[0])
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and at which price."""
@@ -105,19 +93,21 @@ class PriceRecipe(SumsOnly):
         if isinstance(request, CostAt):
             at = request.price
             point: tuple[float, ...] = (at.value, at.share, at.taken)
-            return Release("dispatch cost", TOTAL_COST, point, "the price found")
+            shown = self.search.costs.released
+            return Release("dispatch cost", shown, point, "the price found")
         assert request is not None
-        point = (request.value, request.share)
-        return Release("dispatch", TRIED, point, f"the price {request.value:.9g}")
+        point, where = (request.value, request.share), f"the price {request.value:.9g}"
+        return Release("dispatch", self.layout.released, point, where)
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
         """The same at every price that may be tried."""
-        most = self.search.max_rounds
-        tried = Foreseen("a round for each price tried", TRIED, 1, most)
+        most, shown = self.search.max_rounds, self.layout.released
+        tried = Foreseen("a round for each price tried", shown, 1, most)
         if not self.search.total_cost:
             return (tried,)
-        return tried, Foreseen("a last round, at the price found", TOTAL_COST)
+        shown = self.search.costs.released
+        return tried, Foreseen("a last round, at the price found", shown)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -214,7 +204,7 @@ class DispatchResult(JobResult):
         assert isinstance(self.recipe, PriceRecipe)
         counts, rows = self.recipe.counts, []
         for release, one in zip(self.releases, self.released.sums, strict=True):
-            if release.statistics == TRIED:
+            if "balance" in release.statistics:
                 least, more, slope = counts.values(one).tolist()
                 rows.append([release.point[0], least, least + more, slope])
         return np.array(rows)

@@ -27,7 +27,7 @@ from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.locale import limit
 from veilsum.models.fleets import Cleared, Fleet, Numbers, PeriodSearch, Seeking
 from veilsum.numbers.arrays import FloatArray, Vector
-from veilsum.numbers.units import Counts
+from veilsum.numbers.layout import Layout
 from veilsum.showing import Showing, Table, counted
 
 # How generators and stores show: what prices that are tried tell of others.
@@ -43,19 +43,14 @@ class PeriodsRecipe(SumsOnly):
     search: PeriodSearch
 
     @property
-    def size(self) -> int:
-        """One number for each period."""
-        return self.search.periods
-
-    @property
     def answer_size(self) -> int:
         """One price for each."""
         return self.search.periods
 
     @property
-    def counts(self) -> Counts:
-        """What surpluses count."""
-        return self.search.counts
+    def layout(self) -> Layout:
+        """The sum at all prices that are tried together."""
+        return self.search.layout
 
     @property
     def most_numbers(self) -> int:
@@ -85,13 +80,12 @@ class PeriodsRecipe(SumsOnly):
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and at which prices."""
         prices = self.search.propose(self._places.state(sums))
-        shown = {"period_balance": self.size}
-        return Release("dispatch over periods", shown, prices)
+        return Release("dispatch over periods", self.layout.released, prices)
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
         """The same at all prices that may be tried."""
-        shown, most = self.release(()).statistics, self.search.max_rounds
+        shown, most = self.layout.released, self.search.max_rounds
         return (Foreseen("a round for all prices tried together", shown, 1, most),)
 
 

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.fitting import NewtonRecipe, shown_by_a_round, suspicion
+from veilsum.jobs.fitting import NewtonRecipe, suspicion
 from veilsum.jobs.presence import Group, Look, are_few
 from veilsum.jobs.recipes import (
     ManyRounds,
@@ -69,7 +69,7 @@ from veilsum.models.evaluation import (
 )
 from veilsum.models.families import Binomial, Gaussian, QuasiBinomial
 from veilsum.models.glm import GlmFit, Request
-from veilsum.models.least_squares import Counting, LeastSquaresFit, Statistics
+from veilsum.models.least_squares import Counting, LeastSquaresFit
 from veilsum.models.periods import Periods
 from veilsum.models.plausible import check_total
 from veilsum.models.refits import (
@@ -917,13 +917,13 @@ class FoldsRecipe(OneRound):
     @cached_property
     def counts(self) -> Counts:
         """What the numbers are whole numbers of."""
-        found = Counting(self.model.measures).counts
+        found = Counting(self.model.measures).layout.counts
         units = (*found.units * self.n_folds, Fraction(1))
         return replace(found, units=units)
 
     @property
     def _each(self) -> int:
-        return Statistics.size(len(self.model.names))
+        return Counting(self.model.measures).layout.size
 
     @property
     def size(self) -> int:
@@ -1238,7 +1238,7 @@ class RefitsRecipe(ManyRounds[Refitting]):
                 "fold_squared_errors": k,
             }
         else:
-            each = shown_by_a_round(stage, self.refits.newton.scales).items()
+            each = self.refits.newton.scales.layout(stage).released.items()
             shown = {WITHOUT_FOLD + key: k * count for key, count in each}
         return shown | {"left_out": 1}
 

@@ -33,25 +33,26 @@ from veilsum.jobs.recipes import (
     OneRound,
     OneSumMore,
     Sums,
-    and_left_out,
     by_value,
 )
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
-from veilsum.jobs.score import ScoreRecipe, shown_by_a_test
+from veilsum.jobs.score import ScoreRecipe
 from veilsum.jobs.terms import Terms
 from veilsum.locale import limit
 from veilsum.models import absorbed, least_squares
 from veilsum.models.absorbed import AbsorbedFit, Absorbing
-from veilsum.models.dispersion import DispersedNewton
-from veilsum.models.glm import GlmFit, Scales, Stage
+from veilsum.models.glm import FirstStatistics, GlmFit, Stage
 from veilsum.models.least_squares import Counting, Exact, LeastSquaresFit
 from veilsum.models.newton import Newton, State
 from veilsum.models.rows import RowMeasures
 from veilsum.models.sandwich import Meat, MeatRequest
 from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.layout import Layout, number
 from veilsum.numbers.units import Counts
 from veilsum.tables.rules import MORE_SUMS, DisclosureError, Rules, openly
 
+# The last number of a sum.
+LEFT_OUT = Layout((number("left_out"),))
 # Honest parties beyond the columns of a design, where errors are clustered by party.
 FURTHER_HONEST = 3
 # The part of the first information in some direction below which an objection to the
@@ -74,6 +75,10 @@ class SolvedOnce(OneRound):
     def answer_size(self) -> int:
         """One number for each column."""
         return len(self.names)
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return the number of rows."""
+        return {"rows": self.layout.unpack(sums[0])["rows"]}
 
     def answer(self, sums: Sums) -> Vector:
         """Return the coefficients."""
@@ -109,13 +114,9 @@ class LeastSquaresRecipe(SolvedOnce):
     limit: ReleaseLimit | None = None
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of."""
-        return and_left_out(Counting(self.measures).counts)
-
-    def row_counts(self, sums: Sums) -> Mapping[str, int]:
-        """Return the number of rows."""
-        return {"rows": int(sums[0][-2])}
+    def layout(self) -> Layout:
+        """Statistics of a fit, and rows left out."""
+        return Counting(self.measures).layout + LEFT_OUT
 
     @property
     def _given(self) -> dict[str, Any]:
@@ -137,17 +138,6 @@ class LeastSquaresRecipe(SolvedOnce):
         """Return the inverse of X'WX, in balls."""
         return self.totals(sums).inverse_balls
 
-    @property
-    def statistics(self) -> dict[str, int]:
-        """What the sum shows, and how many numbers of each kind."""
-        p = len(self.names)
-        return {
-            "gram": p * (p + 1) // 2,
-            "cross": p,
-            "response_and_weights": 4,
-            "rows_and_left_out": 2,
-        }
-
 
 @dataclass(frozen=True, eq=False)
 class NewtonRecipe(ManyRounds[State]):
@@ -167,16 +157,17 @@ class NewtonRecipe(ManyRounds[State]):
         return self.newton
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of, in every round."""
-        return and_left_out(self.newton.counts)
+    def layout(self) -> Layout:
+        """Positions that all rounds share."""
+        return self.newton.scales.positions + LEFT_OUT
+
+    def first(self, sums: Sums) -> FirstStatistics:
+        """Return the statistics of the first sum."""
+        return self.newton.scales.first(sums[0][:-1])
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
         """Return the number of rows, which the first sum has."""
-        if len(sums) > 1:
-            return {}
-        scales = self.newton.scales
-        return {"rows": int(scales.first(sums[0][: scales.size]).n_rows)}
+        return {} if len(sums) > 1 else {"rows": int(self.first(sums).n_rows)}
 
     @property
     def answer_size(self) -> int:
@@ -229,14 +220,7 @@ class NewtonRecipe(ManyRounds[State]):
         return Release(job, self._shown(request.stage), tuple(point.tolist()))
 
     def _shown(self, stage: Stage) -> dict[str, int]:
-        p = self.newton.n_columns
-        shown = shown_by_a_round(stage, self.newton.scales)
-        if stage == "round" and isinstance(self.newton, DispersedNewton):
-            shown |= {
-                "theta_slopes": 3,
-                "theta_score": p,
-            }
-        return shown | {"left_out": 1}
+        return (self.newton.scales.layout(stage) + LEFT_OUT).released
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
@@ -245,21 +229,20 @@ class NewtonRecipe(ManyRounds[State]):
         closing = int(self.newton.family.closes)
         scales = self.newton.scales
         pearson = int(scales.responses_once and scales.sums_pearson)
-
-        def rounds(when: str, stage: Stage, least: int, most: int) -> Foreseen:
-            return Foreseen(when, self._shown(stage), least, most)
-
-        found = (
-            rounds("the first round", "first", 1, 1),
+        outside = "a round that asks whether they may be tried"
+        kinds: tuple[tuple[str, Stage, int, int], ...] = (
+            ("the first round", "first", 1, 1),
             # A run that ends without an answer may end before its closing round.
-            rounds("every round that tries coefficients", "round", 1, most - 1),
-            rounds(
-                "a round that asks whether they may be tried", "outside", 0, most - 2
-            ),
-            rounds("a round after the last of these", "pearson", pearson, pearson),
-            rounds("a last round, at the answer", "closing", closing, closing),
+            ("every round that tries coefficients", "round", 1, most - 1),
+            (outside, "outside", 0, most - 2),
+            ("a round after the last of these", "pearson", pearson, pearson),
+            ("a last round, at the answer", "closing", closing, closing),
         )
-        return tuple(one for one in found if one.most)
+        return tuple(
+            Foreseen(when, self._shown(stage), least, most)
+            for when, stage, least, most in kinds
+            if most
+        )
 
 
 def suspicion(newton: Newton, state: State, the: str) -> str:
@@ -272,50 +255,6 @@ def suspicion(newton: Newton, state: State, the: str) -> str:
         f"{SUSPECT:.0%} of the first information about it was left"
     )
 
-
-def shown_by_a_round(stage: Stage, scales: Scales) -> dict[str, int]:
-    """Return what a round shows beside rows left out, and how many numbers of each."""
-    p, once = scales.n_columns, scales.responses_once
-    offset = scales.measures.offset is not None
-    size = p * (p + 1) // 2
-    match stage:
-        case "first" if once:
-            shown = {"gram": size, "cross": p, "weights_and_responses": 2}
-            for name in scales.family.constants:
-                if name == "peak" or not scales.family.closes:
-                    shown[CONSTANTS[name]] = 1
-            if offset:
-                shown["offsets"] = 2
-            return shown | {"rows": 1}
-        case "first":
-            words = "first_sums"
-            return {"information": size, "link_cross": p, words: 4, "rows": 1}
-        case "round" if once:
-            shown = {"information": size, "fitted_cross": p, "cumulants": 1}
-            if offset:
-                shown["null_cumulants"] = 3
-            return shown
-        case "round":
-            null = "null_score"
-            others = {"deviance": 1}
-            if scales.sums_pearson:
-                others = {"deviance_and_pearson": 2}
-            return {"information": size, "score": p, **others, null: 3}
-        case "outside":
-            return {"rows_outside": 2}
-        case "pearson":
-            return {"pearson": 1}
-        case "closing":
-            return {"information": size, "saturated": 1}
-        case "score":
-            return shown_by_a_test(p)
-
-
-# Sums over responses that a result needs once, by their names in `Family.constants`.
-CONSTANTS = {
-    "saturated": "saturated",
-    "peak": "saturated_part",
-}
 
 FRACTIONS = limit("fractions")
 
@@ -335,13 +274,9 @@ class AbsorbedRecipe(SolvedOnce):
     limit: ReleaseLimit | None = None
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of."""
-        return and_left_out(self.absorbing.counts)
-
-    def row_counts(self, sums: Sums) -> Mapping[str, int]:
-        """Return the number of rows."""
-        return {"rows": int(sums[0][-3])}
+    def layout(self) -> Layout:
+        """Statistics within parties, and rows left out."""
+        return self.absorbing.layout + LEFT_OUT
 
     def check_sum(self, sums: Sums) -> None:
         """Refuse sums of products within parties that no rows have."""
@@ -351,17 +286,6 @@ class AbsorbedRecipe(SolvedOnce):
     def solved(self, total: Array[Any]) -> AbsorbedFit:
         """Return what follows from a total."""
         return absorbed.fit(total, self.absorbing, names=self.names)
-
-    @property
-    def statistics(self) -> dict[str, int]:
-        """What the sum shows, and how many numbers of each kind."""
-        p = len(self.names)
-        return {
-            "gram_within": p * (p + 1) // 2,
-            "cross_within": p,
-            "response_within": 2,
-            "rows_parties_and_left_out": 3,
-        }
 
 
 def check_parties(meat: Meat, rules: Rules, terms: Terms) -> None:

@@ -26,7 +26,8 @@ from veilsum.methods.settings import Settings
 from veilsum.models.plausible import check_sizes
 from veilsum.numbers.arrays import Vector
 from veilsum.numbers.fixed_point import Grid, as_python_integers, deviation_bits
-from veilsum.numbers.units import Counts, few_decimals, power_unit, unit_of
+from veilsum.numbers.layout import Layout, array
+from veilsum.numbers.units import few_decimals, power_unit, unit_of
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.showing import Showing, counted, in_line
 
@@ -46,21 +47,16 @@ class QuadraticProgram(Minimise):
     Attributes:
         grid: what coefficients are whole numbers of, in steps fine enough for masks.
         reach: how many steps one party's may be.
-        bits: in which every total fits.
+        layout: the sum of these whole numbers.
     """
 
     grid: Grid
     reach: int
-    bits: int
-
-    @property
-    def counts(self) -> Counts:
-        """What the sum counts."""
-        return Counts((self.grid.exact_step,) * self.size, self.bits)
+    layout: Layout
 
     def check_sum(self, sums: Sums) -> None:
         """Refuse coefficients beyond the range of all parties together."""
-        check_sizes(self.counts, sums[-1])
+        check_sizes(self.layout.counts, sums[-1])
 
     def contribution(self, party: str, cost: Cost) -> Contribution:
         """Return one party's coefficients as whole numbers; or refuse."""
@@ -77,7 +73,7 @@ class QuadraticProgram(Minimise):
 
     def answer(self, sums: Sums) -> Vector:
         """Return the minimiser within the domain."""
-        total = self.counts.values(sums[0])
+        total = self.layout.counts.values(sums[0])
         self.check(total)
         return super().answer((total,))
 
@@ -104,7 +100,7 @@ class QuadraticProgram(Minimise):
     def release(self, sums: Sums) -> Release:
         """Return what the sum shows."""
         del sums
-        return Release("quadratic program", {"cost_coefficients": self.size})
+        return Release("quadratic program", self.layout.released)
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what holds: nothing of these costs is left unmasked."""
@@ -183,8 +179,9 @@ def quadratic_program(
         reach = min(reach, int(Fraction(largest) / grid.exact_step))
     bits = (n * reach).bit_length() + 1
     held = {name: cost.counted(chosen) for name, cost in made.items()}
-    counts = Counts((grid.exact_step,) * first.basis.size, bits)
-    terms = Terms.of(list(made), counts=counts, options=options)
+    size, step = first.basis.size, grid.exact_step
+    layout = Layout((array("cost_coefficients", size, step, bits),))
+    terms = Terms.of(list(made), counts=layout.counts, options=options)
     recipe = QuadraticProgram(
         basis=first.basis,
         domain=where,
@@ -193,7 +190,7 @@ def quadratic_program(
         settings=Settings(method="one-shot", tolerance=AGREE),
         grid=grid,
         reach=reach,
-        bits=bits,
+        layout=layout,
     )
     released = run_job(
         recipe,

@@ -1202,7 +1202,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
                 "the mean response is known of a fit in rounds, found "
                 f"{self.model.words}"
             )
-        first = recipe.newton.scales.first(sums[0][: recipe.newton.scales.size])
+        first = recipe.first(sums)
         return float(first.response_sum / first.weight_sum)
 
     @property

@@ -22,15 +22,7 @@ from veilsum.models.hypotheses import TestOfFit
 from veilsum.models.newton import Evaluation, Newton
 from veilsum.models.systems import System
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.units import Counts
-
-
-def shown_by_a_test(p: int) -> dict[str, int]:
-    """Return what the last sum shows of a wider model with so many columns."""
-    return {
-        "further_information": p * (p + 1) // 2,
-        "further_score": p,
-    }
+from veilsum.numbers.layout import Layout, padding
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,15 +44,14 @@ class ScoreRecipe(OneSumMore):
     limit: ReleaseLimit | None = None
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the numbers of the last sum are whole numbers of, the longest one."""
-        found, wide = self.inner.counts, self.wide.counts
-        return Counts((*wide.units, Fraction(1)), max(found.bits, wide.bits))
+    def layout(self) -> Layout:
+        """Positions of the last sum, the longest one."""
+        return self.wide.scales.positions + Layout((padding(1),))
 
     @property
     def last_shown(self) -> dict[str, int]:
-        """What the test shows."""
-        return shown_by_a_test(self.wide.n_columns)
+        """Released numbers of the test by key."""
+        return self.wide.scales.layout("score").released
 
     def last_request(self, before: Sums) -> Request:
         """Ask for the score."""
@@ -74,9 +65,7 @@ class ScoreRecipe(OneSumMore):
     def check_last(self, before: Sums, last: Array[Any]) -> None:
         """Refuse information and a score that no rows of the fit have."""
         n_rows = self.inner.fit(before).n_rows
-        self.wide.scales.check_score(
-            last[: self.wide.scales.size], n_rows, self.wide.labels
-        )
+        self.wide.scales.check_score(last[:-1], n_rows, self.wide.labels)
 
     def fit(self, sums: Sums) -> GlmFit:
         """Return the fit of the pooled rows, without the further columns."""
@@ -101,7 +90,7 @@ class ScoreRecipe(OneSumMore):
             if k not in self.fitted and (chosen is None or name in chosen)
         ]
         places = sorted([*self.fitted, *more])
-        information, score = self.wide.scales.score(last[: self.wide.scales.size])
+        information, score = self.wide.scales.score(last[:-1])
         at = Evaluation(
             System.of(
                 information[np.ix_(places, places)], names=[labels[k] for k in places]

@@ -45,15 +45,14 @@ from veilsum.jobs.terms import NOBODY_CURIOUS, Options, Terms, by_name
 from veilsum.locale import Line, limit
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.fixed_point import as_python_integers
-from veilsum.numbers.units import Counts, unit_of
+from veilsum.numbers.layout import Layout, array
+from veilsum.numbers.units import unit_of
 from veilsum.privacy.guarantee import Component, Guarantee, Worst
 from veilsum.showing import MOST_ROWS, Showing, Table, counted
 from veilsum.tables.frames import as_frame
 
 # Pairs of cells that are named; all are in the result.
 MOST_PAIRS = 5
-
-TOTALS = "guest_totals"
 
 LEFT_EMPTY = (
     "Which cells a guest left empty is not hidden: all members see it, and how many "
@@ -138,10 +137,10 @@ class SurveyRecipe(SumsOnly):
             return tuple(builtins.range(self.survey.n_cells))
         return self.survey.released
 
-    @property
-    def counts(self) -> Counts:
-        """Numbers modulo 2^64, one for each of these cells."""
-        return Counts((Fraction(1),) * len(self.cells), 64)
+    @cached_property
+    def layout(self) -> Layout:
+        """Totals modulo 2^64, one for each of these cells."""
+        return Layout((array("guest_totals", len(self.cells), bits=64),))
 
     @property
     def answer_size(self) -> int:
@@ -213,7 +212,7 @@ class SurveyRecipe(SumsOnly):
         """Return what the sum shows."""
         del sums
         name = f"a survey ({self.survey.digest[:16]})"
-        return Release(f"{name}: totals", {TOTALS: self.size})
+        return Release(f"{name}: totals", self.layout.released)
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]

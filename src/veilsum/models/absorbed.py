@@ -38,15 +38,14 @@ from veilsum.models.least_squares import (
     WEIGHED_ERROR,
     Counting,
     LeastSquaresFit,
-    Statistics,
     statistics,
 )
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.systems import System, check_rows, dependent, pinned
 from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.layout import Layout, Statistic, number, vector
 from veilsum.numbers.units import (
-    Counts,
     Integers,
     Measure,
     power_unit,
@@ -61,8 +60,6 @@ from veilsum.numbers.units import (
 LEAST_BITS, MOST_BITS = 17, 22
 # What is added up of a column before a point, of parties with 1,000 rows, is so long.
 WHOLE_BITS = 10
-# Beside the sums of products: logarithms of weights, rows and parties.
-N_NUMBERS = 3
 # A column that has this part in a dependency is named.
 SHARE = 1e-3
 
@@ -145,20 +142,30 @@ class Absorbing:
         return least
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the numbers of a vector count."""
-        # Weights are at most 4^root, up to the rounding of its logarithm.
-        bits = max(2 * MOST_BITS + 1, LOG_BITS + LOG_WHOLE_BITS)
+    def layout(self) -> Layout:
+        """Products within parties, the sum of log weights, rows and parties."""
+        p, rows = len(self.slopes), self.measures.row_bits
         finest = zip(products(self.units), self.shifts.tolist(), strict=True)
-        further = Fraction(1, 2**LOG_BITS), Fraction(1), Fraction(1)
-        return Counts(
-            (*(unit * (1 << shift) for unit, shift in finest), *further),
-            sum_bits([bits], self.measures.row_bits),
+        units = tuple(unit * (1 << shift) for unit, shift in finest)
+        gram, cross, square = units[: -p - 1], units[-p - 1 : -1], units[-1]
+        # Weights are at most 4^root, up to the rounding of its logarithm.
+        bits = sum_bits([2 * MOST_BITS + 1], rows)
+        logs = sum_bits([LOG_BITS + LOG_WHOLE_BITS], rows)
+        numbers = square, Fraction(1, 2**LOG_BITS)
+        return Layout(
+            (
+                Statistic("gram_within", (p, p), gram, bits, symmetric=True),
+                vector("cross_within", cross, bits),
+                vector("response_within", numbers, max(bits, logs)),
+                number("rows", bits=sum_bits([0], rows)),
+                number("parties", bits=sum_bits([0], rows)),
+            )
         )
 
     def check(self, total: Integers, names: Sequence[str]) -> None:
         """Refuse a total that no rows within the agreed ranges have."""
-        _, n_rows, n_parties = map(int, total[-N_NUMBERS:])
+        found = self.layout.unpack(total)
+        n_rows, n_parties = found["rows"], found["parties"]
         check_total("rows", n_rows, 1, 1 << self.measures.row_bits)
         check_total("parties", n_parties, 1, n_rows)
         matrix = self.matrix(total)
@@ -172,20 +179,18 @@ class Absorbing:
 
     def matrix(self, total: Integers) -> Integers:
         """Return the products about means of a total, in the finest units."""
-        return square(total[:-N_NUMBERS] << self.shifts, len(self.units))
+        return square(total[: len(self.shifts)] << self.shifts, len(self.units))
 
     def vector(self, rows: Rows) -> Integers:
         """Return what one party gives: its products about its own means.
 
         From exact sums of whole numbers, and so the same in any order of its rows.
         """
-        counting, one = self.counting, self.intercept
-        p = counting.n_columns
-        sums = Statistics.unpack(statistics(rows, self.measures), p)
-        moments = np.empty((p + 1, p + 1), dtype=object)
-        moments[:p, :p], moments[p, p] = sums.gram, sums.square
-        moments[p, :p] = moments[:p, p] = sums.cross
-        kept = [*self.slopes, p]
+        sums, one = (
+            self.counting.unpack(statistics(rows, self.measures)),
+            self.intercept,
+        )
+        moments, kept = sums.moments, [*self.slopes, self.counting.n_columns]
         left = np.empty((len(kept), len(kept)), dtype=object)
         scales = self.scales
         for j, a in enumerate(kept):
@@ -222,11 +227,11 @@ class AbsorbedFit(LeastSquaresFit):
         return 1.0 - freedom * (1.0 - self.r_squared)
 
 
-def fit(vector: Integers, absorbing: Absorbing, *, names: Sequence[str]) -> AbsorbedFit:
+def fit(total: Integers, absorbing: Absorbing, *, names: Sequence[str]) -> AbsorbedFit:
     """Return the least squares fit of all rows, an effect for each party included.
 
     Args:
-        vector: the sum of the parties' vectors.
+        total: the sum of the parties' vectors.
         absorbing: how they were counted.
         names: of the slopes.
 
@@ -235,8 +240,8 @@ def fit(vector: Integers, absorbing: Absorbing, *, names: Sequence[str]) -> Abso
             within every party, which it names.
     """
     p, units = len(names), absorbing.units
-    matrix = absorbing.matrix(vector)
-    log_weights, n_rows, n_parties = map(int, vector[-N_NUMBERS:])
+    matrix, found = absorbing.matrix(total), absorbing.layout.unpack(total)
+    n_rows, n_parties = found["rows"], found["parties"]
     flat = [name for k, name in enumerate(names) if not matrix[k, k] > 0]
     if flat:
         raise InvalidInputError(
@@ -281,7 +286,7 @@ def fit(vector: Integers, absorbing: Absorbing, *, names: Sequence[str]) -> Abso
         residual_sum=square_sum,
         total_sum=float(matrix[p, p] * units[p] ** 2),
         has_intercept=True,
-        log_weight_sum=log_weights / 2.0**LOG_BITS,
+        log_weight_sum=int(found["response_within"][1]) / 2.0**LOG_BITS,
         n_rows=n_rows,
         condition=system.condition,
         rounding_bound=bound,

@@ -24,7 +24,7 @@ Breslow's takes nothing off.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -36,6 +36,7 @@ import scipy
 from flint import arb, arb_mat, fmpq
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
+from veilsum.models import systems
 from veilsum.models.inference import Inference
 from veilsum.models.newton import (
     Climb,
@@ -46,24 +47,22 @@ from veilsum.models.newton import (
 )
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import PerRow, RowMeasures, Rows
-from veilsum.models.systems import System, dependent, pinned, symmetric
+from veilsum.models.systems import System, dependent, pinned
 from veilsum.models.weights import note
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.compiled import compiled
 from veilsum.numbers.elementary import exp, log
+from veilsum.numbers.layout import Layout, number, symmetric, vector
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float
 from veilsum.numbers.units import (
     BLOCK_ROWS,
-    Counts,
     CrossSum,
     GramSum,
     Integers,
     Measure,
     bits_of,
     limbs_of,
-    products,
-    square,
     total,
 )
 
@@ -112,29 +111,27 @@ class CoxScales:
         """The b of each column with no two counts further apart than 2^b."""
         return tuple(map(bits_of, self.spans))
 
-    @property
-    def size(self) -> int:
-        """Information, score, log-likelihood, rows and events."""
-        p = len(self.design)
-        return p * (p + 1) // 2 + p + 3
-
     @cached_property
-    def counts(self) -> Counts:
-        """What every number of a vector counts, and the bits of the largest total."""
-        unit, square_unit = Fraction(1, 1 << BELOW), Fraction(1, 1 << SQUARED)
+    def terms(self) -> Layout:
+        """Terms of the partial likelihood at a point."""
+        bits = max(BELOW + BEYOND, SQUARED) + self.measures.row_bits + 2
         sizes = [
             one.unit * (1 << b) for one, b in zip(self.design, self.powers, strict=True)
         ]
-        return Counts(
+        roots = [one / (1 << SQUARED // 2) for one in sizes]
+        unit = Fraction(1, 1 << BELOW)
+        return Layout(
             (
-                *(one * square_unit for one in products(sizes)),
-                *(one * unit for one in sizes),
-                unit,
-                Fraction(1),
-                Fraction(1),
-            ),
-            max(BELOW + BEYOND, SQUARED) + self.measures.row_bits + 2,
+                symmetric("partial_information", roots, bits),
+                vector("partial_score", [one * unit for one in sizes], bits),
+                number("partial_log_likelihood", unit, bits),
+            )
         )
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The terms, rows and events; the last two are 0 after the first round."""
+        return self.terms + Layout((number("rows"), number("events")))
 
     def far(self, point: Vector) -> bool:
         """Say whether agreed ranges leave two rows' predictors too far apart."""
@@ -162,21 +159,15 @@ class CoxSums:
     @classmethod
     def of(cls, scales: CoxScales, vector: Integers) -> CoxSums:
         """Return what a total says."""
-        if vector.shape != (scales.size,):
-            raise InvalidInputError(
-                f"{len(scales.design)} columns have {scales.size} numbers in a round, "
-                f"found shape {vector.shape}"
-            )
-        p, unit = len(scales.design), Fraction(1, 1 << BELOW)
-        corner = p * (p + 1) // 2
-        along = zip(vector[corner : corner + p], scales.powers, strict=True)
-        rest = vector[corner + p :]
+        parts = scales.layout.unpack(vector)
+        unit = Fraction(1, 1 << BELOW)
+        along = zip(parts["partial_score"], scales.powers, strict=True)
         return cls(
-            square(vector[:corner], p),
+            parts["partial_information"],
             tuple(int(one) * (1 << b) * unit for one, b in along),
-            int(rest[0]) * unit,
-            int(rest[1]),
-            int(rest[2]),
+            parts["partial_log_likelihood"] * unit,
+            parts["rows"],
+            parts["events"],
         )
 
 
@@ -303,17 +294,15 @@ def statistics(
         # vanish. A row that outweighs the others at risk has the larger part of them.
         noted.add(expected)
     score = _cross(rows, np.rint((rows.event - expected) * 2.0**BELOW))
-    spread = _information(rows, weights, expected, over)
+    pairs = zip(score, scales.powers, strict=True)
     logs = np.rint((eta[rows.events] + log(over)) * 2.0**BELOW)
-    likelihood = total(logs, BELOW + BEYOND)
-    counted = (rows.n_rows, len(rows.events)) if first else (0, 0)
-    powers = scales.powers
-    parts = [
-        _shifted(number, exponent - powers[i] - powers[j])
-        for (i, j), number, exponent in spread
-    ]
-    parts += [_shifted(int(one), -b) for one, b in zip(score, powers, strict=True)]
-    return np.array([*parts, likelihood, *counted], dtype=object)
+    return scales.layout.pack(
+        partial_information=_information(rows, weights, expected, over, scales.powers),
+        partial_score=[_shifted(int(one), -b) for one, b in pairs],
+        partial_log_likelihood=total(logs, BELOW + BEYOND),
+        rows=rows.n_rows if first else 0,
+        events=len(rows.events) if first else 0,
+    )
 
 
 def _predictor(design: FloatArray, point: Vector) -> PerRow:
@@ -335,13 +324,13 @@ def _cross(rows: AtRisk, pull: PerRow) -> Integers:
 
 
 def _information(
-    rows: AtRisk, weights: PerRow, expected: PerRow, over: PerEvent
-) -> Iterator[tuple[tuple[int, int], int, int]]:
-    """Yield the lower triangle of the information times 2^SQUARED, of own counts.
-
-    Each number has a place, and is a whole number times a power of two: the exponent
-    is last.
-    """
+    rows: AtRisk,
+    weights: PerRow,
+    expected: PerRow,
+    over: PerEvent,
+    powers: Sequence[int],
+) -> Integers:
+    """Return the information times 2^SQUARED, of coefficients times 2^powers."""
     widest = max(rows.bits)
     factors = np.array([2.0 ** (widest - b) for b in rows.bits])
 
@@ -361,9 +350,12 @@ def _information(
     middle, second = added(_means(rows, weights, over), 0.75)
     common = min(first, second)
     whole = (around << first - common) - (middle << second - common)
-    for i, b in enumerate(rows.bits):
-        for j, c in enumerate(rows.bits[: i + 1]):
-            yield (i, j), whole[i, j], common - 2 * widest + b + c
+    shifts = [b - widest - power for b, power in zip(rows.bits, powers, strict=True)]
+    matrix = [
+        [_shifted(whole[i, j], common + b + c) for j, c in enumerate(shifts)]
+        for i, b in enumerate(shifts)
+    ]
+    return np.array(matrix, dtype=object)
 
 
 def _shifted(number: int, power: int) -> int:
@@ -614,7 +606,7 @@ class CoxSearch:
         return CoxFit(
             names=self.names,
             coefficients=np.array(real),
-            covariance=symmetric(balls),
+            covariance=systems.symmetric(balls),
             t_degrees=None,
             ties=self.ties,
             log_likelihood=float(sums.log_likelihood),

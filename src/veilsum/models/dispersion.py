@@ -58,7 +58,7 @@ from veilsum.models.rows import PerRow, Rows
 from veilsum.models.systems import System
 from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.elementary import exp, log1p
-from veilsum.numbers.units import Counts, Integers
+from veilsum.numbers.units import Integers
 
 # From here on the series below leave less than rounding does.
 SERIES = 10.0
@@ -261,58 +261,45 @@ class DispersedNewton(Newton):
         family = NegativeBinomialEstimated(1.0 / theta)
         return Newton(family, self.measures, self.names, self.intercept)
 
-    @property
-    def counts(self) -> Counts:
-        """What the numbers of a round are whole numbers of."""
-        found, p = self.scales.counts, self.n_columns
-        corner = p * (p + 1) // 2
-        numbers = [found.units[corner + p + place] for place in self._more]
-        return replace(
-            found,
-            units=(*found.units, *found.units[corner : corner + p], *numbers),
-        )
-
     def statistics(self, rows: Rows, request: Request) -> Integers:
         """Return one party's answer to a request; answers are to be added."""
         theta = float(request.point[-1]) if len(request.point) else 1.0
         scales = self.at(theta).scales
         inner = replace(request, point=request.point[:-1])
         found = glm.statistics(scales, rows, inner)
-        p = self.n_columns
-        corner = p * (p + 1) // 2
+        if request.stage != "round":
+            return found
         totals = RowTotals(scales)
-        if request.stage == "round":
-            for block in row_blocks(scales.measures, rows):
-                eta = block.predictor(inner.point[:-1])
-                terms = scatter_terms(block.response, eta, theta)
-                totals.pull(block, terms.cross)
-                totals.number("deviance", block.weigh(terms.slope))
-                totals.number("pearson", block.weigh(terms.curvature))
-                ones = block.weigh(np.ones(len(eta)))
-                saturated = scales.family.saturated(block.response, ones, 1.0)
-                totals.number("saturated", saturated)
-        more = totals.vector[corner:]
-        return np.concatenate([found, more[:p], more[p:][self._more]])
-
-    @property
-    def _more(self) -> list[int]:
-        """Where a vector has numbers in whose units those about theta are summed."""
-        names = ("deviance", "pearson", "saturated")
-        return [self.scales.places[name] for name in names]
+        for block in row_blocks(scales.measures, rows):
+            eta = block.predictor(inner.point[:-1])
+            terms = scatter_terms(block.response, eta, theta)
+            totals.pull(block, terms.cross)
+            totals.number("deviance", block.weigh(terms.slope))
+            totals.number("pearson", block.weigh(terms.curvature))
+            ones = block.weigh(np.ones(len(eta)))
+            saturated = scales.family.saturated(block.response, ones, 1.0)
+            totals.number("saturated", saturated)
+        more, places = totals.vector, scales.positions.places
+        numbers = more[places["numbers"]]
+        found[places["theta_score"]] = more[places["along"]]
+        found[places["theta_slopes"]] = numbers[scales.theta_places]
+        return found
 
     def _sums(self, state: Running, total: Integers) -> ScatterStatistics:
         """Return what a round's total says."""
-        size, p = self.scales.size, self.n_columns
-        units = self.counts.units
-        more = [int(one) * unit for one, unit in zip(total, units, strict=True)][size:]
+        scales = self.scales
+        found = scales.layout("round").unpack(total)
         # By coefficients of whole numbers, as a score is.
-        pairs = zip(more[:p], self.scales.measures.design, strict=True)
-        cross = tuple(one / of.unit for one, of in pairs)
-        own = self.scales.round(total[:size], state.first, state.model.trial)
-        slope, curvature, saturated = more[p:]
+        pull = Fraction(2) ** -scales.pull
+        slope, curvature, saturated = (
+            int(one) * Fraction(2) ** -scales.numbers[place]
+            for one, place in zip(
+                found["theta_slopes"], scales.theta_places, strict=True
+            )
+        )
         return ScatterStatistics(
-            **vars(own),
-            cross=cross,
+            **vars(scales.round(total, state.first, state.model.trial)),
+            cross=tuple(int(one) * pull for one in found["theta_score"]),
             slope=slope,
             curvature=curvature,
             saturated=saturated,
@@ -333,10 +320,9 @@ class DispersedNewton(Newton):
 
     def advance(self, state: State, total: Integers) -> State:
         """Return the state after one more total; raise if there is no fit."""
-        size = self.scales.size
         match state:
             case Opening():
-                opened = self._open(self.scales.first(total[:size]))
+                opened = self._open(self.scales.first(total))
                 model = opened.model
                 # Theta starts at 1.
                 here, trial = np.append(model.here, 0.0), np.append(model.trial, 0.0)
@@ -344,14 +330,11 @@ class DispersedNewton(Newton):
             case Running():
                 request = self.propose(state)
                 if request.stage == "outside":
-                    outside = self.scales.outside(total[:size])
+                    outside = self.scales.outside(total)
                     return asked(state, request.point[:-1], outside)
                 return self._settled(self._stepped(state, self._sums(state, total)))
             case Closing():
-                found, n_rows = (
-                    self.scales.closing(total[:size]),
-                    state.outcome.first.n_rows,
-                )
+                found, n_rows = self.scales.closing(total), state.outcome.first.n_rows
                 self.scales.check_information(found.information, n_rows, self.labels)
                 outcome = replace(state.outcome, rounds=state.rounds + 1)
                 return Done(outcome, found)

@@ -40,7 +40,7 @@ from veilsum.models.families import (
 )
 from veilsum.models.family_names import canonical
 from veilsum.models.glm import Scales
-from veilsum.models.least_squares import Counting, Statistics
+from veilsum.models.least_squares import Counting
 from veilsum.models.plausible import check_total
 from veilsum.models.rows import PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
@@ -689,13 +689,10 @@ def errors_of_fold(
     design has a column of ones.
     """
     counting, p = Counting(measures), len(measures.design)
-    sums, ones = Statistics.unpack(total_of_fold, p), counting.ones
+    sums, ones = counting.unpack(total_of_fold), counting.ones
     assert ones is not None
     units = np.array(counting.units[: p + 1], dtype=object)
-    moments = np.empty((p + 1, p + 1), dtype=object)
-    moments[:p, :p], moments[p, p] = sums.gram, sums.square
-    moments[p, :p] = moments[:p, p] = sums.cross
-    moments *= units[:, None] * units
+    moments = sums.moments * (units[:, None] * units)
     for j, shift in enumerate(counting.shifts):
         # Centres are put back, of one side and then of the other.
         moments[:, j] += shift * moments[:, ones]

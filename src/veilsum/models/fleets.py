@@ -26,8 +26,9 @@ from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
 from veilsum.models.price import FINER_BITS, NOTHING, ROW_BITS, TOTAL_BITS
 from veilsum.numbers.arrays import FloatArray, as_floats, as_whole
 from veilsum.numbers.fixed_point import Grid, as_python_integers
+from veilsum.numbers.layout import Layout, array
 from veilsum.numbers.secrets import Secret
-from veilsum.numbers.units import Counts, Integers, power_unit
+from veilsum.numbers.units import Integers, power_unit
 
 # Points of a function that goes straight between them, and never falls.
 Line: TypeAlias = Sequence[tuple[float, float]]
@@ -369,10 +370,10 @@ class PeriodSearch:
             )
 
     @cached_property
-    def counts(self) -> Counts:
-        """What a total counts: power, the same in all periods."""
+    def layout(self) -> Layout:
+        """Output less demand in each period."""
         step = power_unit(Fraction(self.tolerance), FINER_BITS + 1)
-        return Counts((step,) * self.periods, TOTAL_BITS)
+        return Layout((array("period_balance", self.periods, step, TOTAL_BITS),))
 
     def bent(self, fleet: Fleet) -> Fleet:
         """Return a fleet as it answers prices."""
@@ -380,7 +381,7 @@ class PeriodSearch:
 
     def response(self, fleet: Fleet, prices: Numbers) -> Integers:
         """Return one party's output less demand in each period, rounded row by row."""
-        grid = Grid(0, self.counts.units[0])
+        grid = Grid(0, self.layout.counts.units[0])
         total = np.full(self.periods, 0, dtype=object)
         for sign, rows in ((1, fleet.outputs(prices)), (-1, fleet.demands)):
             for row in rows:
@@ -395,7 +396,7 @@ class PeriodSearch:
                 "were agreed on: give a number for each"
             )
         self.bent(fleet).require_bent()
-        reach = float(self.counts.units[0] * 2 ** (TOTAL_BITS - ROW_BITS - 2))
+        reach = float(self.layout.counts.units[0] * 2 ** (TOTAL_BITS - ROW_BITS - 2))
         for kind in ("demands", "generators", "stores"):
             rows = getattr(fleet, kind)
             if not (np.abs(rows) < reach).all():
@@ -433,8 +434,8 @@ class PeriodSearch:
         """
         prices, rounds = self.propose(state), state.rounds + 1
         assert isinstance(state, Seeking)
-        surplus = tuple(self.counts.values(total).tolist())
-        largest = max(abs(one) * self.counts.units[0] for one in total)
+        surplus = tuple(self.layout.counts.values(total).tolist())
+        largest = max(abs(one) * self.layout.counts.units[0] for one in total)
         if largest <= Fraction(self.tolerance):
             return Cleared(rounds, prices, surplus)
         if rounds >= self.max_rounds:

@@ -34,21 +34,24 @@ import numpy as np
 from flint import arb, arb_mat, fmpq
 
 from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.models import systems
 from veilsum.models.families import (
     CEILING,
     Binomial,
     Family,
     LikelihoodSums,
+    NegativeBinomialEstimated,
     RowBounds,
     RowRanges,
 )
 from veilsum.models.inference import Inference
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import Gram, PerRow, RowMeasures, Rows
-from veilsum.models.systems import System, check_rows, dependent, symmetric
+from veilsum.models.systems import System, check_rows, dependent
 from veilsum.models.weights import note
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.compiled import compiled
+from veilsum.numbers.layout import Layout, Statistic, number, padding, symmetric, vector
 from veilsum.numbers.units import (
     BLOCK_ROWS,
     Counts,
@@ -57,23 +60,11 @@ from veilsum.numbers.units import (
     Integers,
     Measure,
     limbs_of,
-    products,
-    square,
     sum_bits,
     total,
     triangle,
 )
 
-# Beside a triangle and a vector with one number for each column: the numbers of each
-# round, by place, where every sum has responses in it. Rows outside come after them.
-_PLACES = {
-    name: place
-    for names in (
-        ("n_rows", "weight_sum", "response_sum", "offset_sum", "saturated"),
-        ("deviance", "pearson", "null_score", "null_information", "null_deviance"),
-    )
-    for place, name in enumerate(names)
-} | {"null_outside": 4}
 # RowTotals have two words of 64 bits where the root of information has two limbs, and
 # three where it has more.
 TWO_WORDS, THREE_WORDS = 128, 192
@@ -101,6 +92,8 @@ DEPENDENT = 1e18
 SHARE = 1e-5
 
 Stage = Literal["first", "outside", "round", "pearson", "closing", "score"]
+# Losses are sums of a cross-validation.
+SumStage = Stage | Literal["losses"]
 
 
 @dataclass(frozen=True)
@@ -234,8 +227,9 @@ class Outside:
 class Scales:
     """In what units a model's rows are summed; all of it follows from the agreement.
 
-    All stages have one layout: the triangle of a matrix, a number for each column, some
-    numbers (`places`), and the number of rows outside.
+    All stages share `positions`: the triangle of a matrix, a number for each column,
+    some numbers (`places`), and the number of rows outside. Each has a layout of its
+    own, in which positions that it does not use are padding.
 
     Attributes:
         family: of the response.
@@ -267,8 +261,12 @@ class Scales:
     @property
     def size(self) -> int:
         """The length of all vectors."""
-        p = self.n_columns
-        return p * (p + 1) // 2 + p + self.n_numbers + 1
+        return self.positions.size
+
+    @property
+    def counts(self) -> Counts:
+        """Units and width of the numbers of all vectors."""
+        return self.positions.counts
 
     @cached_property
     def responses_once(self) -> bool:
@@ -297,23 +295,12 @@ class Scales:
     @cached_property
     def places(self) -> dict[str, int]:
         """The place of each number among the numbers of its round."""
-        if not self.responses_once:
-            return _PLACES
-        offset = self.measures.offset is not None
-        sums = ["n_rows", "weight_sum", "response_sum"]
-        first = [*sums, *self.family.constants]
-        later = ["cumulants"]
-        if offset:
-            first = [*sums, "offset_sum", *self.family.constants, "response_offset_sum"]
-            later += ["null_mean", "null_information", "null_cumulants"]
-        rounds = (
-            first,
-            later,
-            ["pearson"],
-            ["deviance", "null_deviance"],
-            ["null_outside"],
-        )
-        return {name: k for names in rounds for k, name in enumerate(names)}
+        found = {"null_outside": 0 if self.responses_once else 4}
+        stages: tuple[SumStage, ...] = ("first", "round", "pearson", "losses")
+        for stage in stages:
+            names = " ".join(self._keys(stage)[2].values()).split()
+            found = {name: place for place, name in enumerate(names)} | found
+        return found
 
     @property
     def n_numbers(self) -> int:
@@ -423,52 +410,129 @@ class Scales:
         return tuple(most_bits)
 
     @cached_property
-    def counts(self) -> Counts:
-        """What every number of a vector counts, and the bits of the largest total."""
-        rows = self.measures.row_bits
-        units = [
-            one.unit * _power(-s)
-            for one, s in zip(self.measures.design, self.columns, strict=True)
+    def positions(self) -> Layout:
+        """Positions of a vector, and the bits of their largest totals."""
+        design, rows = self.measures.design, self.measures.row_bits
+        columns = zip(design, self.columns, strict=True)
+        units = [of.unit * _power(-s) for of, s in columns]
+        pulls = [of.unit * _power(-self.pull) for of in design]
+        widest = max(of.bits for of in design)
+        numbers = [_power(-power) for power in self.numbers]
+        bits = sum_bits([max(self.number_bits)], rows)
+        along = vector("along", pulls, sum_bits([widest, self.pull_bits], rows))
+        found = [
+            symmetric("matrix", units, sum_bits([self.root_bits] * 2, rows)),
+            along,
+            vector("numbers", numbers, bits),
+            number("rows_outside", bits=sum_bits([0], rows)),
         ]
-        pull = _power(-self.pull)
-        widest = max(one.bits for one in self.measures.design)
-        return Counts(
-            (
-                *products(units),
-                *(one.unit * pull for one in self.measures.design),
-                *(_power(-power) for power in self.numbers),
-                Fraction(1),
-            ),
-            max(
-                sum_bits([self.root_bits, self.root_bits], rows),
-                sum_bits([widest, self.pull_bits], rows),
-                *(sum_bits([one], rows) for one in self.number_bits),
-            ),
-        )
+        if isinstance(self.family, NegativeBinomialEstimated):
+            slopes = [numbers[place] for place in self.theta_places]
+            found += [replace(along, key="theta_score")]
+            found += [vector("theta_slopes", slopes, bits)]
+        return Layout(tuple(found))
+
+    @property
+    def theta_places(self) -> list[int]:
+        """Numbers in whose units slope, curvature and constant of theta are summed."""
+        return [self.places[name] for name in ("deviance", "pearson", "saturated")]
+
+    @cached_property
+    def _layouts(self) -> dict[SumStage, Layout]:
+        return {}
+
+    def layout(self, stage: SumStage) -> Layout:
+        """Return the layout of a stage's sum."""
+        if stage in self._layouts:
+            return self._layouts[stage]
+        matrix, along, numbers, outside, *theta = self.positions.statistics
+        first, second, sums = self._keys(stage)
+        found, at = [replace(matrix, key=first), replace(along, key=second)], 0
+        for key, names in sums.items():
+            places = [self.places[name] for name in names.split()]
+            widest = max(self.number_bits[k] for k in places)
+            bits = sum_bits([widest], self.measures.row_bits)
+            units = tuple(numbers.units[k] for k in places)
+            shape = (len(places),) if len(places) > 1 else ()
+            found += [padding(places[0] - at), Statistic(key, shape, units, bits)]
+            at = places[-1] + 1
+        found.append(padding(numbers.size - at))
+        found.append(outside if stage == "outside" else padding(1))
+        found += theta if stage == "round" else [padding(one.size) for one in theta]
+        self._layouts[stage] = Layout(tuple(found))
+        return self._layouts[stage]
+
+    def _keys(self, stage: SumStage) -> tuple[str, str, dict[str, str]]:
+        """Return keys of the matrix and the vector, and names of numbers by key.
+
+        Positions that a stage does not use have no key.
+        """
+        offset, constants = self.measures.offset is not None, self.family.constants
+        match stage:
+            case "first" if self.responses_once:
+                saturated = "" if self.family.closes else "saturated"
+                sums = {
+                    "rows": "n_rows",
+                    "weights_and_responses": "weight_sum response_sum",
+                    "offsets": "offset_sum" if offset else "",
+                    saturated: "saturated" if "saturated" in constants else "",
+                    "saturated_part": "peak" if "peak" in constants else "",
+                    "response_offsets": "response_offset_sum" if offset else "",
+                }
+                return "gram", "cross", {key: one for key, one in sums.items() if one}
+            case "first":
+                more = "weight_sum response_sum offset_sum saturated"
+                return (
+                    "information",
+                    "link_cross",
+                    {"rows": "n_rows", "first_sums": more},
+                )
+            case "round" if self.responses_once:
+                null = "null_mean null_information null_cumulants"
+                sums = {"cumulants": "cumulants"} | (
+                    {"null_cumulants": null} if offset else {}
+                )
+                return "information", "fitted_cross", sums
+            case "round":
+                sums = {"deviance_and_pearson": "deviance pearson"}
+                if not self.sums_pearson:
+                    sums = {"deviance": "deviance", "": "pearson"}
+                sums["null_score"] = "null_score null_information null_deviance"
+                return "information", "score", sums
+            case "outside":
+                return "", "", {"null_rows_outside": "null_outside"}
+            case "closing":
+                return "information", "", {"saturated": "saturated"}
+            case "score":
+                return "further_information", "further_score", {}
+            case "pearson":
+                return "", "", {"pearson": "pearson"}
+            case "losses":
+                return (
+                    "",
+                    "",
+                    {"deviance": "deviance", "null_deviance": "null_deviance"},
+                )
 
     # RowTotals and what they stand for
 
     def _parts(
-        self, vector: Integers
+        self, stage: SumStage, total: Integers
     ) -> tuple[Integers, tuple[Fraction, ...], dict[str, Fraction]]:
-        if vector.shape != (self.size,):
-            raise InvalidInputError(
-                f"{self.n_columns} columns have {self.size} statistics in a round, "
-                f"found shape {vector.shape}"
-            )
-        p = self.n_columns
-        corner = p * (p + 1) // 2
-        pull = _power(-self.pull)
-        along = tuple(int(one) * pull for one in vector[corner : corner + p])
+        layout, (matrix, along, names) = self.layout(stage), self._keys(stage)
+        found, pull = layout.unpack(total), _power(-self.pull)
         numbers = {
-            name: int(vector[corner + p + place]) * _power(-self.numbers[place])
-            for name, place in self.places.items()
+            name: int(one) * _power(-self.numbers[self.places[name]])
+            for key, group in names.items()
+            if key
+            for name, one in zip(group.split(), total[layout.places[key]], strict=True)
         }
-        return square(vector[:corner], p), along, numbers
+        pulls = tuple(int(one) * pull for one in found.get(along, ()))
+        return found.get(matrix, np.empty((0, 0))), pulls, numbers
 
     def first(self, vector: Integers) -> FirstStatistics:
         """Return what the first total says."""
-        matrix, cross, numbers = self._parts(vector)
+        matrix, cross, numbers = self._parts("first", vector)
         kind = ResponseStatistics if self.responses_once else FirstStatistics
         return kind(matrix, cross, **_named(kind, numbers))
 
@@ -476,7 +540,7 @@ class Scales:
         self, vector: Integers, first: FirstStatistics, point: Vector
     ) -> RoundStatistics:
         """Return what a later total says, at the point of its request."""
-        matrix, along, numbers = self._parts(vector)
+        matrix, along, numbers = self._parts("round", vector)
         if not isinstance(first, ResponseStatistics):
             return RoundStatistics(matrix, along, **_named(RoundStatistics, numbers))
         found = MeanStatistics(matrix, along, **_named(MeanStatistics, numbers))
@@ -518,26 +582,27 @@ class Scales:
 
     def losses(self, vector: Integers) -> tuple[Fraction, Fraction]:
         """Return the deviances of a model and of its null model on other rows."""
-        numbers = self._parts(vector)[2]
+        numbers = self._parts("losses", vector)[2]
         return numbers["deviance"], numbers["null_deviance"]
 
     def pearson(self, vector: Integers) -> Fraction:
         """Return Pearson's sum, where a total of its own has it."""
-        return self._parts(vector)[2]["pearson"]
+        return self._parts("pearson", vector)[2]["pearson"]
 
     def closing(self, vector: Integers) -> ClosingStatistics:
         """Return what the closing total says."""
-        matrix, _, numbers = self._parts(vector)
+        matrix, _, numbers = self._parts("closing", vector)
         return ClosingStatistics(matrix, numbers["saturated"])
 
     def score(self, vector: Integers) -> tuple[Integers, tuple[Fraction, ...]]:
         """Return the expected information and the score at a point."""
-        matrix, score, _ = self._parts(vector)
+        matrix, score, _ = self._parts("score", vector)
         return matrix, score
 
     def outside(self, vector: Integers) -> Outside:
         """Return how many rows have no mean."""
-        return Outside(int(vector[-1]), int(self._parts(vector)[2]["null_outside"]))
+        null = int(self._parts("outside", vector)[2]["null_outside"])
+        return Outside(self.layout("outside").unpack(vector)["rows_outside"], null)
 
     # Totals that no rows within the agreed ranges have
 
@@ -671,7 +736,7 @@ class Scales:
 
     def covariance(self, system: System) -> Gram:
         """Return A^-1 I A^-1 of a system in V's coordinates as that of real ones."""
-        return symmetric(lambda: self.real_balls(system))
+        return systems.symmetric(lambda: self.real_balls(system))
 
     def real_balls(self, system: System) -> arb_mat:
         """Return the same in balls, at the precision of flint's context."""
@@ -986,9 +1051,10 @@ class RowTotals:
     @property
     def vector(self) -> Integers:
         """All of it, in the order of a sum."""
-        parts = (triangle(self._gram.value), self._cross.value)
-        rest = np.array([*self._numbers, self.outside], dtype=object)
-        return np.concatenate([*parts, rest])
+        found = [*triangle(self._gram.value), *self._cross.value, *self._numbers]
+        found.append(self.outside)
+        found += [0] * (self._scales.size - len(found))
+        return np.array(found, dtype=object)
 
 
 def statistics(scales: Scales, rows: Rows, request: Request) -> Integers:

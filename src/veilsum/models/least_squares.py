@@ -21,6 +21,7 @@ import numpy as np
 from flint import arb, arb_mat, fmpq, fmpz_mat
 
 from veilsum.errors import InvalidInputError
+from veilsum.models import systems
 from veilsum.models.inference import Inference
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import ONES, Gram, RowMeasures, Rows, WholeBlock
@@ -34,15 +35,14 @@ from veilsum.models.systems import (
     over_common,
     penalties,
     pinned,
-    symmetric,
 )
 from veilsum.models.weights import note
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.elementary import log
+from veilsum.numbers.layout import Layout, number, symmetric, vector
 from veilsum.numbers.units import (
     FLOAT_BITS,
     LIMB_BITS,
-    Counts,
     GramSum,
     Integers,
     Measure,
@@ -51,15 +51,9 @@ from veilsum.numbers.units import (
     bits_of,
     limbs_of,
     power_unit,
-    products,
-    square,
     sum_bits,
     total,
-    triangle,
 )
-
-# Beside X'WX and X'Wy: y'Wy, the sums of Wy, of weights and of their logs, and rows.
-N_NUMBERS = 5
 
 # Bits of a number times the root of its weight: three limbs. Products of float64 are
 # whole numbers there, though not all of them.
@@ -190,21 +184,29 @@ class Counting:
         )
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the statistics count."""
-        p, units = self.n_columns, self.units
-        one, target = self.units[-1 if self.ones is None else self.ones], units[p]
-        counted = products(units[:p])
-        counted += [units[j] * target for j in range(p)]
-        counted += [target * target, one * target, one * one]
-        logs = Fraction(1, 2**LOG_BITS)
-        widest = max(self.bits)
-        return Counts(
-            (*counted, logs, Fraction(1)),
-            max(
-                sum_bits([widest, widest], self.measures.row_bits),
-                sum_bits([LOG_BITS + LOG_WHOLE_BITS], self.measures.row_bits),
-            ),
+    def layout(self) -> Layout:
+        """X'WX, X'Wy, sums of responses, weights and their logarithms, and rows."""
+        p, rows = self.n_columns, self.measures.row_bits
+        columns, target = self.units[:p], self.units[p]
+        one = self.units[-1 if self.ones is None else self.ones]
+        bits = sum_bits([max(self.bits)] * 2, rows)
+        numbers = [target * target, one * target, one * one, Fraction(1, 2**LOG_BITS)]
+        widest = max(bits, sum_bits([LOG_BITS + LOG_WHOLE_BITS], rows))
+        return Layout(
+            (
+                symmetric("gram", columns, bits),
+                vector("cross", [unit * target for unit in columns], bits),
+                vector("response_and_weights", numbers, widest),
+                number("rows", bits=sum_bits([0], rows)),
+            )
+        )
+
+    def unpack(self, total: Integers) -> Statistics:
+        """Return the statistics in a total."""
+        found = self.layout.unpack(total)
+        parts = found["gram"], found["cross"]
+        return Statistics(
+            *parts, *map(int, (*found["response_and_weights"], found["rows"]))
         )
 
     def block(self, block: WholeBlock) -> tuple[WholeRows, WholeColumn, WholeColumn]:
@@ -296,23 +298,14 @@ class Statistics:
     log_weight_sum: int
     n_rows: int
 
-    @staticmethod
-    def size(n_columns: int) -> int:
-        """Return the length of the vector: p (p + 1) / 2 + p + 5."""
-        return n_columns * (n_columns + 1) // 2 + n_columns + N_NUMBERS
-
-    @classmethod
-    def unpack(cls, vector: Integers, n_columns: int) -> Statistics:
-        """Return the statistics in a vector laid out in the order of the fields."""
-        expected = cls.size(n_columns)
-        if vector.shape != (expected,):
-            raise InvalidInputError(
-                f"{n_columns} columns have {expected} statistics, "
-                f"found shape {vector.shape}"
-            )
-        lower = n_columns * (n_columns + 1) // 2
-        matrix, cross, numbers = np.split(vector, [lower, lower + n_columns])
-        return cls(square(matrix, n_columns), cross, *map(int, numbers.tolist()))
+    @property
+    def moments(self) -> Array[Any]:
+        """The Gram matrix of the columns and the response."""
+        p = len(self.cross)
+        found = np.empty((p + 1, p + 1), dtype=object)
+        found[:p, :p], found[p, p] = self.gram, self.square
+        found[p, :p] = found[:p, p] = self.cross
+        return found
 
 
 def statistics(rows: Rows, measures: RowMeasures) -> Integers:
@@ -341,9 +334,10 @@ def statistics(rows: Rows, measures: RowMeasures) -> Integers:
     weighed = [means.cross[0], means.value[0, 0]]
     if one is not None:
         weighed = [cross[one], gram[one, one]]
-    numbers = [sums.square, *weighed, logs, rows.n_rows]
-    found = [*triangle(gram).tolist(), *cross.tolist(), *map(int, numbers)]
-    return np.array(found, dtype=object)
+    numbers = np.array([sums.square, *weighed, logs], dtype=object)
+    return counting.layout.pack(
+        gram=gram, cross=cross, response_and_weights=numbers, rows=rows.n_rows
+    )
 
 
 @dataclass(frozen=True)
@@ -455,10 +449,8 @@ class Exact:
         """Return the totals; dependent columns are named."""
         counting = Counting(measures)
         p, units = counting.n_columns, counting.units
-        sums = Statistics.unpack(vector, p)
-        moments = np.empty((p + 1, p + 1), dtype=object)
-        moments[:p, :p], moments[p, p] = sums.gram, sums.square
-        moments[p, :p] = moments[:p, p] = sums.cross
+        sums = counting.unpack(vector)
+        moments = sums.moments
         _check_moments(moments, int(sums.n_rows), measures, names)
         if intercept is not None:
             # In its unit a number was v + k times that of the column of ones.
@@ -528,7 +520,7 @@ class Exact:
         """Return the covariances of the estimates, in real units."""
         if self.is_perfect:
             return np.zeros((self._p, self._p))
-        return symmetric(
+        return systems.symmetric(
             lambda: self.inverse_balls() * (self.residual_ball() / arb(left))
         )
 
@@ -731,7 +723,7 @@ def _check_moments(
     check_total("rows", n_rows, 0, 1 << measures.row_bits)
     plain = measures.weights is None and measures.offset is None
     # Weights and offsets change the units; a total then fits the agreed bits.
-    widest = 1 << Counting(measures).counts.bits
+    widest = 1 << Counting(measures).layout.bits
     columns = (*measures.design, measures.response)
     largest = [one.reach if plain else widest for one in columns]
     labels = (*names, "the response")
@@ -752,7 +744,7 @@ def totals(
     check_intercept(intercept, n_columns)
     penalty = penalties(ridge, n_columns=n_columns, intercept=intercept)
     if not penalty.any():
-        check_rows(Statistics.unpack(vector, n_columns).n_rows, n_columns)
+        check_rows(Counting(measures).unpack(vector).n_rows, n_columns)
     return Exact.of(
         vector, measures, names=labels, intercept=intercept, penalty=penalty
     )

@@ -31,7 +31,7 @@ from flint import arb, ctx, fmpq, fmpq_mat, fmpz
 
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.models.inference import Inference
-from veilsum.models.least_squares import Counting, Statistics, statistics
+from veilsum.models.least_squares import Counting, statistics
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.systems import PRECISIONS, UNDETERMINED, check_rows, pinned
@@ -244,7 +244,7 @@ class Mixing:
     def moments(self, rows: Rows) -> fmpq_mat:
         """Return A'A of one party's rows, exactly."""
         p = self.n_columns
-        sums = Statistics.unpack(statistics(rows, self.measures), p)
+        sums = Counting(self.measures).unpack(statistics(rows, self.measures))
         counted = fmpq_mat(p + 1, p + 1)
         for j in range(p):
             for k in range(p):

@@ -76,7 +76,7 @@ from veilsum.models.systems import (
 )
 from veilsum.numbers.arrays import FloatArray, Vector, listed
 from veilsum.numbers.elementary import exp
-from veilsum.numbers.units import Counts, Integers
+from veilsum.numbers.units import Integers
 
 # The next step, in standard errors, at which standard errors have nine digits.
 SMALL = 1e-9
@@ -389,11 +389,6 @@ class Newton:
     def scales(self) -> Scales:
         """In what units rows are summed."""
         return Scales.of(self.family, self.measures, self.intercept)
-
-    @property
-    def counts(self) -> Counts:
-        """What the numbers of a round are whole numbers of."""
-        return self.scales.counts
 
     def statistics(self, rows: Rows, request: Request) -> Integers:
         """Return one party's answer to a request; answers are to be added."""

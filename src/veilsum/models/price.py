@@ -40,12 +40,10 @@ from veilsum.numbers.arrays import (
     frozen,
 )
 from veilsum.numbers.fixed_point import Grid, as_python_integers
+from veilsum.numbers.layout import Layout, number, padding
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float
-from veilsum.numbers.units import Counts, Integers, power_unit
-
-# The surplus at least, what more is offered at just that price, and the slope.
-SIZE = 3
+from veilsum.numbers.units import Integers, power_unit
 
 NOTHING = frozen(np.empty(0))
 
@@ -377,12 +375,24 @@ class PriceSearch:
         as_whole(self.max_rounds, what="max_rounds", least=1)
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the three numbers of a total count."""
+    def layout(self) -> Layout:
+        """The least surplus at a price, further offers at it, and the slope."""
         fine = power_unit(Fraction(self.tolerance), SLOPE_BITS + 1)
         width = power_unit(Fraction(self.high) - Fraction(self.low), 0)
         step = self._demands.exact_step
-        return Counts((step, step, fine / width), TOTAL_BITS)
+        return Layout(
+            (
+                number("balance", step, TOTAL_BITS),
+                number("further_output", step, TOTAL_BITS),
+                number("slope", fine / width, TOTAL_BITS),
+            )
+        )
+
+    @cached_property
+    def costs(self) -> Layout:
+        """The cost of all outputs at the price found."""
+        step = self._demands.exact_step
+        return Layout((number("total_cost", step, TOTAL_BITS), padding(2)))
 
     @cached_property
     def _demands(self) -> Grid:
@@ -397,14 +407,12 @@ class PriceSearch:
     def response(self, site: Site, request: Price | CostAt) -> Integers:
         """Return one party's whole numbers at a price.
 
-        They are its least surplus, what more it offers at just that price, and its
-        slope; or what its outputs cost, and zeros. All are sums over rows, each of
-        which is rounded by itself.
+        All are sums over rows, each of which is rounded by itself.
         """
-        step, _, rise = (Grid(0, unit) for unit in self.counts.units)
+        step, _, rise = (Grid(0, unit) for unit in self.layout.counts.units)
         if isinstance(request, CostAt):
             costs = as_python_integers(step.quantise(site.costs(request.price)))
-            return np.array([sum(costs), 0, 0], dtype=object)
+            return self.costs.pack(total_cost=sum(costs))
         least, most = site.range(request.value)
         if request.share > 0.0:
             least = most = site.outputs(request)
@@ -412,16 +420,17 @@ class PriceSearch:
         further = sum(as_python_integers(step.quantise(most))) - outputs
         slopes = as_python_integers(rise.quantise(site.slopes(request)))
         demands = as_python_integers(self._demands.quantise(site.demands))
-        numbers = [outputs - sum(demands), further, sum(slopes)]
-        return np.array(numbers, dtype=object)
+        return self.layout.pack(
+            balance=outputs - sum(demands), further_output=further, slope=sum(slopes)
+        )
 
     def check(self, site: Site) -> None:
         """Refuse a site before it takes part whose numbers are beyond what is summed.
 
         It is told by place: numbers are private, and this may be logged.
         """
-        units = (self.counts.units[0], self.counts.units[-1])
-        powers, slopes = (unit * 2 ** (TOTAL_BITS - ROW_BITS - 2) for unit in units)
+        reach = 2 ** (TOTAL_BITS - ROW_BITS - 2)
+        powers, _, slopes = (unit * reach for unit in self.layout.counts.units)
         advice = (
             "which is beyond what can be summed: count in larger units, or allow a "
             "greater tolerance"
@@ -485,7 +494,7 @@ class PriceSearch:
         """
         if isinstance(state, Settled):
             raise LocalProtocolError("the price is settled: it takes no more totals")
-        whole = total.shape == (SIZE,) and {*map(type, total.tolist())} == {int}
+        whole = len(total) == self.layout.size and {*map(type, total.tolist())} == {int}
         if not whole or min(total[1:]) < 0:
             raise NumericalError(
                 "expected a total of three whole numbers, surplus, what more is "
@@ -493,9 +502,9 @@ class PriceSearch:
                 f"{total.tolist()}: the sum went wrong"
             )
         price, rounds = self.propose(state), state.rounds + 1
-        unit, few = self.counts.units[0], Fraction(self.tolerance)
-        least, most = total[0] * unit, (total[0] + total[1]) * unit
-        slope = float(total[2] * self.counts.units[2])
+        few, units = Fraction(self.tolerance), self.layout.counts.units
+        least, further, rise = (a * b for a, b in zip(total, units, strict=True))
+        most, slope = least + further, float(rise)
         # Too low if even the most is too little, too high if the least is too much.
         way = -1 if most < -few else 1 if least > few else 0
         found = Sample(price, float(most if way < 0 else least), slope)

@@ -122,7 +122,7 @@ class Refits:
     @cached_property
     def counts(self) -> Counts:
         """What the numbers of a round are whole numbers of."""
-        found = self.newton.counts
+        found = self.newton.scales.counts
         units = (*found.units * self.n_folds, *(self.square_unit,) * self.n_folds)
         most = sum_bits([SQUARE_BITS + 1], self.newton.measures.row_bits)
         return Counts(units, max(found.bits, most))
