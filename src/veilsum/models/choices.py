@@ -607,8 +607,8 @@ def statistics(scales: ChoiceScales, rows: Rows, request: Request) -> Integers:
     slopes = scales.family.gather(np.stack([one.value for one in scores]), scales.ones)
     if request.stage == "first":
         return layout.pack(level_cross=slopes, level_rows=levels)
-    found = zip(layout.places, (gram.value, slopes, loss), strict=True)
-    return layout.pack(**dict(found))
+    values = gram.value, slopes, loss
+    return layout.pack(**dict(zip(layout.places, values, strict=True)))
 
 
 # The search

@@ -155,7 +155,8 @@ class Totals:
     def of(cls, ranges: Ranges, sums: Integers, n_studies: int) -> Totals:
         """Return the totals of a first sum."""
         pairs = zip(sums, ranges.sums.units, strict=True)
-        return cls(ranges, *(int(one) * unit for one, unit in pairs), n_studies)
+        weight, cross, square, weights = (int(one) * unit for one, unit in pairs)
+        return cls(ranges, weight, cross, square, weights, n_studies)
 
     def check(self, most_studies: int) -> None:
         """Refuse first sums that no studies within the agreed ranges have."""
