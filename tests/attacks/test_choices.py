@@ -51,8 +51,7 @@ def sums_of_a_level(result, level):
     """The sum of age and of bmi over a level's rows, from what everybody knows."""
     recipe, sums = result.inner
     scales = recipe.search.scales
-    counts = scales.parts(sums[0][:-1])[1]
-    cross = scales.parts(sums[0][:-1])[0].score
+    counts, cross = scales.opening(sums[0][:-1])
     design, first = scales.base.measures.design, 3 * (level - 1)
     answer = [
         float(design[k].unit * (cross[first + k] + design[k].centre * counts[level]))

@@ -27,11 +27,11 @@ def studies(n, seed):
 
 def released(y, e):
     """Both rounds' sums over these studies, and tau2, as everybody has them."""
-    first = sum(RANGES.vector(*one) for one in zip(y, e, strict=True))
-    tau2 = Totals.of(RANGES, first).tau2
-    second = sum(RANGES.random_vector(*one, tau2) for one in zip(y, e, strict=True))
-    units = [*RANGES.counts.units[:4], RANGES.unit, RANGES.unit]
-    counts = [*first[:4], *second]
+    first = sum(RANGES.vector(*one, 0) for one in zip(y, e, strict=True))
+    tau2 = Totals.of(RANGES, first, len(y)).tau2
+    second = sum(RANGES.vector(*one, tau2)[:2] for one in zip(y, e, strict=True))
+    units = [*RANGES.sums.units, RANGES.unit, RANGES.unit]
+    counts = [*first, *second]
     return np.array(
         [float(int(k) * u) for k, u in zip(counts, units, strict=True)]
     ), float(tau2)

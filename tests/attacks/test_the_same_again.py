@@ -189,7 +189,7 @@ def without(found, estimate, error):
     """The sums of one run without the attacker's own part, and tau2."""
     recipe, (first, second) = found.inner
     counts = [*first[:4], *second[:2]]
-    units = [*recipe.ranges.counts.units[:4], *[recipe.ranges.unit] * 2]
+    units = [*recipe.ranges.sums.units, *[recipe.ranges.unit] * 2]
     sums = np.array([float(int(k) * u) for k, u in zip(counts, units, strict=True)])
     tau2, scale = float(recipe.totals([first]).tau2), float(recipe.ranges.scale)
     own = terms(np.array(estimate / scale), np.array(error**2), tau2)

@@ -406,7 +406,7 @@ def test_errors_of_a_narrow_response_keep_their_digits():
     )
     y = np.random.default_rng(2).integers(-1000, 1001, 50) / 1e6
     sums, m = ErrorSums(known), np.full(50, 0.0004)
-    found = sums.errors(50, sums.sums(y, m))
+    found = sums.errors(sums.layout.unpack(sums.vector(y, m)))
     squares = [float(found.response_square), float(found.squared)]
     expected = [(y**2).sum(), ((y - m) ** 2).sum()]
     np.testing.assert_allclose(squares, expected, rtol=1e-11)

@@ -123,11 +123,11 @@ def test_the_smallest_negative_variance_is_refused(corner, fine):
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_mixed_model_has_at_most_the_agreed_number_of_rows(more):
     mixing = Mixing(AGED, 0, (0,))
-    model, p = MixedModel(mixing, NAMES, "reml"), 3
-    total = np.zeros(2 * (p * (p + 1) // 2 + 1) + 2, dtype=object)
-    total[-2] = (1 << AGED.row_bits) + more
+    model = MixedModel(mixing, NAMES, "reml")
+    parts = mixing.layout.unpack(np.zeros(mixing.layout.size, dtype=object))
+    parts["rows"] = (1 << AGED.row_bits) + more
     if not more:
-        model._check_possible(At((0,), 40, (1,)), total)
+        model._check_possible(At((0,), 40, (1,)), parts)
         return
     with pytest.raises(NumericalError, match="the total of rows is impossible"):
-        model._check_possible(At((0,), 40, (1,)), total)
+        model._check_possible(At((0,), 40, (1,)), parts)

@@ -39,7 +39,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import MIXING
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.dispatch import PriceRecipe
-from veilsum.jobs.evaluate import RefitsRecipe
+from veilsum.jobs.evaluate import BinsRecipe, ConcordanceRecipe, RefitsRecipe
 from veilsum.jobs.fitting import LeastSquaresRecipe, RobustRecipe
 from veilsum.jobs.job_file import job_of
 from veilsum.jobs.presence import PRESENCE, Cells, Screened, held
@@ -878,6 +878,10 @@ def shown_in_sums():
     yield ("statistics", "the only one"), recipe.release([]).statistics
     curves = SurvivalRecipe("", 2, 3, None)
     yield ("survival", "the only one"), curves.release([]).statistics
+    bins = BinsRecipe("", 3, None).release(())
+    yield ("evaluate, chances", "first"), bins.statistics
+    risks = ConcordanceRecipe("", 2, 3).release(())
+    yield ("evaluate, times", "the only one"), risks.statistics
     grouped = replace(
         recipe.wishes, by=Axis("sex", ("f", "m")), gaps=("x", "ward"), grouped_gaps=True
     )

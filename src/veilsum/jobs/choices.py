@@ -13,18 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.recipes import ManyRounds, Sums, and_left_out
+from veilsum.jobs.recipes import ManyRounds, Sums
 from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
 from veilsum.models.choices import Choice, ChoiceFit, ChoiceSearch, ChoiceState, Ordinal
 from veilsum.models.families import Family
 from veilsum.numbers.arrays import FloatArray, Vector, listed
-from veilsum.numbers.units import Counts
+from veilsum.numbers.layout import Layout, number
+from veilsum.numbers.units import triangle
 from veilsum.tables.frames import Frame, load_pandas
 from veilsum.tables.rules import MORE_SUMS
 from veilsum.tables.schema import Schema
@@ -42,9 +42,14 @@ class ChoiceRecipe(ManyRounds[ChoiceState]):
     limit: ReleaseLimit | None = None
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of, in every round."""
-        return and_left_out(self.search.scales.counts)
+    def first_layout(self) -> Layout:
+        """Rows of each level, X'y of a canonical link, and rows left out."""
+        return self.search.scales.layouts["first"] + Layout((number("left_out"),))
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Information, score and log-likelihood at a point."""
+        return self.search.scales.layouts["round"].padded(self.first_layout.size)
 
     @property
     def answer_size(self) -> int:
@@ -89,42 +94,31 @@ class ChoiceRecipe(ManyRounds[ChoiceState]):
             for k, at in enumerate(self.search.scales.columns)
             if self.search.names[at] in names
         ]
-        pairs = [
-            max(pair) * (max(pair) + 1) // 2 + min(pair)
-            for pair in combinations_with_replacement(places, 2)
-        ]
-        counts = [Fraction(int(one)) for one in sums[0][-len(self.search.levels) - 1 :]]
-        units = self.counts.units
-        return counts + sorted(int(sums[1][at]) * units[at] for at in pairs)
-
-    def _shown(self, *, first: bool) -> dict[str, int]:
-        q, once = self.search.scales.size, self.search.family.responses_once
-        if first:
-            levels = {"level_rows": len(self.search.levels)}
-            cross = {"level_cross": q} if once else {}
-            return levels | cross | {"left_out": 1}
-        score, loss = "choice_score", "choice_log_likelihood"
-        if once:
-            score, loss = "chance_cross", "choice_cumulants"
-        return {"choice_information": q * (q + 1) // 2, score: q, loss: 1}
+        first = self.first_layout.unpack(sums[0])
+        information = self.layout.statistics[0]
+        units = information.restore(np.array(information.units))
+        products = self.layout.unpack(sums[1])[information.key] * units
+        counts = [Fraction(int(one)) for one in first["level_rows"]]
+        counts.append(Fraction(first["left_out"]))
+        return counts + sorted(triangle(products[np.ix_(places, places)]))
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and where it is evaluated."""
         point = self.search.propose(self.state(sums)).point
         if not len(point):
-            return Release(self.what, self._shown(first=True))
+            return Release(self.what, self.first_layout.released)
         exact = [Fraction(one) for one in point.tolist()]
         real = tuple(float(one) for one in self.search.scales.real(exact))
-        return Release(self.what, self._shown(first=False), real)
+        return Release(self.what, self.layout.released, real)
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
         """What the first round shows, which counts levels, and every further one."""
         found = (
-            Foreseen("the first round", self._shown(first=True)),
+            Foreseen("the first round", self.first_layout.released),
             Foreseen(
                 "every round that tries coefficients",
-                self._shown(first=False),
+                self.layout.released,
                 1,
                 self.most_rounds - 1,
             ),

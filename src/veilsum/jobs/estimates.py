@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from fractions import Fraction
 from functools import partial
 from math import isfinite
 from typing import Any, Unpack
@@ -19,7 +18,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.meta import LEAST_HONEST, SECOND, MetaRecipe, PooledResult
+from veilsum.jobs.meta import LEAST_HONEST, MetaRecipe, PooledResult
 from veilsum.jobs.recipes import Contribution
 from veilsum.jobs.running import run_job
 from veilsum.jobs.terms import Options, Terms, by_name
@@ -69,7 +68,7 @@ def meta_analysis(
     released = run_job(
         recipe,
         {
-            party: Contribution(partial(_answer, ranges, study), (np.array(study),))
+            party: Contribution(partial(recipe.vector, study), (np.array(study),))
             for party, study in own.items()
         },
         terms,
@@ -85,21 +84,12 @@ def meta_analysis(
     if compare:
         sums: list[Integers] = []
         while (request := recipe.request(sums)) is not None:
-            parts = [_answer(ranges, study, request) for study in own.values()]
+            parts = [recipe.vector(study, request) for study in own.values()]
             sums.append(sum(parts[1:], parts[0]))
         reference = recipe.answer(sums)
     return PooledResult(
         terms=terms, recipe=recipe, released=released, reference=reference
     )
-
-
-def _answer(ranges: Ranges, study: Study, request: tuple[str, Fraction]) -> Integers:
-    stage, tau2 = request
-    if stage != SECOND:
-        return ranges.vector(*study)
-    found: Integers = np.full(5, 0, dtype=object)
-    found[:2] = ranges.random_vector(*study, tau2)
-    return found
 
 
 def _checked(ranges: Ranges, party: str, given: Any, *, few_digits: bool) -> Study:

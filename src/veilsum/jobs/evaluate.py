@@ -82,6 +82,8 @@ from veilsum.models.refits import (
 )
 from veilsum.models.rows import ONES, PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.layout import Layout, Statistic, array
+from veilsum.numbers.layout import number as scalar
 from veilsum.numbers.units import Counts, Integers, sum_bits
 from veilsum.showing import Block, Showing, Table, number
 from veilsum.tables.asked import Question
@@ -96,6 +98,8 @@ TENTHS = tuple(k / 10 for k in range(1, 10))
 BINS = "counts by bin"
 FOLDS = "statistics of each fold"
 ERRORS = "sums of errors"
+# Unit of predicted chances and their squared errors.
+CHANCE = Fraction(1, 2**CHANCE_BITS)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -244,43 +248,44 @@ class BinsRecipe(SumsOnly):
     refit: NewtonRecipe | None
     limit: ReleaseLimit | None = None
 
-    @property
-    def first_size(self) -> int:
-        """Three numbers for each bin, Brier's sum, and rows left out."""
-        return 3 * self.n_bins + 2
-
     @cached_property
-    def _first(self) -> Counts:
-        one, chance = Fraction(1), Fraction(1, 2**CHANCE_BITS)
-        counted = (one,) * (2 * self.n_bins)
-        units = (*counted, *(chance,) * self.n_bins, chance, one)
-        return Counts(units, sum_bits([CHANCE_BITS + 1]))
+    def layout(self) -> Layout:
+        """Rows and predictions by bin, squared errors, and rows left out."""
+        n, bits = self.n_bins, sum_bits([CHANCE_BITS + 1])
+        return Layout(
+            (
+                array("bin_events", n),
+                array("bin_non_events", n),
+                array("bin_predictions", n, CHANCE, bits),
+                scalar("squared_errors", CHANCE, bits),
+                scalar("left_out"),
+            )
+        )
 
     @cached_property
     def counts(self) -> Counts:
-        """What the numbers are whole numbers of, in the first sum; filled up."""
-        found = self._first
+        """Units of the first sum; beyond its numbers, those of the fit."""
+        found = self.layout.counts
         if self.refit is None:
             return found
         further = self.refit.counts
-        more = further.units[len(found.units) :]
+        more = further.units[self.layout.size :]
         return Counts((*found.units, *more), max(found.bits, further.bits))
 
-    @property
-    def size(self) -> int:
-        """Those of the longer sum."""
-        return len(self.counts.units)
+    def parts(self, sums: Sums) -> dict[str, Any]:
+        """Return the statistics of the first sum by key."""
+        return self.layout.unpack(sums[0][: self.layout.size])
 
     @property
     def answer_size(self) -> int:
         """Those of the first sum, and two coefficients."""
-        return self.first_size + 2 * (self.refit is not None)
+        return self.layout.size + 2 * (self.refit is not None)
 
     @property
     def most_numbers(self) -> int:
         """Those of all sums that there is room for."""
         further = 0 if self.refit is None else self.refit.most_numbers
-        return self.first_size + further
+        return self.layout.size + further
 
     @property
     def most_rounds(self) -> int:
@@ -293,7 +298,8 @@ class BinsRecipe(SumsOnly):
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
         """Return rows of each bin, with the event and without, and all of them."""
-        cells = [int(one) for one in sums[0][: 2 * self.n_bins]]
+        parts = self.parts(sums)
+        cells = [*map(int, parts["bin_events"]), *map(int, parts["bin_non_events"])]
         found = {f"rows in cell {k}": n for k, n in enumerate(cells, start=1)}
         return found | {"rows": sum(cells)}
 
@@ -304,19 +310,18 @@ class BinsRecipe(SumsOnly):
             self.refit.check_sum(self._further(sums))
             return
         super().check_sum(sums)
-        n, chance = self.n_bins, 1 << CHANCE_BITS
-        total = [int(one) for one in sums[0]]
-        for k in range(n):
-            most = (total[k] + total[n + k]) * chance
-            check_total(f"predictions in bin {k + 1}", total[2 * n + k], 0, most)
-        rows = sum(total[: 2 * n])
-        check_total("squared errors", total[3 * n], 0, rows * chance)
+        parts, chance = self.parts(sums), 1 << CHANCE_BITS
+        rows = (parts["bin_events"] + parts["bin_non_events"]).astype(object) * chance
+        pairs = zip(parts["bin_predictions"], rows, strict=True)
+        for k, (one, most) in enumerate(pairs, start=1):
+            check_total(f"predictions in bin {k}", int(one), 0, most)
+        check_total("squared errors", parts["squared_errors"], 0, rows.sum())
 
     def request(self, sums: Sums) -> str | Request | None:
         """Ask for counts, and then what the fit asks."""
         if not sums:
             if self.limit is not None:
-                self.limit.check(self.first_size)
+                self.limit.check(self.layout.size)
             if self.refit is not None:
                 self.refit.request(())
             return BINS
@@ -324,52 +329,42 @@ class BinsRecipe(SumsOnly):
 
     def answer(self, sums: Sums) -> Vector:
         """Return the first total in float64, and the two coefficients."""
-        found = self._first.values(sums[0][: self.first_size])
+        found = self.layout.counts.values(sums[0][: self.layout.size])
         if self.refit is None:
             return found
         return np.append(found, self.refit.answer(self._further(sums)))
 
     def found(self, sums: Sums, edges: Vector) -> Discrimination:
         """Return what the first total says."""
-        n = self.n_bins
-        values = self._first.values(sums[0][: self.first_size])
-        whole = values[: 2 * n].astype(np.int64)
+        parts = self.parts(sums)
         return Discrimination(
-            edges, whole[:n], whole[n:], values[2 * n : 3 * n], float(values[3 * n])
+            edges,
+            parts["bin_events"].astype(np.int64),
+            parts["bin_non_events"].astype(np.int64),
+            (parts["bin_predictions"] * CHANCE).astype(np.float64),
+            float(parts["squared_errors"] * CHANCE),
         )
-
-    def missing(self, sums: Sums) -> int:
-        """Return how many rows all parties left out."""
-        return int(sums[0][self.first_size - 1])
 
     def fit(self, sums: Sums) -> GlmFit | None:
         """Return the regression on linear predictors, if there was one."""
         return None if self.refit is None else self.refit.fit(self._further(sums))
 
-    @property
-    def _shown(self) -> dict[str, int]:
-        return {
-            "bin_events": self.n_bins,
-            "bin_non_events": self.n_bins,
-            "bin_predictions": self.n_bins,
-            "squared_errors_and_left_out": 2,
-        }
-
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows."""
         if not sums:
-            return Release(self.words, self._shown)
+            return Release(self.words, self.layout.released)
         assert self.refit is not None
         return self.refit.release(self._further(sums))
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
         """Counts by bin first, then what the fit shows."""
+        shown = self.layout.released
         if self.refit is None:
-            return (Foreseen("the only round", self._shown),)
+            return (Foreseen("the only round", shown),)
         start, *others = self.refit.foreseen
         start = replace(start, when="the first round of the fit of predictors")
-        return (Foreseen("the first round", self._shown), start, *others)
+        return (Foreseen("the first round", shown), start, *others)
 
 
 @dataclass(frozen=True)
@@ -452,7 +447,7 @@ class BinsJob(PredictingJob):
         """Return what parties do: one sum, and those of a fit."""
         n_bins, refit = len(self.edges) + 1, None
         if self.refit is not None:
-            plain = BinsRecipe(self.words, n_bins, None).first_size
+            plain = BinsRecipe(self.words, n_bins, None).size
             room = (
                 None if limit is None else replace(limit, before=limit.before + plain)
             )
@@ -497,31 +492,25 @@ class BinsJob(PredictingJob):
 
     def answer(self, own: Predicted, request: str | Request) -> Integers:
         """Return what one party gives."""
-        vector = np.full(self._size, 0, dtype=object)
+        recipe = self.recipe()
         if isinstance(request, Request):
             assert self.refit is not None
             line = np.column_stack([np.ones(len(own.mean)), own.predictor])
             rows = Rows(line, own.rows.response)
             found = glm.statistics(self.refit.newton.scales, rows, request)
-            vector[: len(found)] = found
-            return vector
-        n = len(self.edges) + 1
-        happened = self.known.responses(own.rows) > 0.5
-        away = np.where(happened, 1.0, 0.0) - own.mean
-        none = np.zeros_like(own.places)
-        parts = [
-            *np.bincount(own.places[happened], minlength=n).tolist(),
-            *np.bincount(own.places[~happened], minlength=n).tolist(),
-            *sums_by_bin(own.mean, CHANCE_BITS, own.places, n),
-            *sums_by_bin(away * away, CHANCE_BITS, none, 1),
-            own.table.n_dropped,
-        ]
-        vector[: len(parts)] = parts
-        return vector
-
-    @cached_property
-    def _size(self) -> int:
-        return self.recipe().size
+        else:
+            n, happened = recipe.n_bins, self.known.responses(own.rows) > 0.5
+            away = np.where(happened, 1.0, 0.0) - own.mean
+            none = np.zeros_like(own.places)
+            predictions = sums_by_bin(own.mean, CHANCE_BITS, own.places, n)
+            found = recipe.layout.pack(
+                bin_events=np.bincount(own.places[happened], minlength=n),
+                bin_non_events=np.bincount(own.places[~happened], minlength=n),
+                bin_predictions=np.array(predictions, dtype=object),
+                squared_errors=sums_by_bin(away * away, CHANCE_BITS, none, 1)[0],
+                left_out=own.table.n_dropped,
+            )
+        return np.append(found, np.zeros(recipe.size - len(found), dtype=object))
 
 
 # Numbers
@@ -542,15 +531,9 @@ class ErrorsRecipe(OneRound):
     limit: ReleaseLimit | None = None
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of."""
-        one = Fraction(1)
-        return Counts((*self.sums_of.units, one, one), sum_bits([CHANCE_BITS + 2]))
-
-    @property
-    def size(self) -> int:
-        """Six sums, rows, and rows left out."""
-        return len(self.counts.units)
+    def layout(self) -> Layout:
+        """Responses, predictions and errors, rows, and rows left out."""
+        return self.sums_of.layout + Layout((scalar("left_out"),))
 
     @property
     def asked(self) -> str:
@@ -559,31 +542,16 @@ class ErrorsRecipe(OneRound):
 
     def errors(self, sums: Sums) -> Errors:
         """Return what the total says."""
-        *found, n_rows, _ = sums[0].tolist()
-        return self.sums_of.errors(int(n_rows), found)
-
-    def missing(self, sums: Sums) -> int:
-        """Return how many rows all parties left out."""
-        return int(sums[0][-1])
+        return self.sums_of.errors(self.layout.unpack(sums[0]))
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
         """Return the number of rows."""
-        return {"rows": int(sums[0][-2])}
+        return {"rows": self.layout.unpack(sums[0])["rows"]}
 
     def check_sum(self, sums: Sums) -> None:
         """Refuse sums, and sums of squares, that are impossible."""
         super().check_sum(sums)
-        self.sums_of.check(int(sums[0][-2]), sums[0][:-2].tolist())
-
-    @property
-    def statistics(self) -> dict[str, int]:
-        """What the sum shows, and how many numbers of each kind."""
-        return {
-            "responses": 2,
-            "predictions": 2,
-            "errors": 2,
-            "rows_and_left_out": 2,
-        }
+        self.sums_of.check(self.layout.unpack(sums[0]))
 
 
 @dataclass(frozen=True)
@@ -626,9 +594,8 @@ class ErrorsJob(PredictingJob):
     def answer(self, own: Predicted, request: str) -> Integers:
         """Return what one party gives."""
         del request
-        found = self.sums_of.sums(self.known.responses(own.rows), own.mean)
-        rest = [own.rows.n_rows, own.table.n_dropped]
-        return np.array([*found, *rest], dtype=object)
+        found = self.sums_of.vector(self.known.responses(own.rows), own.mean)
+        return np.append(found, own.table.n_dropped)
 
 
 # How long rows go on
@@ -675,15 +642,18 @@ class ConcordanceRecipe(OneRound):
     n_bins: int
     limit: ReleaseLimit | None = None
 
-    @property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of: rows."""
-        return Counts((Fraction(1),) * self.size, sum_bits([1]))
-
-    @property
-    def size(self) -> int:
-        """Two for each cell, one for each bin of what goes on, and rows left out."""
-        return (2 * self.n_times + 1) * self.n_bins + 1
+    @cached_property
+    def layout(self) -> Layout:
+        """Events and other ends by interval and bin, later ends, rows left out."""
+        cells = self.n_times, self.n_bins
+        return Layout(
+            (
+                array("risk_events", cells),
+                array("risk_censored", cells),
+                array("risk_later", self.n_bins),
+                scalar("left_out"),
+            )
+        )
 
     @property
     def asked(self) -> str:
@@ -692,33 +662,20 @@ class ConcordanceRecipe(OneRound):
 
     def found(self, sums: Sums) -> Concordance:
         """Return what the total says."""
-        cells = np.array(sums[0][:-1], dtype=np.int64)
-        lines = cells.reshape(2 * self.n_times + 1, self.n_bins)
-        none = np.zeros((1, self.n_bins), dtype=np.int64)
+        parts = self.layout.unpack(sums[0])
+        none = np.zeros(self.n_bins, dtype=np.int64)
         return Concordance(
-            np.vstack([lines[: self.n_times], none]), lines[self.n_times :]
+            np.vstack([parts["risk_events"], none]).astype(np.int64),
+            np.vstack([parts["risk_censored"], parts["risk_later"]]).astype(np.int64),
         )
-
-    def missing(self, sums: Sums) -> int:
-        """Return how many rows all parties left out."""
-        return int(sums[0][-1])
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
         """Return rows in each interval and bin, and all of them."""
-        cells = [int(one) for one in sums[0][:-1]]
+        parts = self.layout.unpack(sums[0])
+        del parts["left_out"]
+        cells = [int(one) for part in parts.values() for one in part.flat]
         found = {f"rows in cell {k}": n for k, n in enumerate(cells, start=1)}
         return found | {"rows": sum(cells)}
-
-    @property
-    def statistics(self) -> dict[str, int]:
-        """What the sum shows, and how many numbers of each kind."""
-        cells = self.n_times * self.n_bins
-        return {
-            "risk_events": cells,
-            "risk_censored": cells,
-            "risk_later": self.n_bins,
-            "left_out": 1,
-        }
 
 
 @dataclass(frozen=True)
@@ -855,9 +812,16 @@ class ConcordanceJob(TimedJob):
         times, n_bins = self.periods.n_bins, len(self.edges) + 1
         seen = (own.event > 0.5) & (own.ends < times)
         cells = own.ends * n_bins + own.places
-        events = np.bincount(cells[seen], minlength=times * n_bins)[: times * n_bins]
-        others = np.bincount(cells[~seen], minlength=(times + 1) * n_bins)
-        return np.concatenate([events, others, [own.table.n_dropped]]).astype(object)
+        events, others = (
+            np.bincount(cells[some], minlength=(times + 1) * n_bins).reshape(-1, n_bins)
+            for some in (seen, ~seen)
+        )
+        return self.recipe().layout.pack(
+            risk_events=events[:-1],
+            risk_censored=others[:-1],
+            risk_later=others[-1],
+            left_out=own.table.n_dropped,
+        )
 
 
 # Folds
@@ -915,20 +879,12 @@ class FoldsRecipe(OneRound):
     limit: ReleaseLimit | None = None
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of."""
-        found = Counting(self.model.measures).layout.counts
-        units = (*found.units * self.n_folds, Fraction(1))
-        return replace(found, units=units)
-
-    @property
-    def _each(self) -> int:
-        return Counting(self.model.measures).layout.size
-
-    @property
-    def size(self) -> int:
-        """The statistics of each fold, and how many rows are missing."""
-        return self.n_folds * self._each + 1
+    def layout(self) -> Layout:
+        """Sums of least squares for each fold, and rows left out."""
+        each, n = Counting(self.model.measures).layout.counts, self.n_folds
+        units, shape = each.units * n, (n, len(each.units))
+        folds = Statistic("fold_sums", shape, units, each.bits)
+        return Layout((folds, scalar("left_out")))
 
     @property
     def answer_size(self) -> int:
@@ -940,9 +896,9 @@ class FoldsRecipe(OneRound):
         """What parties compare."""
         return FOLDS
 
-    def _parts(self, sums: Sums) -> list[Integers]:
-        each = self._each
-        return [sums[0][k * each : (k + 1) * each] for k in range(self.n_folds)]
+    def _parts(self, sums: Sums) -> Integers:
+        found: Integers = self.layout.unpack(sums[0])["fold_sums"]
+        return found
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
         """Return rows of each fold, and all of them."""
@@ -987,22 +943,6 @@ class FoldsRecipe(OneRound):
             for one, fit in pairs
             if one[-1]  # nothing is predicted in a fold without rows
         )
-
-    def missing(self, sums: Sums) -> int:
-        """Return how many rows all parties left out."""
-        return int(sums[0][-1])
-
-    @property
-    def statistics(self) -> dict[str, int]:
-        """What the sum shows, and how many numbers of each kind."""
-        p, k = len(self.model.names), self.n_folds
-        return {
-            "fold_gram": k * p * (p + 1) // 2,
-            "fold_cross": k * p,
-            "fold_responses": 4 * k,
-            "fold_rows": k,
-            "left_out": 1,
-        }
 
 
 @dataclass(frozen=True)
@@ -1145,7 +1085,8 @@ class FoldsJob(SchemaJob[Brought]):
         del request
         measures = self.base.model.measures
         parts = [least_squares.statistics(one, measures) for one in self.parts(own)]
-        return np.concatenate([*parts, [own.table.n_dropped]]).astype(object)
+        sums, left_out = np.array(parts, dtype=object), own.table.n_dropped
+        return self.recipe().layout.pack(fold_sums=sums, left_out=left_out)
 
 
 def _among(rows: Rows, chosen: Array[Any]) -> Rows:
@@ -1223,10 +1164,6 @@ class RefitsRecipe(ManyRounds[Refitting]):
         """Return the coefficients, and then deviances and squared errors by fold."""
         losses = [list(map(float, one[1:])) for one in self.losses(sums)]
         return np.concatenate([*self.coefficients(sums), *losses])
-
-    def missing(self, sums: Sums) -> int:
-        """Return how many rows all parties left out."""
-        return int(sums[0][-1])
 
     def _shown(self, stage: Stage) -> dict[str, int]:
         k = self.refits.n_folds
@@ -1446,12 +1383,6 @@ class Judged(TableResult):
         raise NotImplementedError
 
     @property
-    def dropped(self) -> int:
-        """Rows that all parties together left out: only this sum is known."""
-        recipe, sums = self.inner
-        return int(recipe.missing(sums))
-
-    @property
     def max_error(self) -> float | None:
         """How far values are from the pooled rows' own; None if not compared."""
         if self.reference is None:
@@ -1502,6 +1433,13 @@ class ChanceEvaluation(Judged):
     """
 
     job: BinsJob
+
+    @property
+    def dropped(self) -> int:
+        """Rows that all parties together left out: only this sum is known."""
+        recipe, sums = self.inner
+        assert isinstance(recipe, BinsRecipe)
+        return int(recipe.parts(sums)["left_out"])
 
     @cached_property
     def found(self) -> Discrimination:

@@ -43,7 +43,9 @@ from veilsum.models.choices import Choice
 from veilsum.models.inference import table
 from veilsum.models.meta import STUDY_BITS, Pooled, Ranges, Totals
 from veilsum.numbers.arrays import Vector, listed
-from veilsum.numbers.units import BITS, Counts, Integers
+from veilsum.numbers.layout import Layout, vector
+from veilsum.numbers.layout import number as scalar
+from veilsum.numbers.units import BITS, Integers
 from veilsum.showing import Both, Showing, Table, number
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable, Schema
@@ -51,7 +53,6 @@ from veilsum.tables.schema import CheckedTable, Schema
 # Each honest study has two unknown numbers, and both rounds show six.
 LEAST_HONEST = 4
 FIRST, SECOND = "weights and estimates", "weights and estimates at tau2"
-STUDIES = {"studies": 1}
 
 FEW_STUDIES = limit("few_studies")
 
@@ -69,19 +70,32 @@ class MetaRecipe(SumsOnly):
     of_rows: bool = True  # that are counted too
     subject: str = ""  # of which every study has one estimate, whatever is beside it
 
-    @property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of; of the second sum, the first two."""
-        found = self.ranges.counts
-        if not self.of_rows:
-            return found
-        rows = Fraction(1), Fraction(1)
-        # Rows of all parties are counted too.
-        return replace(found, units=(*found.units, *rows), bits=max(found.bits, 64))
+    @cached_property
+    def layout(self) -> Layout:
+        """Weights and estimates of studies, their number, and rows of tables."""
+        rows = (scalar("rows", bits=64), scalar("left_out")) if self.of_rows else ()
+        return Layout((self.ranges.sums, scalar("studies"), *rows))
+
+    @cached_property
+    def random_layout(self) -> Layout:
+        """Weights and estimates at tau2, and padding."""
+        units, bits = self.ranges.sums.units[:2], self.ranges.sums.bits
+        return Layout((vector("study_sums_again", units, bits),)).padded(self.size)
+
+    def vector(
+        self, study: tuple[float, float], request: tuple[str, Fraction], **rows: int
+    ) -> Integers:
+        """Return the numbers of one study: an estimate with its standard error."""
+        stage, tau2 = request
+        found = self.ranges.vector(*study, tau2)
+        if stage == SECOND:
+            return self.random_layout.pack(study_sums_again=found[:2])
+        return self.layout.pack(study_sums=found, studies=1, **rows)
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
         """Return the number of rows, which the first sum of tables has."""
-        return {"rows": int(sums[0][5])} if self.of_rows and len(sums) == 1 else {}
+        first = self.of_rows and len(sums) == 1
+        return {"rows": self.layout.unpack(sums[0])["rows"]} if first else {}
 
     def check_sum(self, sums: Sums) -> None:
         """Refuse sums of weights and estimates that no studies have."""
@@ -91,7 +105,7 @@ class MetaRecipe(SumsOnly):
             parties = None if self.limit is None else self.limit.parties
             totals.check(1 << STUDY_BITS if parties is None else parties)
         else:
-            totals.check_random(sums[1])
+            totals.check_random(self._again(sums))
 
     @property
     def answer_size(self) -> int:
@@ -123,12 +137,17 @@ class MetaRecipe(SumsOnly):
 
     def totals(self, sums: Sums) -> Totals:
         """Return the first sums."""
-        return Totals.of(self.ranges, sums[0])
+        parts = self.layout.unpack(sums[0])
+        return Totals.of(self.ranges, parts["study_sums"], parts["studies"])
+
+    def _again(self, sums: Sums) -> Integers:
+        found: Integers = self.random_layout.unpack(sums[1])["study_sums_again"]
+        return found
 
     def pooled(self, sums: Sums) -> tuple[Pooled, Pooled]:
         """Return the fixed and the random mean."""
         totals = self.totals(sums)
-        return totals.fixed, totals.random(sums[1])
+        return totals.fixed, totals.random(self._again(sums))
 
     def answer(self, sums: Sums) -> Vector:
         """Return both means with their errors, Q, and the variance between studies."""
@@ -140,26 +159,21 @@ class MetaRecipe(SumsOnly):
         ]
         return np.array([*both, fixed.q, fixed.tau2])
 
-    @property
-    def _shown(self) -> tuple[dict[str, int], dict[str, int]]:
-        first = {
-            "study_sums": 4,
-            **({"rows_parties_and_left_out": 3} if self.of_rows else STUDIES),
-        }
-        return first, {"study_sums_again": 2}
-
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows."""
         if not sums:
-            return Release(self.what, self._shown[0])
+            return Release(self.what, self.layout.released)
         tau2 = float(self.totals(sums).tau2)
-        return Release(self.what, self._shown[1], (tau2,), f"tau2 = {tau2:.6g}")
+        again = self.random_layout.released
+        return Release(self.what, again, (tau2,), f"tau2 = {tau2:.6g}")
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
         """Both rounds."""
-        first, second = self._shown
-        return Foreseen("the first round", first), Foreseen("a last round", second)
+        return (
+            Foreseen("the first round", self.layout.released),
+            Foreseen("a last round", self.random_layout.released),
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -281,14 +295,8 @@ class MetaJob(OnFormula[Study]):
 
     def answer(self, own: Study, request: tuple[str, Fraction]) -> Integers:
         """Return what one party gives."""
-        stage, tau2 = request
-        ranges, found = self.agreed_ranges, np.full(7, 0, dtype=object)
-        if stage == SECOND:
-            found[:2] = ranges.random_vector(*own.estimate, tau2)
-            return found
-        found[:5] = ranges.vector(*own.estimate)
-        found[5:] = self.n_rows(own), own.table.n_dropped
-        return found
+        rows = {"rows": self.n_rows(own), "left_out": own.table.n_dropped}
+        return self.recipe().vector(own.estimate, request, **rows)
 
     def read_off(self, own: Mapping[str, Study]) -> MetaJob:
         """Return the job with ranges that all parties' fits are within."""
@@ -428,7 +436,8 @@ class MetaResult(PooledResult, TableResult):
     @property
     def n_rows(self) -> int:
         """Rows of all parties."""
-        return int(self.inner[1][0][5])
+        recipe, sums = self.inner
+        return cast("MetaRecipe", recipe).row_counts(sums[:1])["rows"]
 
     @property
     def title(self) -> str:

@@ -19,7 +19,7 @@ from flint import fmpq_mat
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.fitted import Fitted, table_cells
-from veilsum.jobs.recipes import ManyRounds, Sums, and_left_out
+from veilsum.jobs.recipes import ManyRounds, Sums
 from veilsum.jobs.regression import Brought, FormulaJob, OnFormula, inferred_schema
 from veilsum.jobs.releases import (
     BY_PARTY,
@@ -45,7 +45,9 @@ from veilsum.models.mixed import (
 from veilsum.models.theta_search import ThetaSearch, ThetaState
 from veilsum.models.weights import note
 from veilsum.numbers.arrays import Vector, listed
-from veilsum.numbers.units import BITS, Counts, Integers
+from veilsum.numbers.layout import Layout
+from veilsum.numbers.layout import number as scalar
+from veilsum.numbers.units import BITS, Integers
 from veilsum.showing import Showing, Table, number
 from veilsum.tables.rules import MORE_SUMS, Rules
 from veilsum.tables.schema import CheckedTable, Schema
@@ -84,13 +86,13 @@ class MixedRecipe(ManyRounds[ThetaState]):
         return ThetaSearch(self.model)
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of."""
-        return and_left_out(self.model.mixing.counts)
+    def layout(self) -> Layout:
+        """Statistics at a theta, and rows left out."""
+        return self.model.mixing.layout + Layout((scalar("left_out"),))
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
         """Return the number of rows."""
-        return {"rows": int(sums[-1][-3])}
+        return {"rows": self.layout.unpack(sums[-1])["rows"]}
 
     @property
     def of_parties(self) -> OfParties:
@@ -129,29 +131,18 @@ class MixedRecipe(ManyRounds[ThetaState]):
         spread = found.random_covariance[np.tril_indices(len(found.random))]
         return np.concatenate([found.coefficients, [found.residual_variance], spread])
 
-    @property
-    def _shown(self) -> dict[str, int]:
-        p, k = len(self.model.names), self.model.mixing.n_theta
-        products = (p + 1) * (p + 2) // 2
-        return {
-            "mixed_products": products,
-            "mixed_log_determinant": 1,
-            "mixed_slopes": k * (products + 1),
-            "mixed_curvature": k * (k + 1) // 2,
-            "rows_parties_and_left_out": 3,
-        }
-
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and the theta that it is about."""
         tried = self.state(sums).tried
         theta = tuple(one / 2.0**THETA_BITS for one in tried.theta)
         where = f"theta = {', '.join(f'{one:.6g}' for one in theta)}"
-        return Release(self.what, self._shown, (*theta, float(tried.bits)), where)
+        point = *theta, float(tried.bits)
+        return Release(self.what, self.layout.released, point, where)
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
         """What every round shows."""
-        return (Foreseen("every round", self._shown, 1, self.most_rounds),)
+        return (Foreseen("every round", self.layout.released, 1, self.most_rounds),)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -263,8 +254,7 @@ class MixedJob(OnFormula[OwnProducts]):
         if (noted := note("the sums")) is not None:
             noted.add(np.ones(own.rows.n_rows))
         found = self.model.mixing.vector(own.moments, own.rows.n_rows, request)
-        dropped = np.array([own.table.n_dropped], dtype=object)
-        return np.concatenate([found, dropped])
+        return np.append(found, own.table.n_dropped)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -28,7 +28,7 @@ is rounded. So W is taken apart into a sum of r r', each r rounded times the row
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -64,19 +64,10 @@ from veilsum.models.systems import (
 from veilsum.models.weights import note
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.elementary import exp, log1p
+from veilsum.numbers.layout import Layout, array, number, padding, vector
+from veilsum.numbers.layout import symmetric as symmetric_sum
 from veilsum.numbers.shapes import Float
-from veilsum.numbers.units import (
-    Counts,
-    CrossSum,
-    GramSum,
-    Integers,
-    limbs_of,
-    products,
-    square,
-    sum_bits,
-    total,
-    triangle,
-)
+from veilsum.numbers.units import CrossSum, GramSum, Integers, limbs_of, sum_bits, total
 
 # No predictor is farther from 0: agreed ranges prove it, or a step is halved.
 FAR_BITS = 40
@@ -416,10 +407,6 @@ class ChoiceSums:
 class ChoiceScales:
     """In what units a choice's rows are summed; all of it follows from the agreement.
 
-    A vector has the triangle of the information, a score for each coefficient, the
-    loss, and a count for each level, which only the first sum has; of a canonical link
-    that has X'y in the place of the score.
-
     Attributes:
         family: multinomial or ordinal.
         base: the units of a logistic regression on the same columns, which no root and
@@ -460,45 +447,49 @@ class ChoiceScales:
         return tuple(self.base.columns[k] for k in self.columns)
 
     @cached_property
-    def counts(self) -> Counts:
-        """What every number of a vector counts, and the bits of the largest total."""
+    def layouts(self) -> Mapping[str, Layout]:
+        """Layouts by stage: rows of each level first, then information and score.
+
+        The first sum of a canonical link has X'y in the place of the score.
+        """
         design, rows = self.base.measures.design, self.base.measures.row_bits
         units = [design[k].unit for k in self.columns]
         pairs = zip(units, self.powers, strict=True)
         scaled = [unit / Fraction(2) ** s for unit, s in pairs]
-        pull = 1 / Fraction(2) ** self.base.pull
+        pulls = [one / Fraction(2) ** self.base.pull for one in units]
         widest = max(one.bits for one in design)
-        return Counts(
-            (
-                *products(scaled),
-                *(one * pull for one in units),
-                Fraction(1, 1 << LOSS),
-                *(Fraction(1),) * self.n_levels,
-            ),
-            max(
-                sum_bits([self.base.root_bits, self.base.root_bits], rows),
-                # The slopes of an ordinal fit add up those of two predictors a row.
-                sum_bits([widest, self.base.pull_bits, 1], rows),
-                sum_bits([LOSS + LOSS_ABOVE], rows),
-            ),
+        square = sum_bits([self.base.root_bits, self.base.root_bits], rows)
+        # The slopes of an ordinal fit add up those of two predictors a row.
+        cross = sum_bits([widest, self.base.pull_bits, 1], rows)
+        once, levels = self.family.responses_once, array("level_rows", self.n_levels)
+        information = symmetric_sum("choice_information", scaled, square)
+        score = vector("chance_cross" if once else "choice_score", pulls, cross)
+        loss = number(
+            "choice_cumulants" if once else "choice_log_likelihood",
+            Fraction(1, 1 << LOSS),
+            sum_bits([LOSS + LOSS_ABOVE], rows),
         )
+        first = replace(score, key="level_cross") if once else padding(self.size)
+        empty = padding(information.size), padding(self.n_levels)
+        return {
+            "first": Layout((empty[0], first, padding(1), levels)),
+            "round": Layout((information, score, loss, empty[1])),
+        }
 
-    def parts(self, vector: Integers) -> tuple[ChoiceSums, tuple[int, ...]]:
-        """Return what a total says: sums at a point, and counts of levels."""
-        q = self.size
-        corner = q * (q + 1) // 2
-        if vector.shape != (corner + q + 1 + self.n_levels,):
-            raise InvalidInputError(
-                f"{q} coefficients and {self.n_levels} levels have "
-                f"{corner + q + 1 + self.n_levels} numbers, found shape {vector.shape}"
-            )
+    def _scores(self, numbers: Sequence[int]) -> tuple[Fraction, ...]:
         unit = 1 / Fraction(2) ** self.base.pull
-        sums = ChoiceSums(
-            square(vector[:corner], q),
-            tuple(int(one) * unit for one in vector[corner : corner + q]),
-            Fraction(int(vector[corner + q]), 1 << LOSS),
-        )
-        return sums, tuple(int(one) for one in vector[corner + q + 1 :])
+        return tuple(int(one) * unit for one in numbers)
+
+    def opening(self, total: Integers) -> tuple[tuple[int, ...], tuple[Fraction, ...]]:
+        """Return rows of each level, and X'y of a canonical link, else 0."""
+        parts = self.layouts["first"].unpack(total)
+        cross = self._scores(parts.get("level_cross", (0,) * self.size))
+        return tuple(map(int, parts["level_rows"])), cross
+
+    def sums(self, total: Integers) -> ChoiceSums:
+        """Return the sums at a point in a later total."""
+        information, score, loss = self.layouts["round"].unpack(total).values()
+        return ChoiceSums(information, self._scores(score), Fraction(loss, 1 << LOSS))
 
     def far(self, point: Vector) -> bool:
         """Say whether agreed ranges leave a predictor too far from 0."""
@@ -572,14 +563,12 @@ def statistics(scales: ChoiceScales, rows: Rows, request: Request) -> Integers:
     """Return one party's answer to a request; the parties' answers are to be added."""
     q, (n_predictors, n_columns) = scales.size, scales.shape
     base, design = scales.base, scales.base.measures.design
-    numbers = np.full(q * (q + 1) // 2 + q + 1 + scales.n_levels, 0, dtype=object)
+    layout = scales.layouts[request.stage]
     if request.stage == "first":
         codes = rows.response.astype(np.int64)
-        numbers[-scales.n_levels :] = np.bincount(
-            codes, minlength=scales.n_levels
-        ).tolist()
+        levels = np.bincount(codes, minlength=scales.n_levels)
         if not scales.family.responses_once:
-            return numbers
+            return layout.pack(level_rows=levels)
     elif request.point.shape != (q,) or scales.far(request.point):
         raise NumericalError(
             "sums were asked for at a point where agreed ranges leave predictors too "
@@ -615,13 +604,11 @@ def statistics(scales: ChoiceScales, rows: Rows, request: Request) -> Integers:
             parts = root[:, :, None] * columns[:, None, :]
             gram.add_scaled(scales.family.gather(parts, scales.ones), ones, factors)
         loss += total(np.rint(found.loss * 2.0**LOSS), LOSS + LOSS_ABOVE)
-    numbers[: q * (q + 1) // 2] = triangle(gram.value)
-    slopes = np.stack([one.value for one in scores])
-    numbers[q * (q + 1) // 2 : -scales.n_levels - 1] = scales.family.gather(
-        slopes, scales.ones
-    )
-    numbers[-scales.n_levels - 1] = loss
-    return numbers
+    slopes = scales.family.gather(np.stack([one.value for one in scores]), scales.ones)
+    if request.stage == "first":
+        return layout.pack(level_cross=slopes, level_rows=levels)
+    values = gram.value, slopes, loss
+    return layout.pack(**dict(zip(layout.places, values, strict=True)))
 
 
 # The search
@@ -715,12 +702,13 @@ class ChoiceSearch:
             return Request("first", np.empty(0))
         return Request("round", state.climb.trial)
 
-    def advance(self, state: ChoiceState, vector: Integers) -> ChoiceState:
+    def advance(self, state: ChoiceState, total: Integers) -> ChoiceState:
         """Return the state after one more total; raise if there is no fit."""
-        sums, counts = self.scales.parts(vector)
         if state.climb is None:
-            self._check_first(counts, sums.score)
-            return replace(self._open(counts), cross=sums.score)
+            counts, cross = self.scales.opening(total)
+            self._check_first(counts, cross)
+            return replace(self._open(counts), cross=cross)
+        sums = self.scales.sums(total)
         self._check_information(sums.information, sum(state.counts))
         sums = sums.with_responses(state.cross, state.climb.trial)
         found = self._evaluation(sums, state.climb.trial, state.counts)
@@ -811,8 +799,8 @@ class ChoiceSearch:
     def _check_first(self, counts: Sequence[int], cross: Sequence[Fraction]) -> None:
         """Refuse counts, and sums over the rows of a level, that are impossible."""
         most = 1 << self.measures.row_bits
-        for level, number in zip(self.levels, counts, strict=True):
-            check_total(f"rows with {level}", number, 0, most)
+        for level, n_rows in zip(self.levels, counts, strict=True):
+            check_total(f"rows with {level}", n_rows, 0, most)
         if not self.family.responses_once:
             return
         design, n_columns = self.scales.base.measures.design, self.scales.shape[1]

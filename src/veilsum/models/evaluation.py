@@ -44,8 +44,9 @@ from veilsum.models.least_squares import Counting
 from veilsum.models.plausible import check_total
 from veilsum.models.rows import PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
+from veilsum.numbers.layout import Layout, number, vector
 from veilsum.numbers.shapes import Float, Int
-from veilsum.numbers.units import Integers, Measure, power_unit, total
+from veilsum.numbers.units import Integers, Measure, power_unit, sum_bits, total
 
 # More bins than this nobody draws, and rows in each of them would be few.
 MOST_EDGES = 200
@@ -65,6 +66,13 @@ LINKS: Mapping[str, Family] = {
     "gamma": Gamma(),
     "gamma-inverse": GammaInverseLink(),
     "inverse-gaussian": InverseGaussian(),
+}
+
+# Sums of errors by their key, two of each.
+SUMS = {
+    "responses": ("responses", "squared responses"),
+    "predictions": ("predictions", "squared predictions"),
+    "errors": ("squared errors", "absolute errors"),
 }
 
 Places = Int[Array[np.int64], " n"]
@@ -531,7 +539,14 @@ class ErrorSums:
         sizes = (y, y * y, m, m * m, (y + m) ** 2, y + m)
         return tuple(power_unit(max(one, 1e-300), CHANCE_BITS) for one in sizes)
 
-    def sums(self, response: PerRow, mean: PerRow) -> list[int]:
+    @cached_property
+    def layout(self) -> Layout:
+        """Sums of responses, predictions and errors, and the number of rows."""
+        units, bits = self.units, sum_bits([CHANCE_BITS + 2])
+        pairs = zip(SUMS, (units[:2], units[2:4], units[4:]), strict=True)
+        return Layout((*(vector(*pair, bits) for pair in pairs), number("rows")))
+
+    def vector(self, response: PerRow, mean: PerRow) -> Integers:
         """Return what rows add up to, each number of a row rounded by itself."""
         away = response - mean
         columns = (
@@ -543,23 +558,20 @@ class ErrorSums:
             # A power of two: neither operation rounds.
             scale = float(unit.denominator) / float(unit.numerator)
             found.append(total(np.rint(values * scale), CHANCE_BITS + 2))
-        return found
+        return np.array([*found, len(response)], dtype=object)
 
-    def check(self, n_rows: int, sums: Sequence[int]) -> None:
+    def check(self, parts: Mapping[str, Any]) -> None:
         """Refuse a total that no rows within the agreed ranges have."""
-        most = n_rows * ((1 << CHANCE_BITS) + 1)
-        names = (
-            *("responses", "squared responses", "predictions", "squared predictions"),
-            *("squared errors", "absolute errors"),
-        )
-        for place, (name, one) in enumerate(zip(names, sums, strict=True)):
-            least = -most if place in (0, 2) else 0
-            check_total(name, int(one), least, most)
+        most = parts["rows"] * ((1 << CHANCE_BITS) + 1)
+        for key, names in SUMS.items():
+            for name, one in zip(names, parts[key], strict=True):
+                check_total(name, int(one), -most if name == key else 0, most)
 
-    def errors(self, n_rows: int, sums: Sequence[int]) -> Errors:
+    def errors(self, parts: Mapping[str, Any]) -> Errors:
         """Return what a total says."""
+        sums = (int(one) for key in SUMS for one in parts[key])
         pairs = zip(sums, self.units, strict=True)
-        return Errors(n_rows, *(int(one) * unit for one, unit in pairs))
+        return Errors(parts["rows"], *(one * unit for one, unit in pairs))
 
 
 # How long rows go on

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import sqrt
 
 import numpy as np
@@ -21,7 +22,8 @@ import scipy
 from veilsum.errors import InvalidInputError
 from veilsum.models.inference import Inference
 from veilsum.models.plausible import check_total, impossible
-from veilsum.numbers.units import Counts, Integers, bits_of, power_unit
+from veilsum.numbers.layout import Statistic, vector
+from veilsum.numbers.units import Integers, bits_of, power_unit
 
 # What the least weight that was agreed on keeps.
 META_BITS = 34
@@ -69,15 +71,13 @@ class Ranges:
         """What weights are counted in."""
         return power_unit(1 / Fraction(self.errors[1]) ** 2, META_BITS)
 
-    @property
-    def counts(self) -> Counts:
-        """What w, w y, w y^2, w^2 and the number of studies count."""
+    @cached_property
+    def sums(self) -> Statistic:
+        """Sums of w, w y, w y^2 and w^2."""
         squares = power_unit(1 / Fraction(self.errors[1]) ** 4, META_BITS)
         ratio = int(Fraction(self.errors[1]) ** 4 / Fraction(self.errors[0]) ** 4) + 2
-        return Counts(
-            (self.unit, self.unit, self.unit, squares, Fraction(1)),
-            META_BITS + bits_of(ratio) + STUDY_BITS + 3,
-        )
+        bits = META_BITS + bits_of(ratio) + STUDY_BITS + 3
+        return vector("study_sums", (*(self.unit,) * 3, squares), bits)
 
     def check(self, name: str, effect: float, error: float) -> None:
         """Refuse an estimate beyond what was agreed; for its owner's eyes."""
@@ -92,20 +92,13 @@ class Ranges:
                     plain=f"the {what} of {name} is outside the agreed range",
                 )
 
-    def vector(self, effect: float, error: float) -> Integers:
-        """Return what one study gives first."""
-        weight = 1 / Fraction(error) ** 2
-        y = (Fraction(effect) - self.middle) / self.scale
-        numbers = weight, weight * y, weight * y * y, weight * weight, Fraction(1)
-        counts = zip(numbers, self.counts.units, strict=True)
-        return np.array([round(one / unit) for one, unit in counts], dtype=object)
-
-    def random_vector(self, effect: float, error: float, tau2: Fraction) -> Integers:
-        """Return what one study gives when the variance between studies is known."""
+    def vector(self, effect: float, error: float, tau2: Fraction) -> Integers:
+        """Return w, w y, w y^2 and w^2 of one study, with w = 1 / (error^2 + tau2)."""
         weight = 1 / (Fraction(error) ** 2 + tau2)
         y = (Fraction(effect) - self.middle) / self.scale
-        numbers = [round(one / self.unit) for one in (weight, weight * y)]
-        return np.array(numbers, dtype=object)
+        numbers = weight, weight * y, weight * y * y, weight * weight
+        pairs = zip(numbers, self.sums.units, strict=True)
+        return np.array([round(one / unit) for one, unit in pairs], dtype=object)
 
 
 @dataclass(frozen=True)
@@ -159,11 +152,11 @@ class Totals:
     n_studies: int
 
     @classmethod
-    def of(cls, ranges: Ranges, total: Integers) -> Totals:
+    def of(cls, ranges: Ranges, sums: Integers, n_studies: int) -> Totals:
         """Return the totals of a first sum."""
-        units = ranges.counts.units
-        weight, cross, square, weights = (int(total[k]) * units[k] for k in range(4))
-        return cls(ranges, weight, cross, square, weights, int(total[4]))
+        pairs = zip(sums, ranges.sums.units, strict=True)
+        weight, cross, square, weights = (int(one) * unit for one, unit in pairs)
+        return cls(ranges, weight, cross, square, weights, n_studies)
 
     def check(self, most_studies: int) -> None:
         """Refuse first sums that no studies within the agreed ranges have."""
@@ -173,7 +166,7 @@ class Totals:
         check_total("weights", self.weight, n * (low - unit), n * (high + unit))
         self._check_estimates(self.weight, self.cross)
         check_total("w y^2", self.square, -n * unit, self.weight + n * unit)
-        fine = self.ranges.counts.units[3]
+        fine = self.ranges.sums.units[3]
         least, most = n * (low * low - fine), n * (high * high + fine)
         check_total("w^2", self.weight_square, least, most)
         both = (self.weight + n * unit) * (self.square + n * unit)
@@ -182,9 +175,9 @@ class Totals:
             why = "together with other sums it gives a negative variance"
             raise impossible("w y^2", why)
 
-    def check_random(self, total: Integers) -> None:
+    def check_random(self, sums: Integers) -> None:
         """Refuse second sums that no studies within the agreed ranges have."""
-        weight, cross = (int(one) * self.ranges.unit for one in total[:2])
+        weight, cross = (int(one) * self.ranges.unit for one in sums)
         n, unit, tau2 = self.n_studies, self.ranges.unit, self.tau2
         low, high = (
             1 / (Fraction(one) ** 2 + tau2) for one in reversed(self.ranges.errors)
@@ -233,7 +226,7 @@ class Totals:
         """The mean if all studies estimate the same."""
         return self.pooled(self.weight, self.cross, "fixed")
 
-    def random(self, total: Integers) -> Pooled:
+    def random(self, sums: Integers) -> Pooled:
         """Return the mean if studies differ, from the second sum."""
-        weight, cross = (int(one) * self.ranges.unit for one in total[:2])
+        weight, cross = (int(one) * self.ranges.unit for one in sums)
         return self.pooled(weight, cross, "random")

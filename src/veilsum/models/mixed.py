@@ -19,7 +19,7 @@ steps are long, and fine only at the end, where all thetas are the same, nearly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -36,7 +36,8 @@ from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.systems import PRECISIONS, UNDETERMINED, check_rows, pinned
 from veilsum.numbers.arrays import Array, FloatArray, listed
-from veilsum.numbers.units import Counts, Integers, bits_of, power_unit, square
+from veilsum.numbers.layout import Layout, array, number
+from veilsum.numbers.units import Integers, bits_of, power_unit, square
 
 Method = Literal["reml", "ml"]
 Theta = tuple[int, ...]
@@ -209,31 +210,35 @@ class Mixing:
             )
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the numbers of a vector count."""
-        p, q = self.n_columns + 1, len(self.random)
-        unit = Fraction(1, 2**MIXED_BITS)
-        n = (p * (p + 1) // 2 + 1) * (1 + self.n_theta)
-        n_second = self.n_theta * (self.n_theta + 1) // 2
-        far = 1
+    def layout(self) -> Layout:
+        """Products of columns, log det V, both by theta, rows and parties."""
+        p, q, k = self.n_columns + 1, len(self.random), self.n_theta
+        unit, second = Fraction(1, 2**MIXED_BITS), Fraction(1, 2**SECOND_BITS)
+        n_products, far = p * (p + 1) // 2, 1
         if not self.centred:
             far += max(ceil(abs(self.far[k])) for k in self.random)
         # (Z'V^-1 A)' (dT) (Z'V^-1 A), each number of the first at most rows times far,
         # and no root is larger than the largest theta.
         step = 2 * MOST_THETA_BITS + bits_of(2 * q * q * far * far)
         bits = max(MIXED_BITS + step, SECOND_BITS + MOST_SECOND)
-        second = (Fraction(1, 2**SECOND_BITS),) * n_second
-        return Counts(
-            (*(unit,) * n, *second, Fraction(1), Fraction(1)),
-            bits + 2 + 2 * self.measures.row_bits,
+        bits += 2 + 2 * self.measures.row_bits
+        return Layout(
+            (
+                array("mixed_products", n_products, unit, bits),
+                number("mixed_log_determinant", unit, bits),
+                array("mixed_slopes", (k, n_products + 1), unit, bits),
+                array("mixed_curvature", k * (k + 1) // 2, second, bits),
+                number("rows"),
+                number("parties"),
+            )
         )
 
     def triangle(self, numbers: Sequence[int], bits: int) -> fmpq_mat:
         """Return a lower triangle, column by column in units of 2^-bits."""
         q, unit = len(self.random), fmpz(2) ** bits
         found = fmpq_mat(q, q)
-        for number, place in zip(numbers, triangle_places(q), strict=True):
-            found[place] = fmpq(number, unit)
+        for one, place in zip(numbers, triangle_places(q), strict=True):
+            found[place] = fmpq(one, unit)
         return found
 
     def covariance(self, theta: Theta) -> fmpq_mat:
@@ -270,31 +275,37 @@ class Mixing:
         spread = _identity(q) + gram * covariance
         inverse = spread.inv()
         weighed = inverse * cross
-        found = _rounded(moments - cross.transpose() * covariance * weighed, at.bits)
-        found.append(_log(spread.det(), at.bits))
+        products = _rounded(moments - cross.transpose() * covariance * weighed, at.bits)
         root = self.triangle(at.root, ROOT_BITS)
         weighed = root.transpose() * weighed
         within = root.transpose() * inverse * gram * root
-        directions = _directions(q)
+        directions, slopes = _directions(q), []
         for (i, j), direction in zip(triangle_places(q), directions, strict=True):
             for a in range(p + 1):
                 for b in range(a + 1):
                     product = weighed[i, a] * weighed[j, b]
                     if i != j:
                         product += weighed[j, a] * weighed[i, b]
-                    found.append(_round(-product, at.bits))
-            found.append(_round(_trace(direction * within), at.bits))
+                    slopes.append(_round(-product, at.bits))
+            slopes.append(_round(_trace(direction * within), at.bits))
         rest = -within
         if at.weights:
             weights = _symmetric(at.weights, p + 1, fmpz(2) ** WEIGHT_BITS)
             rest += weighed * weights * weighed.transpose() * 2
         moved = [(one * within, one * rest) for one in directions]
-        most = 1 << MOST_SECOND + SECOND_BITS
+        most, curvature = 1 << MOST_SECOND + SECOND_BITS, []
         for k, (left, _) in enumerate(moved):
             for _, right in moved[: k + 1]:
                 second = _round(_trace(left * right), at.second_bits, SECOND_BITS)
-                found.append(max(min(second, most), -most))
-        return np.array([*found, n_rows, 1], dtype=object)
+                curvature.append(max(min(second, most), -most))
+        return self.layout.pack(
+            mixed_products=np.array(products, dtype=object),
+            mixed_log_determinant=_log(spread.det(), at.bits),
+            mixed_slopes=np.array(slopes, dtype=object).reshape(len(directions), -1),
+            mixed_curvature=np.array(curvature, dtype=object),
+            rows=n_rows,
+            parties=1,
+        )
 
 
 def triangle_places(q: int) -> list[tuple[int, int]]:
@@ -427,32 +438,28 @@ class MixedModel:
         """Return what the residual sum is divided by."""
         return n_rows - len(self.names) if self.method == "reml" else n_rows
 
-    def _check_possible(self, at: At, total: Integers) -> None:
+    def _check_possible(self, at: At, parts: Mapping[str, Any]) -> None:
         """Refuse a total that no rows within the agreed ranges have."""
-        n_rows, n_parties = int(total[-2]), int(total[-1])
+        n_rows, n_parties = parts["rows"], parts["parties"]
         check_total("rows", n_rows, 0, 1 << self.mixing.measures.row_bits)
         check_total("parties", n_parties, 0, n_rows)
-        p, n_theta = len(self.names) + 1, self.mixing.n_theta
-        size = p * (p + 1) // 2
+        p = len(self.names) + 1
         # A party rounds once, and V^-1 shortens columns, none of which is beyond 1.
         rounding = n_parties << MIXED_BITS - at.bits
         largest, labels = [1 << MIXED_BITS // 2] * p, (*self.names, "the response")
-        products = square(total[:size], p)
+        products = square(parts["mixed_products"], p)
         check_matrix("X'V^-1X", products, labels, largest, n_rows, rounding)
-        most = 1 << self.mixing.counts.bits
-        check_total("log det V", int(total[size]), -rounding, most)
-        thetas = [f"theta {k + 1}" for k in range(n_theta)]
-        second = total[(n_theta + 1) * (size + 1) : -2]
+        reach = 1 << self.mixing.layout.bits
+        check_total("log det V", parts["mixed_log_determinant"], -rounding, reach)
         most = n_parties << MOST_SECOND + SECOND_BITS
-        for number in second.tolist():
-            check_total("second derivatives", int(number), -most, most)
-        for k, (i, j) in enumerate(triangle_places(len(self.mixing.random))):
+        for one in parts["mixed_curvature"].tolist():
+            check_total("second derivatives", int(one), -most, most)
+        places = triangle_places(len(self.mixing.random))
+        slopes = zip(places, parts["mixed_slopes"], strict=True)
+        for k, ((i, j), block) in enumerate(slopes, start=1):
             if i == j:
-                block = -total[(k + 1) * (size + 1) : (k + 2) * (size + 1)]
-                moved = square(block[:size], p)
-                reach = [1 << self.mixing.counts.bits] * p
-                what = f"derivatives by {thetas[k]}"
-                check_matrix(what, moved, labels, reach, n_rows, rounding)
+                moved, what = square(-block[:-1], p), f"derivatives by theta {k}"
+                check_matrix(what, moved, labels, [reach] * p, n_rows, rounding)
 
     def profile(self, at: At, total: Integers) -> Profile | None:
         """Return the criterion and its derivatives from the parties' sum.
@@ -463,15 +470,14 @@ class MixedModel:
             InvalidInputError: too few rows, dependent columns, or a perfect fit.
         """
         p, q = len(self.names), len(self.mixing.random)
-        n_rows, n_parties = int(total[-2]), int(total[-1])
-        self._check_possible(at, total)
+        parts = self.mixing.layout.unpack(total)
+        n_rows, n_parties = parts["rows"], parts["parties"]
+        self._check_possible(at, parts)
         check_rows(n_rows, p + 1)
-        n_theta, width = self.mixing.n_theta, (p + 1) * (p + 2) // 2 + 1
-        blocks = [total[k * width : (k + 1) * width] for k in range(n_theta + 1)]
-        unit = fmpz(2) ** MIXED_BITS
-        sums = _symmetric(blocks[0], p + 1, unit)
-        changes, spread = [], fmpq_mat(q, q)
-        for (i, j), block in zip(triangle_places(q), blocks[1:], strict=True):
+        n_theta, unit = self.mixing.n_theta, fmpz(2) ** MIXED_BITS
+        sums = _symmetric(parts["mixed_products"], p + 1, unit)
+        changes, spread, slopes = [], fmpq_mat(q, q), parts["mixed_slopes"]
+        for (i, j), block in zip(triangle_places(q), slopes, strict=True):
             changes.append(_symmetric(-block, p + 1, unit))
             trace = fmpq(int(block[-1]), unit)
             spread[i, j] = spread[j, i] = trace if i == j else trace / 2
@@ -508,16 +514,15 @@ class MixedModel:
         ]
 
         def criterion() -> list[arb]:
-            value = arb(fmpq(int(blocks[0][-1]), unit)) + arb(residual / n).log() * n
+            value = arb(fmpq(parts["mixed_log_determinant"], unit))
+            value += arb(residual / n).log() * n
             if self.method == "reml":
                 value += arb(fixed.det()).log()
             return [value]
 
         # Second derivatives at fixed coefficients and s^2, and what following these
         # takes off.
-        second = _symmetric(
-            total[(n_theta + 1) * width : -2], n_theta, fmpz(2) ** SECOND_BITS
-        )
+        second = _symmetric(parts["mixed_curvature"], n_theta, fmpz(2) ** SECOND_BITS)
         along = [(about.transpose() * one)[0, 0] for one in moved]
         bent = [_part(one, range(p), [0]) for one in moved]
         turned = [fixed.solve(one) for one in bent]
