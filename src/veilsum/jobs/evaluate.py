@@ -29,14 +29,13 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.fitting import NewtonRecipe, suspicion
+from veilsum.jobs.fitting import LEFT_OUT, NewtonRecipe, suspicion
 from veilsum.jobs.presence import Group, Look, are_few
 from veilsum.jobs.recipes import (
     ManyRounds,
     OneRound,
     Sums,
     SumsOnly,
-    and_left_out,
     by_value,
 )
 from veilsum.jobs.regression import Brought, FormulaJob, Model, inferred_schema
@@ -82,6 +81,7 @@ from veilsum.models.refits import (
 )
 from veilsum.models.rows import ONES, PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.layout import Layout
 from veilsum.numbers.units import Counts, Integers, sum_bits
 from veilsum.showing import Block, Showing, Table, number
 from veilsum.tables.asked import Question
@@ -1156,8 +1156,6 @@ def _among(rows: Rows, chosen: Array[Any]) -> Rows:
 class RefitsRecipe(ManyRounds[Refitting]):
     """Rounds of a fit without each fold, side by side, and then one on the folds.
 
-    The last number of each sum counts rows that were left out.
-
     Attributes:
         refits: what is fitted.
         what: is asked, for the ledger.
@@ -1169,9 +1167,9 @@ class RefitsRecipe(ManyRounds[Refitting]):
     limit: ReleaseLimit | None = None
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of, in every round."""
-        return and_left_out(self.refits.counts)
+    def layout(self) -> Layout:
+        """Positions that all rounds share."""
+        return self.refits.layout + LEFT_OUT
 
     @property
     def answer_size(self) -> int:
