@@ -29,14 +29,13 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.fitting import NewtonRecipe, suspicion
+from veilsum.jobs.fitting import LEFT_OUT, NewtonRecipe, suspicion
 from veilsum.jobs.presence import Group, Look, are_few
 from veilsum.jobs.recipes import (
     ManyRounds,
     OneRound,
     Sums,
     SumsOnly,
-    and_left_out,
     by_value,
 )
 from veilsum.jobs.regression import Brought, FormulaJob, Model, inferred_schema
@@ -1097,8 +1096,6 @@ def _among(rows: Rows, chosen: Array[Any]) -> Rows:
 class RefitsRecipe(ManyRounds[Refitting]):
     """Rounds of a fit without each fold, side by side, and then one on the folds.
 
-    The last number of each sum counts rows that were left out.
-
     Attributes:
         refits: what is fitted.
         what: is asked, for the ledger.
@@ -1110,9 +1107,9 @@ class RefitsRecipe(ManyRounds[Refitting]):
     limit: ReleaseLimit | None = None
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of, in every round."""
-        return and_left_out(self.refits.counts)
+    def layout(self) -> Layout:
+        """Positions that all rounds share."""
+        return self.refits.layout + LEFT_OUT
 
     @property
     def answer_size(self) -> int:

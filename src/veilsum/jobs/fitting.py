@@ -347,23 +347,19 @@ class RobustRecipe(OneSumMore):
 
     @cached_property
     def counts(self) -> Counts:
-        """What the fit's numbers are whole numbers of; the meat has fewer of them."""
+        """Units of the fit, which has more numbers than the meat."""
         found: Counts = self.inner.counts
-        return replace(found, bits=max(found.bits, self.meat.bits))
+        return replace(found, bits=max(found.bits, self.meat.layout.bits))
+
+    @cached_property
+    def last(self) -> Layout:
+        """The meat."""
+        return self.meat.layout.padded(self.size)
 
     @property
     def last_shown(self) -> dict[str, int]:
-        """What the meat shows."""
-        p = self.meat.scales.n_columns
-        size = p * (p + 1) // 2
-        if self.meat.by_party:
-            return {"party_scores": size}
-        if self.meat.needs_leverages:
-            return {
-                "row_scores_by_leverage": size,
-                "leverage_rows": 1,
-            }
-        return {"row_scores": size}
+        """Released numbers of the meat by key."""
+        return self.last.released
 
     def among(self, members: tuple[str, ...]) -> Self:
         """Return the recipe for so many parties."""
@@ -380,7 +376,7 @@ class RobustRecipe(OneSumMore):
 
     def check_last(self, before: Sums, last: Array[Any]) -> None:
         """Refuse a meat that no rows of the fit have."""
-        self.meat.check(last[: self.meat.size], self.inner.fit(before).n_rows)
+        self.meat.check(self.last.unpack(last), self.inner.fit(before).n_rows)
 
     def fit(self, sums: Sums) -> LeastSquaresFit | GlmFit:
         """Return the fit of the pooled rows, with robust errors.
@@ -392,7 +388,7 @@ class RobustRecipe(OneSumMore):
         assert meat is not None
         found: LeastSquaresFit | GlmFit = self.inner.fit(before)
         covariance = self.meat.covariance(
-            meat[: self.meat.size],
+            self.last.unpack(meat),
             self.last_request(before),
             self._bread(before),
             n_rows=found.n_rows,

@@ -34,7 +34,8 @@ from veilsum.models.glm import GlmOutcome, Request, RowTotals, row_blocks
 from veilsum.models.newton import Closing, Done, Newton, State
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import Vector
-from veilsum.numbers.units import Counts, Integers, power_unit, sum_bits, total
+from veilsum.numbers.layout import Layout, Statistic, array
+from veilsum.numbers.units import Integers, power_unit, sum_bits, total
 
 # Bits that are kept of a squared error: a mean may be 2^10 times the responses.
 SQUARE_BITS = 72
@@ -101,15 +102,6 @@ class Refits:
     newton: Newton
     n_folds: int
 
-    @property
-    def _each(self) -> int:
-        return self.newton.scales.size
-
-    @property
-    def size(self) -> int:
-        """A fit's sums and a sum of squared errors for each fold."""
-        return self.n_folds * (self._each + 1)
-
     @cached_property
     def square_unit(self) -> Fraction:
         """What squared errors are whole numbers of, each of them rounded by itself."""
@@ -120,12 +112,13 @@ class Refits:
         return power_unit((responses + float(means.max())) ** 2, SQUARE_BITS)
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the numbers of a round are whole numbers of."""
-        found = self.newton.scales.counts
-        units = (*found.units * self.n_folds, *(self.square_unit,) * self.n_folds)
+    def layout(self) -> Layout:
+        """Positions of a fit's sum, and a sum of squared errors, for each fold."""
+        n, each = self.n_folds, self.newton.scales.positions
+        units, bits = each.counts.units * n, each.bits
         most = sum_bits([SQUARE_BITS + 1], self.newton.measures.row_bits)
-        return Counts(units, max(found.bits, most))
+        fits = Statistic("fits", (n, each.size), units, bits)
+        return Layout((fits, array("fold_squared_errors", n, self.square_unit, most)))
 
     # What all parties do alike
 
@@ -160,8 +153,8 @@ class Refits:
 
     def advance(self, state: Refitting, total: Integers) -> Refitting:
         """Return the state after one more total; raise if a fit does not exist."""
-        request, each = self.propose(state), self._each
-        parts = [total[k * each : (k + 1) * each] for k in range(self.n_folds)]
+        request, found = self.propose(state), self.layout.unpack(total)
+        parts = found["fits"]
         if request.stage == "beyond":
             for k, one in enumerate(parts):
                 if away := self.newton.scales.outside(one).model:
@@ -172,7 +165,7 @@ class Refits:
                     )
             return replace(state, seen=True)
         if request.stage == "losses":
-            squares = total[self.n_folds * each :].tolist()
+            squares = found["fold_squared_errors"].tolist()
             return replace(state, losses=self._losses(state, parts, squares))
         fits = [
             one if point is None else self._moved(k, one, part)
@@ -218,21 +211,20 @@ class Refits:
 
     def statistics(self, parts: Sequence[Rows], request: FoldsRequest) -> Integers:
         """Return one party's answer, from its rows of each fold."""
-        found, squares = [], [0] * self.n_folds
+        fits = np.zeros((self.n_folds, self.newton.scales.size), dtype=object)
+        squares = np.zeros(self.n_folds, dtype=object)
         for k, point in enumerate(request.points):
             if point is None:
-                found.append(np.zeros(self._each, dtype=object))
-            elif request.stage == "losses":
-                part, squares[k] = self._loss(parts[k], point)
-                found.append(part)
+                continue
+            if request.stage == "losses":
+                fits[k], squares[k] = self._loss(parts[k], point)
             elif request.stage == "beyond":
-                asked = Request("outside", point)
-                found.append(self.newton.statistics(parts[k], asked))
+                fits[k] = self.newton.statistics(parts[k], Request("outside", point))
             else:
                 asked = Request(request.stage, point)
                 others = [one for j, one in enumerate(parts) if j != k]
-                found.append(self.newton.statistics(_joined(others), asked))
-        return np.concatenate([*found, np.array(squares, dtype=object)])
+                fits[k] = self.newton.statistics(_joined(others), asked)
+        return self.layout.pack(fits=fits, fold_squared_errors=squares)
 
     def _loss(self, rows: Rows, point: Vector) -> tuple[Integers, int]:
         """Return both deviances, where a round has them, and squared errors.

@@ -17,16 +17,17 @@ is an exact sum over its rows, rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from flint import arb, arb_mat, fmpq
 
 from veilsum.errors import InvalidInputError
+from veilsum.models import systems
 from veilsum.models.families import Gaussian
 from veilsum.models.glm import (
     RoundWeights,
@@ -37,16 +38,14 @@ from veilsum.models.glm import (
 )
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import Gram, PerRow, Rows
-from veilsum.models.systems import symmetric
 from veilsum.numbers.arrays import FloatArray, Vector
+from veilsum.numbers.layout import ONE, Layout, number, padding, symmetric
 from veilsum.numbers.units import (
     CrossSum,
     GramSum,
     Integers,
     limbs_of,
-    square,
     sum_bits,
-    triangle,
 )
 
 Errors = Literal["HC0", "HC1", "HC2", "HC3", "cluster"]
@@ -111,17 +110,22 @@ class Meat:
         return self.errors in ("HC2", "HC3")
 
     @property
-    def size(self) -> int:
-        """A triangle, and how many rows have a leverage next to 1."""
-        p = self.scales.n_columns
-        return p * (p + 1) // 2 + 1
-
-    @property
-    def bits(self) -> int:
-        """In how many bits every total fits, its sign included."""
+    def key(self) -> str:
+        """Key of the products of scores."""
         if self.by_party:
-            return sum_bits([SCORE_BITS, SCORE_BITS], PARTY_BITS)
-        return sum_bits([ROOT_BITS, ROOT_BITS], self.scales.measures.row_bits)
+            return "party_scores"
+        return "row_scores_by_leverage" if self.needs_leverages else "row_scores"
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Products of scores, whose units follow from the request; rows near 1."""
+        rows = self.scales.measures.row_bits
+        bits = sum_bits([ROOT_BITS] * 2, rows)
+        if self.by_party:
+            bits = sum_bits([SCORE_BITS] * 2, PARTY_BITS)
+        near = number("leverage_rows", bits=sum_bits([0], rows))
+        scores = symmetric(self.key, (ONE,) * self.scales.n_columns, bits)
+        return Layout((scores, near if self.needs_leverages else padding(1)))
 
     def request(
         self, coefficients: Vector, bread: Callable[[], arb_mat]
@@ -140,7 +144,7 @@ class Meat:
         inverse = np.zeros((0, 0))
         if self.needs_leverages:
             lines = self._to_whole_balls
-            inverse = symmetric(lambda: lines() * bread() * lines().transpose())
+            inverse = systems.symmetric(lambda: lines() * bread() * lines().transpose())
         return MeatRequest(
             self.errors, np.array([float(one) for one in whole]), inverse
         )
@@ -187,15 +191,15 @@ class Meat:
             return [SCORE_BITS - pull - of.bits - rows for of in design]
         return [ROOT_BITS - pull - of.bits for of in design]
 
-    def check(self, vector: Integers, n_rows: int) -> None:
+    def check(self, found: Mapping[str, Any], n_rows: int) -> None:
         """Refuse a total that no rows within the agreed ranges have."""
-        p = self.scales.n_columns
-        check_total("rows with a leverage next to 1", int(vector[-1]), 0, n_rows)
+        p, near = self.scales.n_columns, found.get("leverage_rows", 0)
+        check_total("rows with a leverage next to 1", near, 0, n_rows)
         names = [f"x{k}" for k in range(p)]
         # All scores of parties together are as large as one row's here.
         reach, rows = (SCORE_BITS, 1) if self.by_party else (ROOT_BITS, n_rows)
         largest = [(1 << reach) + 1] * p
-        check_matrix("products of scores", square(vector[:-1], p), names, largest, rows)
+        check_matrix("products of scores", found[self.key], names, largest, rows)
 
     def statistics(self, rows: Rows, request: MeatRequest) -> Integers:
         """Return one party's part; the parties' parts are to be added.
@@ -219,7 +223,7 @@ class Meat:
                 for one, power in zip(cross.value.tolist(), powers, strict=True)
             ]
             score = np.array(found, dtype=object)
-            return np.append(triangle(np.outer(score, score)), 0)
+            return self.layout.pack(party_scores=np.outer(score, score))
         gram, near = GramSum(p, limbs_of(ROOT_BITS)), 0
         usual = max(set(powers), key=powers.count)
         factors = np.array([2.0 ** (one - usual) for one in powers])
@@ -229,7 +233,8 @@ class Meat:
             scaled = by * 2.0**usual
             for part, piece in block.pieces:
                 gram.add_scaled(part, scaled[piece], factors)
-        return np.append(triangle(gram.value), near)
+        leverages = {"leverage_rows": near} if self.needs_leverages else {}
+        return self.layout.pack(**{self.key: gram.value}, **leverages)
 
     def _pull(
         self, block: RowBlock, request: MeatRequest, noted: RoundWeights
@@ -255,7 +260,7 @@ class Meat:
 
     def covariance(
         self,
-        vector: Integers,
+        found: Mapping[str, Any],
         request: MeatRequest,
         bread: Callable[[], arb_mat],
         *,
@@ -264,13 +269,13 @@ class Meat:
     ) -> Gram:
         """Return B M B, with the correction for few rows or parties that is usual."""
         p = self.scales.n_columns
-        if vector[self.size - 1]:
+        if near := found.get("leverage_rows", 0):
             raise InvalidInputError(
                 f"{self.errors} divides by what is left beside a row's leverage, and "
-                f"in {vector[self.size - 1]} rows that is next to nothing: use HC1, or "
+                f"in {near} rows that is next to nothing: use HC1, or "
                 "leave out columns that only a few rows have"
             )
-        whole = square(vector[: self.size - 1], p)
+        whole = found[self.key]
         if not whole.any():
             return np.zeros((p, p))
         powers = self._powers(request.point)
@@ -289,7 +294,7 @@ class Meat:
             middle = arb_mat([[one() for one in line] for line in scaled])
             return half.transpose() * middle * half * arb(factor)
 
-        return symmetric(balls)
+        return systems.symmetric(balls)
 
 
 def _ball(whole: int, power: int) -> Callable[[], arb]:
