@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
-from veilsum.jobs.recipes import Contribution, Guarded, Sums, SumsOnly
+from veilsum.jobs.recipes import LEAST_ROUNDS, Contribution, Guarded, Sums, SumsOnly
 from veilsum.jobs.releases import (
     BY_ROW,
     SCREENED,
@@ -167,44 +167,49 @@ class Lacking:
 
 @dataclass(frozen=True)
 class Varying:
-    """Columns that vary within a party, where each party takes off its own means.
+    """Parties in which every column varies, where rows are compared within parties.
 
-    A party in which a column is constant adds 0 to all sums with it. So these sums are
-    about the others, and two columns that are constant at different parties may leave
-    the sum of their products to one. A column counts as varying at a party where all
-    columns with many values vary, too: each sum of products with one of these then has
-    all parties that are counted for the other column.
+    A party in which a number or a category is constant adds 0 to all sums with it, and
+    two columns that are constant at different parties may leave the sum of their
+    products to one. So parties are counted in which all numbers and categories vary;
+    and, of these, parties in which rows differ in each level, cell and value. Together
+    these parties pass all rules by themselves, and others only add to their sums.
 
     Attributes:
-        columns: the names of all columns, with their places in the design.
-        measures: how each of them is counted.
-        least: the least number of parties for columns with many values; at first of
-            honest ones alone.
+        groups: the levels, cells and values of columns in the design.
+        least: the least number of honest parties in which every column varies.
+        rows: the rows that are compared, in words.
     """
 
-    columns: tuple[tuple[str, int], ...]
-    measures: tuple[Measure, ...]
-    least: int
+    groups: tuple[Group, ...]
+    least: int = 0
+    rows: str = "rows"
 
     @property
     def name(self) -> str:
         """What they are."""
-        return "columns in which rows of a party differ"
+        return f"columns in which {self.rows} of a party differ"
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The columns' names."""
-        return tuple(name for name, _ in self.columns)
+        """All columns together, and each level, cell and value."""
+        each = (
+            f"{place} of the {one.name}" for one in self.groups for place in one.places
+        )
+        return ("all columns", *each)
 
     def count(self, look: Look) -> Array[Any]:
-        """Count rows that differ from the first one in each column."""
-        found = []
-        for (_, at), measure in zip(self.columns, self.measures, strict=True):
-            values = measure.counts(look(at))
-            found.append(np.count_nonzero(values != values[:1]))
-        pairs = zip(found, self.measures, strict=True)
-        varied = all(rows or are_few(measure) for rows, measure in pairs)
-        return np.array(found) * varied
+        """Count rows if all columns vary, and those on the smaller side of each place.
+
+        A column of 0 and 1, or a category of two levels, may be constant.
+        """
+        return np.asarray(look(self))
+
+    def sides(self, look: Look, n_rows: int) -> Array[Any]:
+        """Return all these counts for a party in which all columns vary."""
+        counts = [one.count(look) for one in self.groups]
+        having = np.concatenate([np.zeros(0, dtype=np.int64), *counts])
+        return np.append(n_rows, np.minimum(having, n_rows - having))
 
 
 def are_few(measure: Measure) -> bool:
@@ -325,35 +330,92 @@ class Screened(SumsOnly):
             self.inner.request(())  # what must not start asks nobody anything
             return PRESENCE
         self.check(sums[0])
-        return self.inner.request(self.within(sums))
+        inner = self.within(sums)
+        request = self.inner.request(inner)
+        if request is not None:
+            self._check_room(sums[0], len(inner))
+        return request
+
+    def _holders(self, total: Array[Any]) -> dict[Group, tuple[list[int], int]]:
+        """Return, by group, the holders of each place and of several of them."""
+        start, found = 0, [int(one) for one in total[: size_of(self.groups)]]
+        holders = dict[Group, tuple[list[int], int]]()
+        for group, several in zip(self.groups, found[-len(self.groups) :], strict=True):
+            holders[group] = found[start : start + len(group.places)], several
+            start += len(group.places)
+        return holders
 
     def check(self, total: Array[Any]) -> None:
         """Refuse a place that too few parties hold; everybody sees the same counts."""
-        start, found = 0, [int(one) for one in total[: size_of(self.groups)]]
-        for group, several in zip(self.groups, found[-len(self.groups) :], strict=True):
-            holders = found[start : start + len(group.places)]
-            start += len(group.places)
+        found = self._holders(total)
+        for group, (holders, several) in found.items():
             if isinstance(group, Varying):
-                self._check_varying(group, holders)
-                continue
-            if short := shortfall(group, holders, several, self.least):
+                held_at_all = [n for one in group.groups for n in found[one][0]]
+                self._check_varying(group, holders, held_at_all)
+            elif short := shortfall(group, holders, several, self.least):
                 self._refuse(short)
 
-    def _check_varying(self, group: Varying, holders: Sequence[int]) -> None:
-        """Refuse sums with a column that are about few parties."""
-        for place, measure, number in zip(
-            group.places, group.measures, holders, strict=True
+    def _check_varying(
+        self, group: Varying, varying: Sequence[int], holders: Sequence[int]
+    ) -> None:
+        """Refuse sums with a column that are about few parties.
+
+        Args:
+            group: what was counted.
+            varying: the parties in which all columns vary, then for each place those of
+                them whose rows differ in it.
+            holders: the parties with rows in each place.
+        """
+        everywhere, *places = varying
+        least = max(self.least, group.least)
+        if everywhere < least:
+            self._refuse_few(
+                f"{group.rows} of {everywhere} parties differ in every number and "
+                f"category, and at least {least} parties must have such rows",
+                "leave out columns",
+            )
+        for place, number, any_rows in zip(
+            group.places[1:], places, holders, strict=True
         ):
-            least = self.least if are_few(measure) else max(self.least, group.least)
-            if number < least:
-                raise DisclosureError(
-                    "site_terms",
-                    f"{place} and all columns with many values vary within {number} "
-                    f"parties, and at least {least} must, so that no sum is about a "
-                    "few of them: leave out columns that are constant in some "
-                    f"parties, or allow it openly with {openly(site_terms=True)}. "
-                    "Nothing but such counts of parties was shown",
+            if any_rows and number < self.least:
+                self._refuse_few(
+                    f"{group.rows} of {number} parties differ in every number and "
+                    f"category and in {place}, and at least {self.least} parties must "
+                    "have such rows",
+                    "merge levels, leave that column out, or leave out others",
                 )
+
+    def _refuse_few(self, found: str, way_out: str) -> NoReturn:
+        raise DisclosureError(
+            "site_terms",
+            f"{found}, so that no sum is about a few parties: {way_out} that are "
+            "constant at some parties, or allow it openly with "
+            f"{openly(site_terms=True)}. Nothing but such counts of parties was shown",
+        )
+
+    def _check_room(self, total: Array[Any], taken: int) -> None:
+        """Refuse another sum for which the parties in which columns vary are too few.
+
+        Sums with a column are about their rows alone.
+        """
+        limit = self.limit
+        for group, (holders, _) in self._holders(total).items():
+            if not isinstance(group, Varying) or limit is None:
+                continue
+            honest = holders[0] - limit.tolerate
+            if honest < limit.honest:
+                rounds = max(taken + 1, min(LEAST_ROUNDS, int(self.inner.most_rounds)))
+                few = replace(limit, honest=honest)
+                try:
+                    few.check(self.inner.size, rounds)
+                except DisclosureError as error:
+                    raise DisclosureError(
+                        error.rule,
+                        f"{group.rows} of {holders[0]} parties differ in every number "
+                        "and category, so that sums may be about these parties alone: "
+                        "leave out columns that are constant at some parties. "
+                        f"Otherwise {error}",
+                    ) from None
 
     def _refuse(self, found: str) -> None:
         raise DisclosureError(
