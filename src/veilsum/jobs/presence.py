@@ -188,7 +188,7 @@ class Varying:
     @property
     def name(self) -> str:
         """What they are."""
-        return f"columns in which {self.rows} of a party differ"
+        return "columns in which rows of a party differ"
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -336,22 +336,23 @@ class Screened(SumsOnly):
             self._check_room(sums[0], len(inner))
         return request
 
-    def _holders(self, total: Array[Any]) -> dict[Group, tuple[list[int], int]]:
-        """Return, by group, the holders of each place and of several of them."""
+    def _counted(self, total: Array[Any]) -> list[tuple[Group, list[int], int]]:
+        """Return each group, the holders of its places, and of several of these."""
         start, found = 0, [int(one) for one in total[: size_of(self.groups)]]
-        holders = dict[Group, tuple[list[int], int]]()
+        counted = list[tuple[Group, list[int], int]]()
         for group, several in zip(self.groups, found[-len(self.groups) :], strict=True):
-            holders[group] = found[start : start + len(group.places)], several
+            holders = found[start : start + len(group.places)]
+            counted.append((group, holders, several))
             start += len(group.places)
-        return holders
+        return counted
 
     def check(self, total: Array[Any]) -> None:
         """Refuse a place that too few parties hold; everybody sees the same counts."""
-        found = self._holders(total)
-        for group, (holders, several) in found.items():
+        counted = self._counted(total)
+        for group, holders, several in counted:
             if isinstance(group, Varying):
-                held_at_all = [n for one in group.groups for n in found[one][0]]
-                self._check_varying(group, holders, held_at_all)
+                mine = [each for one, each, _ in counted if one in group.groups]
+                self._check_varying(group, holders, [n for each in mine for n in each])
             elif short := shortfall(group, holders, several, self.least):
                 self._refuse(short)
 
@@ -367,11 +368,12 @@ class Screened(SumsOnly):
             holders: the parties with rows in each place.
         """
         everywhere, *places = varying
+        who = f"the number of parties whose {group.rows} differ in every number and "
+        who += "category"
         least = max(self.least, group.least)
         if everywhere < least:
             self._refuse_few(
-                f"{group.rows} of {everywhere} parties differ in every number and "
-                f"category, and at least {least} parties must have such rows",
+                f"{who} is {everywhere}, and must be at least {least}",
                 "leave out columns",
             )
         for place, number, any_rows in zip(
@@ -379,9 +381,8 @@ class Screened(SumsOnly):
         ):
             if any_rows and number < self.least:
                 self._refuse_few(
-                    f"{group.rows} of {number} parties differ in every number and "
-                    f"category and in {place}, and at least {self.least} parties must "
-                    "have such rows",
+                    f"{who}, and in {place}, is {number}, and must be at least "
+                    f"{self.least}",
                     "merge levels, leave that column out, or leave out others",
                 )
 
@@ -399,7 +400,7 @@ class Screened(SumsOnly):
         Sums with a column are about their rows alone.
         """
         limit = self.limit
-        for group, (holders, _) in self._holders(total).items():
+        for group, holders, _ in self._counted(total):
             if not isinstance(group, Varying) or limit is None:
                 continue
             honest = holders[0] - limit.tolerate
@@ -411,10 +412,10 @@ class Screened(SumsOnly):
                 except DisclosureError as error:
                     raise DisclosureError(
                         error.rule,
-                        f"{group.rows} of {holders[0]} parties differ in every number "
-                        "and category, so that sums may be about these parties alone: "
-                        "leave out columns that are constant at some parties. "
-                        f"Otherwise {error}",
+                        f"the number of parties whose {group.rows} differ in every "
+                        f"number and category is {holders[0]}, and sums may be about "
+                        "these parties alone: leave out columns that are constant at "
+                        f"some parties. Otherwise {error}",
                     ) from None
 
     def _refuse(self, found: str) -> None:
@@ -436,10 +437,11 @@ class Screened(SumsOnly):
         if sums:
             found: Release = self.inner.release(self.within(sums))
             return found
-        shown = {
-            "holders": sum(len(one.places) for one in self.groups),
-            "holders_of_several": len(self.groups),
-        }
+        kinds = {"holders": 0, "varying": 0, "holders_of_several": len(self.groups)}
+        for one in self.groups:
+            kind = "varying" if isinstance(one, Varying) else "holders"
+            kinds[kind] += len(one.places)
+        shown = {kind: number for kind, number in kinds.items() if number}
         return Release(f"who holds what: {self.inner.release(()).job}", shown)
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
