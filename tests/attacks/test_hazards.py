@@ -114,6 +114,7 @@ WITH_FLAGS = vs.Schema.from_table(
             **SCHEMA.to_table()["columns"],
             "ward": {"kind": "category", "categories": [*"uvw"]},
             "arm": {"kind": "integer", "minimum": 0, "maximum": 1},
+            "ill": {"kind": "integer", "minimum": 0, "maximum": 1},
         },
     }
 )
@@ -131,6 +132,7 @@ def many_sites(**constant):
     for party, rows in tables.items():
         rows["ward"] = stream.choice([*"uvw"], len(rows))
         rows["arm"] = stream.integers(0, 2, len(rows))
+        rows["ill"] = stream.integers(0, 2, len(rows))
         for column, values in constant.items():
             if party in values:
                 rows[column] = values[party]
@@ -213,6 +215,15 @@ def information(job, total, along):
     return product.imag / 2 if np.iscomplexobj(along) else product
 
 
+def is_that_of_one(found, tables, along):
+    """Compare the information of all sites with that of one, but for its rounding."""
+    job = found.job
+    own = job.bring(job.schema.check(VICTIM, tables[VICTIM]))
+    alone = job.answer(own, CoxRequest(True, np.zeros(len(job.names))))
+    total = information(job, found.inner[1][0], along)
+    assert total == pytest.approx(information(job, alone, along), rel=1e-9) != 0.0
+
+
 @pytest.mark.parametrize("name", LEFT_TO_ONE)
 def test_a_column_that_varies_at_few_parties_is_not_summed(name, monkeypatch):
     right, constant, along, told = LEFT_TO_ONE[name]
@@ -226,13 +237,15 @@ def test_a_column_that_varies_at_few_parties_is_not_summed(name, monkeypatch):
     # The twin: without the count the total is that site's own.
     monkeypatch.setattr(Screened, "_check_varying", lambda *_: None)
     monkeypatch.setattr(Screened, "_check_room", lambda *_: None)
-    found = asked(tables, MANY, **more)
-    job = found.job
-    own = job.bring(job.schema.check(VICTIM, tables[VICTIM]))
-    alone = job.answer(own, CoxRequest(True, np.zeros(len(job.names))))
-    total = information(job, found.inner[1][0], along)
-    # Rows of others round what is left of them: 1 in 10^11.
-    assert total == pytest.approx(information(job, alone, along), rel=1e-9) != 0.0
+    is_that_of_one(asked(tables, MANY, **more), tables, along)
+
+
+def test_open_two_flags_that_vary_together_at_one_party():
+    """Each of them varies at four sites or more; their pairs are not counted."""
+    tables = many_sites(arm=at("efgh", 1), ill=at("abc", 0))
+    formula = "Surv(days, died) ~ arm + ill"
+    found = asked(tables, MANY, formula=formula, schema=WITH_FLAGS)
+    is_that_of_one(found, tables, [1, 1j])
 
 
 def test_the_change_that_a_refusal_names_works():

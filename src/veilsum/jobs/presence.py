@@ -395,28 +395,27 @@ class Screened(SumsOnly):
         )
 
     def _check_room(self, total: Array[Any], taken: int) -> None:
-        """Refuse another sum for which the parties in which columns vary are too few.
+        """Refuse another sum if rows of parties in which all columns vary are too few.
 
-        Sums with a column are about their rows alone.
+        Sums with a column may be about these rows alone.
         """
         limit = self.limit
+        inner = self.inner.inner if isinstance(self.inner, Guarded) else self.inner
         for group, holders, _ in self._counted(total):
             if not isinstance(group, Varying) or limit is None:
                 continue
-            honest = holders[0] - limit.tolerate
-            if honest < limit.honest:
-                rounds = max(taken + 1, min(LEAST_ROUNDS, int(self.inner.most_rounds)))
-                few = replace(limit, honest=honest)
-                try:
-                    few.check(self.inner.size, rounds)
-                except DisclosureError as error:
-                    raise DisclosureError(
-                        error.rule,
-                        f"the number of parties whose {group.rows} differ in every "
-                        f"number and category is {holders[0]}, and sums may be about "
-                        "these parties alone: leave out columns that are constant at "
-                        f"some parties. Otherwise {error}",
-                    ) from None
+            few = replace(limit, honest=min(limit.honest, holders[0] - limit.tolerate))
+            rounds = max(taken + 1, min(LEAST_ROUNDS, int(inner.most_rounds)))
+            try:
+                few.check(inner.size, rounds)
+            except DisclosureError as error:
+                raise DisclosureError(
+                    error.rule,
+                    f"the number of parties whose {group.rows} differ in every number "
+                    f"and category is {holders[0]}, and sums may be about these "
+                    "parties alone: leave out columns that are constant at some "
+                    f"parties. Otherwise {error}",
+                ) from None
 
     def _refuse(self, found: str) -> None:
         raise DisclosureError(
