@@ -152,6 +152,12 @@ def thirds(first, second):
 # whose information is one site's own, and the count that refuses it.
 LEFT_TO_ONE = {
     "a number": ("age + dose", {"age": at("abcefgh", 50)}, [1, 0], "is 1,"),
+    "a number, but for what its unit rounds": (
+        "age + dose",
+        {"dose": at("abcefgh", 2.5 + np.arange(60) % 10 / 1000)},
+        [0, 1],
+        "is 1,",
+    ),
     "two numbers": (
         "age + dose",
         {"age": at("abc", 50), "dose": at("efgh", 2.5)},

@@ -573,6 +573,10 @@ class Model:
         return np.asarray(found / scale)
 
 
+def _is_constant(values: Array[Any]) -> bool:
+    return bool((values == values[:1]).all())
+
+
 def _is_two_valued(measure: Measure) -> bool:
     return measure.most - measure.least <= 1
 
@@ -952,10 +956,20 @@ class FormulaJob(SchemaJob[Brought]):
 
     def vary(self, group: Varying, own: Brought, rows: Array[Any]) -> Array[Any]:
         """Return what one party counts for `Varying`, of some of its rows."""
-        for node, values in self.formula.parts(own.table):
-            among = values[rows]
-            if not self._has_two_values(node) and (among == among[:1]).all():
-                return np.zeros(len(group.places), dtype=np.int64)
+        varying = [
+            (shown(node), values[rows])
+            for node, values in self.formula.parts(own.table)
+            if not self._has_two_values(node)
+        ]
+        free = {name for name, _ in varying}
+        columns = [values for _, values in varying]
+        design = zip(self.formula.made_of, self.model.measures.design, strict=True)
+        for place, ((coded, numbers), measure) in enumerate(design):
+            # Rounded to its unit a number may be constant, or a product of numbers.
+            if numbers and not coded and free.issuperset(numbers):
+                columns.append(measure.counts(own.rows.design[rows, place]))
+        if any(map(_is_constant, columns)):
+            return np.zeros(len(group.places), dtype=np.int64)
         return group.sides(
             lambda at: self.look(own, at)[rows], int(np.count_nonzero(rows))
         )
@@ -1059,7 +1073,7 @@ class FormulaJob(SchemaJob[Brought]):
                 coded[node] = name, values, labels
                 continue
             # A constant adds nothing here, and other parties are counted: `Varying`.
-            if self._within_parties and (values == values[:1]).all():
+            if self._within_parties and _is_constant(values):
                 continue
             home.column(
                 name,
