@@ -106,7 +106,6 @@ def test_a_bin_with_one_site_s_events_is_refused_after_the_first_sum():
 
 # Columns that are constant at some sites
 
-MANY_SITES = tuple("abcdefgh")
 WITH_FLAGS = vs.Schema.from_table(
     {
         "minimum_rows": 60,
@@ -263,13 +262,17 @@ def test_the_change_that_a_refusal_names_works():
 
 
 def test_no_sum_tells_the_constant_of_a_site():
-    """All that it leaves is a count: how many parties' rows differ."""
+    """All that it leaves are counts of parties: whose rows differ, who has a level."""
+    more = {"formula": "Surv(days, died) ~ age + C(ward)", "schema": WITH_FLAGS}
     found = [
-        asked(many_sites(age={party: value}), MANY).released.sums
-        for party, value in (("d", 30), ("d", 93))
+        asked(many_sites(age={"d": age}, ward={"d": ward}), MANY, **more).released.sums
+        for age, ward in ((30, "u"), (93, "w"))
     ]
-    np.testing.assert_array_equal(*found)
-    assert found[0][0][2] == len(MANY_SITES) - 1
+    (first, *later), (other, *others) = found
+    np.testing.assert_array_equal(later, others)
+    # Events, wards; all columns, and wards again.
+    assert first[:9].tolist() == [8, 8, 8, 7, 7, 7, 7, 7, 7]
+    assert other[:9].tolist() == [8, 8, 7, 7, 8, 7, 7, 7, 7]
 
 
 def test_rows_of_parties_that_vary_hold_all_numbers_that_are_released(monkeypatch):
