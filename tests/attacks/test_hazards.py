@@ -11,6 +11,7 @@ from scipy.optimize import approx_fprime
 
 import veilsum as vs
 from veilsum.jobs.cox import CoxJob, CoxRequest
+from veilsum.jobs.presence import Screened
 from veilsum.models.cox import BELOW, SQUARED, CoxSums
 from veilsum.tables.rules import AtHome, DisclosureError, Rules
 
@@ -101,6 +102,196 @@ def test_a_bin_with_one_site_s_events_is_refused_after_the_first_sum():
     later = asked(tables, FREE, times=[300]).n_events
     assert later == early
     assert found.n_events == sum(one.died.sum() for one in tables.values())
+
+
+# Columns that are constant at some sites
+
+WITH_FLAGS = vs.Schema.from_table(
+    {
+        "minimum_rows": 60,
+        "columns": {
+            **SCHEMA.to_table()["columns"],
+            "ward": {"kind": "category", "categories": [*"uvw"]},
+            "arm": {"kind": "integer", "minimum": 0, "maximum": 1},
+            "ill": {"kind": "integer", "minimum": 0, "maximum": 1},
+        },
+    }
+)
+VICTIM = "d"
+
+
+def many_sites(**constant):
+    """Tables of eight sites; some columns are constant at some of them."""
+    stream = np.random.default_rng(3)
+    tables = {}
+    for party, rows in patients(seed=3).items():
+        tables[party] = rows
+    for party, rows in zip("efgh", patients(seed=4).values(), strict=True):
+        tables[party] = rows
+    for party, rows in tables.items():
+        rows["ward"] = stream.choice([*"uvw"], len(rows))
+        rows["arm"] = stream.integers(0, 2, len(rows))
+        rows["ill"] = stream.integers(0, 2, len(rows))
+        for column, values in constant.items():
+            if party in values:
+                rows[column] = values[party]
+    return tables
+
+
+def at(parties, value):
+    return dict.fromkeys(parties, value)
+
+
+def thirds(first, second):
+    """Two levels, the first of them in a third of the rows."""
+    return np.where(np.arange(60) % 3 == 0, first, second)
+
+
+# By its name the formula, the columns that are constant, the combination of columns
+# whose information is one site's own, and the count that refuses it.
+LEFT_TO_ONE = {
+    "a number": ("age + dose", {"age": at("abcefgh", 50)}, [1, 0], "is 1,"),
+    "a number, but for what its unit rounds": (
+        "age + dose",
+        {"dose": at("abcefgh", 2.5 + np.arange(60) % 10 / 1000)},
+        [0, 1],
+        "is 1,",
+    ),
+    "two numbers": (
+        "age + dose",
+        {"age": at("abc", 50), "dose": at("efgh", 2.5)},
+        [1, 1j],
+        "is 1,",
+    ),
+    "a flag and a number": (
+        "age + arm",
+        {"age": at("abc", 50), "arm": at("gh", 1) | at("ef", 0)},
+        [1, 1j],
+        "of the values of arm, is 1,",
+    ),
+    # Level w is held by three sites, two of which hold no other.
+    "a level": (
+        "age + C(ward)",
+        {
+            "ward": at("ab", "w")
+            | at("cefgh", thirds("u", "v"))
+            | {"d": thirds("w", "u")}
+        },
+        [0, 0, 1],
+        "w of the levels of ward, is 1,",
+    ),
+    # The level that has no column of its own follows from all others.
+    "the level left out": (
+        "age + C(ward)",
+        {
+            "ward": at("ab", "u")
+            | at("cefgh", thirds("v", "w"))
+            | {"d": thirds("u", "v")}
+        },
+        [0, 1, 1],
+        "u of the levels of ward, is 1,",
+    ),
+    # Sites without events have no part in any sum.
+    "events": (
+        "arm",
+        {"arm": at("efgh", 1), "died": at("abc", 0)},
+        [1],
+        "of the values of arm, is 1,",
+    ),
+    # Nor have rows that leave before the first event.
+    "rows at risk": (
+        "age + dose",
+        {
+            "age": at("abcefgh", np.where(np.arange(60) < 20, 30 + np.arange(60), 60)),
+            "days": at("abcefgh", np.arange(60) + 1),
+            "died": at("abcefgh", (np.arange(60) > 20) * (np.arange(60) % 2)),
+        },
+        [1, 0],
+        "at risk at an event differ in every number and category is 1,",
+    ),
+}
+
+
+def information(job, total, along):
+    """Information at 0 of a combination; of 1 and 1j the one between both."""
+    scales, along = job.search.scales, np.array(along)
+    found = CoxSums.of(scales, total[: scales.size]).information.astype(float)
+    product = along @ found @ along
+    return product.imag / 2 if np.iscomplexobj(along) else product
+
+
+def is_that_of_one(found, tables, along):
+    """Compare the information of all sites with that of one, but for its rounding."""
+    job = found.job
+    own = job.bring(job.schema.check(VICTIM, tables[VICTIM]))
+    alone = job.answer(own, CoxRequest(True, np.zeros(len(job.names))))
+    total = information(job, found.inner[1][0], along)
+    assert total == pytest.approx(information(job, alone, along), rel=1e-9) != 0.0
+
+
+@pytest.mark.parametrize("name", LEFT_TO_ONE)
+def test_a_column_that_varies_at_few_parties_is_not_summed(name, monkeypatch):
+    right, constant, along, told = LEFT_TO_ONE[name]
+    tables = many_sites(**constant)
+    formula = f"Surv(days, died) ~ {right}"
+    more = {"formula": formula, "schema": WITH_FLAGS}
+    with pytest.raises(DisclosureError, match="Nothing but such counts") as caught:
+        asked(tables, MANY, **more)
+    assert caught.value.rule == "site_terms"
+    assert told in str(caught.value)
+    # The twin: without the count the total is that site's own.
+    monkeypatch.setattr(Screened, "_check_varying", lambda *_: None)
+    monkeypatch.setattr(Screened, "_check_room", lambda *_: None)
+    is_that_of_one(asked(tables, MANY, **more), tables, along)
+
+
+def test_open_two_flags_that_vary_together_at_one_party():
+    """Each of them varies at four sites or more; their pairs are not counted."""
+    tables = many_sites(arm=at("efgh", 1), ill=at("abc", 0))
+    formula = "Surv(days, died) ~ arm + ill"
+    found = asked(tables, MANY, formula=formula, schema=WITH_FLAGS)
+    is_that_of_one(found, tables, [1, 1j])
+
+
+def test_the_change_that_a_refusal_names_works():
+    tables = many_sites(age=at("abc", 50), dose=at("efgh", 2.5))
+    refused("site_terms", "leave out columns that are constant", tables, MANY)
+    for column in ("age", "dose"):
+        found = asked(tables, MANY, formula=f"Surv(days, died) ~ {column}")
+        assert found.fit.n_rows == 480
+
+
+def test_no_sum_tells_the_constant_of_a_site():
+    """All that it leaves are counts of parties: whose rows differ, who has a level."""
+    more = {"formula": "Surv(days, died) ~ age + C(ward)", "schema": WITH_FLAGS}
+    found = [
+        asked(many_sites(age={"d": age}, ward={"d": ward}), MANY, **more).released.sums
+        for age, ward in ((30, "u"), (93, "w"))
+    ]
+    (first, *later), (other, *others) = found
+    np.testing.assert_array_equal(later, others)
+    # Events, wards; all columns, and wards again.
+    assert first[:9].tolist() == [8, 8, 8, 7, 7, 7, 7, 7, 7]
+    assert other[:9].tolist() == [8, 8, 7, 7, 8, 7, 7, 7, 7]
+
+
+def test_rows_of_parties_that_vary_hold_all_numbers_that_are_released(monkeypatch):
+    """As many numbers as three sites alone would not be asked for."""
+    rules = Rules.none(site_terms=False, release_fraction=0.5, most_rounds=15)
+    schema = vs.Schema.from_table(SCHEMA.to_table() | {"minimum_rows": 12})
+    tables = many_sites(age=at("defgh", 50), dose=at("defgh", 2.5))
+    tables = {party: rows[:12] for party, rows in tables.items()}
+    told = "is 3, and sums may be about these parties alone.* in each of 8 rounds"
+    refused("release_fraction", told, tables, rules, schema=schema)
+    three = {party: tables[party] for party in "abc"}
+    alone = {"schema": schema, "tolerate": 0}
+    refused("release_fraction", "in each of 8 rounds", three, rules, **alone)
+    # The twin: all sums are those of the three, but for likelihoods and counts.
+    monkeypatch.setattr(Screened, "_check_room", lambda *_: None)
+    found = asked(tables, rules, schema=schema)
+    few = asked(three, Rules.none(), **alone)
+    for one, other in zip(found.inner[1], few.inner[1], strict=True):
+        assert one[:5].tolist() == other[:5].tolist()
 
 
 # One event

@@ -613,9 +613,30 @@ def products_within(tables, pair):
 
 @pytest.mark.parametrize("pair", [False, True], ids=["a column", "two columns"])
 def test_a_number_that_varies_at_one_party_is_not_summed(pair, monkeypatch):
-    with pytest.raises(vs.VeilsumError, match=r"many values vary within [0-9] parties"):
+    with pytest.raises(vs.VeilsumError, match="every number and category is 1, and"):
         products_within(left_to_one(pair), pair)
     # The twin: without the count the total is that party's own.
     monkeypatch.setattr(Screened, "_check_varying", lambda *_: None)
+    monkeypatch.setattr(Screened, "_check_room", lambda *_: None)
     total, own = products_within(left_to_one(pair), pair)
     assert total == pytest.approx(own, rel=1e-6)
+
+
+def test_a_level_that_is_beside_another_at_one_party_is_not_summed(monkeypatch):
+    """Two parties hold the level alone, and add nothing to its products."""
+    chance, tables = np.random.default_rng(4), {}
+    wards = {0: ["w"], 1: ["w"], 5: ["w", "u"]}
+    for k in range(20):
+        table = pd.DataFrame(chance.normal(size=(60, 2)).round(2), columns=[*"xy"])
+        table["ward"] = chance.choice(wards.get(k, ["u", "v"]), 60)
+        tables[f"p{k}"] = table
+    asked = partial(vs.fit, "y ~ x + C(ward)", absorb=True, driver="vectorised")
+    with pytest.raises(vs.VeilsumError, match="w of the levels of ward, is 1, and"):
+        asked(tables)
+    # The twin: the total of the level's products is one party's own.
+    monkeypatch.setattr(Screened, "_check_varying", lambda *_: None)
+    seen = asked(tables)
+    place = 5  # x x, v x, v v, w x, w v, w w
+    own = (tables["p5"]["ward"] == "w").astype(float)
+    total = float(seen.released.sums[-1][place] * seen.recipe.counts.units[place])
+    assert total == pytest.approx(float((own - own.mean()) @ own), rel=1e-8)

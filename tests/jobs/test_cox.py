@@ -66,6 +66,26 @@ def test_a_baseline_for_each_party_is_r_s_strata(name, ties):
     assert fit.rounds <= 7
 
 
+@each("ties", ["efron", "breslow"])
+def test_columns_that_are_constant_at_a_party_leave_r_s_fit(ties):
+    """A number and a category: the sums with them are about the other three parties."""
+    tables = tables_of("gbsg")
+    tables["s1"] = tables["s1"].assign(age=50, grade="g2")
+    result = vs.cox(FORMULAS["gbsg"], tables, ties=ties, driver="vectorised")
+    fit, expected = result.fit, FOUND["constant"][ties]
+    se = np.array(expected["se"])
+    near(result.params, expected["coef"], se)
+    near(result.bse / se, 1.0)
+    near([fit.null_log_likelihood, fit.log_likelihood], expected["loglik"], 10.0)
+    near([fit.wald_test], expected["wald"], 10.0)
+    near([fit.score_test], expected["score"], 10.0)
+    assert [fit.n_rows, fit.n_events] == [*expected["n"], *expected["events"]]
+    # Parties are counted in the sum before all others, which would be there anyway.
+    assert [one.numbers for one in result.releases][:2] == [17, 31]
+    with pytest.raises(DisclosureError, match="'age' is the same in all rows here"):
+        vs.cox(FORMULAS["gbsg"], tables, times=TIMES["gbsg"], driver="vectorised")
+
+
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
 def test_it_is_statsmodels_phreg(ties):
     rows = rows_of("retinopathy")

@@ -189,6 +189,23 @@ def test_a_number_that_is_constant_at_a_site_is_fitted_from_the_others():
         vs.fit("y ~ x", tables, absorb=True, driver="vectorised")
 
 
+def test_a_category_with_one_level_at_a_site_is_fitted_from_the_others():
+    """The same as with a dummy variable for every party, by numpy."""
+    chance, tables = np.random.default_rng(8), {}
+    for k in range(20):
+        one = pd.DataFrame(chance.normal(size=(60, 2)).round(3), columns=[*"xy"])
+        tables[f"p{k}"] = one.assign(ward=chance.choice([*"abc"], 60))
+    tables["p3"]["ward"] = "b"
+    found = vs.fit("y ~ x + C(ward)", tables, absorb=True, driver="vectorised")
+    rows = [
+        one.assign(b=one["ward"] == "b", c=one["ward"] == "c")[[*"xbcy"]].astype(float)
+        for one in tables.values()
+    ]
+    left = np.concatenate([one.to_numpy() - one.mean().to_numpy() for one in rows])
+    expected = np.linalg.lstsq(left[:, :3], left[:, 3], rcond=None)[0]
+    np.testing.assert_allclose(found.params, expected, rtol=1e-8)
+
+
 def test_a_party_with_one_row_has_nothing_left():
     tables = some()
     tables["p2"] = tables["p2"].head(1)

@@ -38,6 +38,7 @@ from veilsum.costs.domains import Domain
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import MIXING
 from veilsum.graphs.topology import Topology
+from veilsum.jobs.cox import CoxJob
 from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.evaluate import BinsRecipe, ConcordanceRecipe, RefitsRecipe
 from veilsum.jobs.fitting import LeastSquaresRecipe, RobustRecipe
@@ -481,6 +482,63 @@ def page_presence(frame, groups):
         flags += held
         several.append(int(sum(held) > 1))
     return [*flags, *several]
+
+
+def page_varying(frame, groups, several_values):
+    """What a party gives where rows are compared within it, by the page."""
+    varied = all(frame[name].nunique() > 1 for name in several_values)
+    flags = [int(len(frame) > 0 and varied)]
+    for columns, places in groups:
+        rows_of = [*zip(*(frame[name].tolist() for name in columns), strict=True)]
+        sides = [0 < rows_of.count(place) < len(frame) for place in places]
+        flags += [int(flags[0] and one) for one in sides]
+    return flags, [int(sum(flags) > 1)]
+
+
+@each("constant", ["", "dose", "ward", "events"])
+def test_a_party_says_in_what_its_rows_differ_as_the_page_says(constant):
+    frame = as_frame(
+        {
+            "days": [5, 2, 9, 7, 4, 1],
+            "died": [0, 1, 0, 1, 0, 0],
+            "dose": [0.5, 1.5, 1.5, 1.5, 1.5, 2.0],
+            "sex": ["f", "f", "f", "f", "f", "m"],
+            "ward": ["a", "a", "c", "a", "c", "b"],
+        }
+    )
+    if constant == "events":
+        frame["died"] = 0
+    elif constant:
+        # Where no event was seen yet they differ, which counts with absorb alone.
+        frame.loc[:4, constant] = frame[constant][0]
+    number = {"kind": "number", "minimum": 0, "maximum": 9, "unit": 0.5}
+    flag = {"kind": "integer", "minimum": 0, "maximum": 1}
+    sexes = {"kind": "category", "categories": ["f", "m"]}
+    wards = {"kind": "category", "categories": ["a", "b", "c"]}
+    columns = {"days": number, "died": flag, "dose": number, "sex": sexes}
+    schema = Schema.from_table({"columns": {**columns, "ward": wards}})
+    both = [(0,), (1,)]
+    known = [(["sex"], [("f",), ("m",)]), (["ward"], [("a",), ("b",), ("c",)])]
+    last = int(frame["days"][frame["died"] == 1].min()) if frame["died"].any() else 99
+    absorbed = FormulaJob.of(
+        "days ~ dose + sex + ward", schema, Gaussian(), absorb=True
+    )
+    cases = (
+        (absorbed, frame, known),
+        (
+            CoxJob.of("Surv(days, died) ~ dose + sex + ward", schema),
+            frame[frame["days"] >= last],
+            [(["died"], both), *known],
+        ),
+    )
+    for job, counting, groups in cases:
+        own = job.bring(job.schema.check("ann", frame))
+        found = held(job.groups, partial(job.look, own)).tolist()
+        plain = page_presence(frame, groups)
+        flags, several = page_varying(counting, known, ["dose", "ward"])
+        n_places = len(plain) - len(groups)
+        assert found == [*plain[:n_places], *flags, *plain[n_places:], *several]
+        assert flags[0] == (not constant or job is absorbed)
 
 
 def test_a_party_says_what_it_holds_as_the_page_says():

@@ -309,6 +309,15 @@ def test_no_round_is_promised_that_there_is_not():
     assert (none in page, some in page) == (False, True)
 
 
+def test_the_page_says_where_columns_may_be_constant():
+    refused = "a category with one level only in a whole table is refused"
+    counted = "members whose rows at risk at an event differ in every number"
+    page = page_of(QUESTIONS["cox"])
+    assert (refused in page, counted in page) == (False, True)
+    page = page_of(QUESTIONS["cox over bins"])
+    assert (refused in page, counted in page) == (True, False)
+
+
 def test_errors_and_what_they_show_are_on_the_page():
     page = page_of(QUESTIONS["HC3"])
     assert "errors: HC3, which takes one more sum, at the answer" in page

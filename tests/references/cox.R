@@ -51,9 +51,13 @@ binned <- function(right, rows, cuts) {
 both <- function(right, rows, cuts) list(
   efron = stratified(right, rows, "efron"), breslow = stratified(right, rows, "breslow"),
   bins = binned(right, rows, cuts))
+# One party's patients all have one age and one grade (R 4.2, survival 3.5-3).
+right <- "age + size + nodes + hormon + grade"
+constant_rows <- within(gbsg_rows, { age[site == "s1"] <- 50; grade[site == "s1"] <- "g2" })
 found <- list(
   gbsg = both("age + size + nodes + hormon + grade", gbsg_rows, c(365, 730, 1100, 2700)),
-  retinopathy = both("age + trt + risk + eye", retinopathy_rows, c(10, 25, 60)))
+  retinopathy = both("age + trt + risk + eye", retinopathy_rows, c(10, 25, 60)),
+  constant = list(efron = stratified(right, constant_rows, "efron"), breslow = stratified(right, constant_rows, "breslow")))
 # Lists of numbers, in plain JSON.
 plain <- function(x) if (is.list(x)) paste0("{", paste0('"', names(x), '": ', sapply(x, plain), collapse = ",\n "), "}") else
   paste0("[", paste(digits(x), collapse = ", "), "]")

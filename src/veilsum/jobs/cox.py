@@ -19,6 +19,7 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.cox_bins import BinnedCoxJob, BinnedCoxResult
+from veilsum.jobs.presence import Varying
 from veilsum.jobs.recipes import ManyRounds, Sums
 from veilsum.jobs.regression import inferred_schema
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
@@ -42,7 +43,7 @@ from veilsum.models.cox import (
     unstratified,
 )
 from veilsum.models.rows import Rows
-from veilsum.numbers.arrays import Vector, listed
+from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.layout import Layout, array
 from veilsum.numbers.units import Integers
 from veilsum.showing import Both, Showing, counted, number
@@ -170,6 +171,7 @@ class CoxJob(TimedJob):
     """
 
     follows = "the coefficients, hazard ratios, their standard errors, and tests"
+    stratified = True
 
     ties: Ties = "efron"
 
@@ -231,6 +233,12 @@ class CoxJob(TimedJob):
         home.at_risk(int(np.count_nonzero(there)))
         rows = Rows(own.rows.design[there], own.event[there], met[there])
         home.design(rows, self.base.formula.columns, intercept=self.ones)
+
+    def look(self, own: TimedRows, at: Any) -> Array[Any]:
+        """Return a column; rows that are at risk at no event have no part in a sum."""
+        if isinstance(at, Varying):
+            return self.base.vary(at, own, hazard_met(own.time, own.event) > 0.0)
+        return super().look(own, at)
 
     def bring(self, table: CheckedTable) -> CoxRows:
         """Return a party's rows, sorted."""

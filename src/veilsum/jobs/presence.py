@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
-from veilsum.jobs.recipes import Contribution, Guarded, Sums, SumsOnly
+from veilsum.jobs.recipes import LEAST_ROUNDS, Contribution, Guarded, Sums, SumsOnly
 from veilsum.jobs.releases import (
     BY_ROW,
     SCREENED,
@@ -168,24 +168,23 @@ class Lacking:
 
 @dataclass(frozen=True)
 class Varying:
-    """Columns that vary within a party, where each party takes off its own means.
+    """Parties in which every column varies, where rows are compared within parties.
 
-    A party in which a column is constant adds 0 to all sums with it. So these sums are
-    about the others, and two columns that are constant at different parties may leave
-    the sum of their products to one. A column counts as varying at a party where all
-    columns with many values vary, too: each sum of products with one of these then has
-    all parties that are counted for the other column.
+    A party in which a number or a category is constant adds 0 to all sums with it, and
+    two columns that are constant at different parties may leave the sum of their
+    products to one. So parties are counted in which all numbers and categories vary;
+    and, of these, parties in which rows differ in each level, cell and value. Together
+    these parties pass all rules by themselves, and others only add to their sums.
 
     Attributes:
-        columns: the names of all columns, with their places in the design.
-        measures: how each of them is counted.
-        least: the least number of parties for columns with many values; at first of
-            honest ones alone.
+        groups: the levels, cells and values of columns in the design.
+        least: the least number of honest parties in which every column varies.
+        rows: the rows that are compared, in words.
     """
 
-    columns: tuple[tuple[str, int], ...]
-    measures: tuple[Measure, ...]
-    least: int
+    groups: tuple[Group, ...]
+    least: int = 0
+    rows: str = "rows"
 
     @property
     def name(self) -> str:
@@ -194,18 +193,24 @@ class Varying:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The columns' names."""
-        return tuple(name for name, _ in self.columns)
+        """All columns together, and each level, cell and value."""
+        each = (
+            f"{place} of the {one.name}" for one in self.groups for place in one.places
+        )
+        return ("all columns", *each)
 
     def count(self, look: Look) -> Array[Any]:
-        """Count rows that differ from the first one in each column."""
-        found = []
-        for (_, at), measure in zip(self.columns, self.measures, strict=True):
-            values = measure.counts(look(at))
-            found.append(np.count_nonzero(values != values[:1]))
-        pairs = zip(found, self.measures, strict=True)
-        varied = all(rows or are_few(measure) for rows, measure in pairs)
-        return np.array(found) * varied
+        """Count rows if all columns vary, and those on the smaller side of each place.
+
+        A column of 0 and 1, or a category of two levels, may be constant.
+        """
+        return np.asarray(look(self))
+
+    def sides(self, look: Look, n_rows: int) -> Array[Any]:
+        """Return all these counts for a party in which all columns vary."""
+        counts = [one.count(look) for one in self.groups]
+        having = np.concatenate([np.zeros(0, dtype=np.int64), *counts])
+        return np.append(n_rows, np.minimum(having, n_rows - having))
 
 
 def are_few(measure: Measure) -> bool:
@@ -265,10 +270,17 @@ class Screened(SumsOnly):
 
     @cached_property
     def first(self) -> Layout:
-        """The first sum: parties with rows in each place, and in several places."""
-        n = len(self.groups)
-        places = array("holders", size_of(self.groups) - n)
-        return Layout((places, array("holders_of_several", n)))
+        """The first sum: parties with rows in each place, and in several places.
+
+        Counts of parties in which columns vary come last of these groups.
+        """
+        sizes = {"holders": 0, "varying": 0}
+        for group in self.groups:
+            sizes["varying" if isinstance(group, Varying) else "holders"] += len(
+                group.places
+            )
+        places = (array(key, size) for key, size in sizes.items())
+        return Layout((*places, array("holders_of_several", len(self.groups))))
 
     @property
     def objects(self) -> bool:  # type: ignore[override]
@@ -333,37 +345,95 @@ class Screened(SumsOnly):
             self.inner.request(())  # what must not start asks nobody anything
             return PRESENCE
         self.check(sums[0])
-        return self.inner.request(self.within(sums))
+        inner = self.within(sums)
+        request = self.inner.request(inner)
+        if request is not None:
+            self._check_room(sums[0], len(inner))
+        return request
+
+    def _counted(self, total: Array[Any]) -> list[tuple[Group, list[int], int]]:
+        """Return each group, the holders of its places, and of several of these."""
+        parts = self.first.unpack(total[: self.first.size])
+        start, found = 0, [*map(int, parts["holders"]), *map(int, parts["varying"])]
+        counted = list[tuple[Group, list[int], int]]()
+        for group, several in zip(
+            self.groups, map(int, parts["holders_of_several"]), strict=True
+        ):
+            holders = found[start : start + len(group.places)]
+            counted.append((group, holders, several))
+            start += len(group.places)
+        return counted
 
     def check(self, total: Array[Any]) -> None:
         """Refuse a place that too few parties hold; everybody sees the same counts."""
-        parts = self.first.unpack(total[: self.first.size])
-        start, found = 0, [int(one) for one in parts["holders"]]
-        counts = [int(one) for one in parts["holders_of_several"]]
-        for group, several in zip(self.groups, counts, strict=True):
-            holders = found[start : start + len(group.places)]
-            start += len(group.places)
+        counted = self._counted(total)
+        for group, holders, several in counted:
             if isinstance(group, Varying):
-                self._check_varying(group, holders)
-                continue
-            if short := shortfall(group, holders, several, self.least):
+                mine = [each for one, each, _ in counted if one in group.groups]
+                self._check_varying(group, holders, [n for each in mine for n in each])
+            elif short := shortfall(group, holders, several, self.least):
                 self._refuse(short)
 
-    def _check_varying(self, group: Varying, holders: Sequence[int]) -> None:
-        """Refuse sums with a column that are about few parties."""
-        for place, measure, number in zip(
-            group.places, group.measures, holders, strict=True
+    def _check_varying(
+        self, group: Varying, varying: Sequence[int], holders: Sequence[int]
+    ) -> None:
+        """Refuse sums with a column that are about few parties.
+
+        Args:
+            group: what was counted.
+            varying: the parties in which all columns vary, then for each place those of
+                them whose rows differ in it.
+            holders: the parties with rows in each place.
+        """
+        everywhere, *places = varying
+        who = f"the number of parties whose {group.rows} differ in every number and "
+        who += "category"
+        least = max(self.least, group.least)
+        if everywhere < least:
+            self._refuse_few(
+                f"{who} is {everywhere}, and must be at least {least}",
+                "leave out columns",
+            )
+        for place, number, any_rows in zip(
+            group.places[1:], places, holders, strict=True
         ):
-            least = self.least if are_few(measure) else max(self.least, group.least)
-            if number < least:
-                raise DisclosureError(
-                    "site_terms",
-                    f"{place} and all columns with many values vary within {number} "
-                    f"parties, and at least {least} must, so that no sum is about a "
-                    "few of them: leave out columns that are constant in some "
-                    f"parties, or allow it openly with {openly(site_terms=True)}. "
-                    "Nothing but such counts of parties was shown",
+            if any_rows and number < self.least:
+                self._refuse_few(
+                    f"{who}, and in {place}, is {number}, and must be at least "
+                    f"{self.least}",
+                    "merge levels, leave that column out, or leave out others",
                 )
+
+    def _refuse_few(self, found: str, way_out: str) -> NoReturn:
+        raise DisclosureError(
+            "site_terms",
+            f"{found}, so that no sum is about a few parties: {way_out} that are "
+            "constant at some parties, or allow it openly with "
+            f"{openly(site_terms=True)}. Nothing but such counts of parties was shown",
+        )
+
+    def _check_room(self, total: Array[Any], taken: int) -> None:
+        """Refuse another sum if rows of parties in which all columns vary are too few.
+
+        Sums with a column may be about these rows alone.
+        """
+        limit = self.limit
+        inner = self.inner.inner if isinstance(self.inner, Guarded) else self.inner
+        for group, holders, _ in self._counted(total):
+            if not isinstance(group, Varying) or limit is None:
+                continue
+            few = replace(limit, honest=min(limit.honest, holders[0] - limit.tolerate))
+            rounds = max(taken + 1, min(LEAST_ROUNDS, int(inner.most_rounds)))
+            try:
+                few.check(inner.size, rounds)
+            except DisclosureError as error:
+                raise DisclosureError(
+                    error.rule,
+                    f"the number of parties whose {group.rows} differ in every number "
+                    f"and category is {holders[0]}, and sums may be about these "
+                    "parties alone: leave out columns that are constant at some "
+                    f"parties. Otherwise {error}",
+                ) from None
 
     def _refuse(self, found: str) -> None:
         raise DisclosureError(

@@ -574,6 +574,10 @@ class Model:
         return np.asarray(found / scale)
 
 
+def _is_constant(values: Array[Any]) -> bool:
+    return bool((values == values[:1]).all())
+
+
 def _is_two_valued(measure: Measure) -> bool:
     return measure.most - measure.least <= 1
 
@@ -715,6 +719,7 @@ class FormulaJob(SchemaJob[Brought]):
         ridge: what each squared coefficient but the intercept's costs.
         bits: what a term keeps of its range that has no unit of its own.
         absorb: whether every party has an intercept of its own, which is not shown.
+        stratified: whether every party has a baseline of its own, in a Cox regression.
         measures: how numbers are counted, where ranges alone do not tell.
         errors: robust ones, if any.
         tested: columns of the formula that are not fitted: their score is tested.
@@ -729,6 +734,7 @@ class FormulaJob(SchemaJob[Brought]):
     ridge: float = 0.0
     bits: int = BITS
     absorb: bool = False
+    stratified: bool = False
     measures: RowMeasures | None = None
     errors: Errors | None = None
     tested: tuple[str, ...] = ()
@@ -924,20 +930,72 @@ class FormulaJob(SchemaJob[Brought]):
             further = _made_groups(of, known, lambda place: (PROPENSITY, place))
             had = {one.name for one in found}
             found += [one for one in further if one.name not in had]
-        if self.absorb:
-            absorbing, design = self.model.absorbing, self.model.measures.design
-            places = absorbing.slopes
-            if any(not are_few(design[k]) for k in places):
-                columns = tuple((self.model.names[k], k) for k in places)
-                least = absorbing.least_honest(schema.minimum_rows)
-                found.append(Varying(columns, tuple(design[k] for k in places), least))
+        if self._within_parties:
+            found.append(self._varying(found))
         return tuple(found)
 
-    def look(self, own: Brought, at: str | int | tuple[str, int]) -> Array[Any]:
+    @property
+    def _within_parties(self) -> bool:
+        """Whether a column that is constant at a party adds nothing there."""
+        return self.absorb or self.stratified
+
+    def _varying(self, groups: Sequence[Group]) -> Varying:
+        """Return the question in how many parties columns of the design vary."""
+        named = set[str]().union(*self.formula.by_variables)
+        design = [
+            one
+            for one in groups
+            if (isinstance(one, Cells) and named.issuperset(one.columns))
+            or (
+                isinstance(one, Values) and (one.at in named or isinstance(one.at, int))
+            )
+        ]
+        if self.stratified:
+            return Varying(tuple(design), rows="rows at risk at an event")
+        least = self.model.absorbing.least_honest(self.schema.minimum_rows)
+        return Varying(tuple(design), least)
+
+    def vary(self, group: Varying, own: Brought, rows: Array[Any]) -> Array[Any]:
+        """Return what one party counts for `Varying`, of some of its rows."""
+        varying = [
+            (shown(node), values[rows])
+            for node, values in self.formula.parts(own.table)
+            if not self._has_two_values(node)
+        ]
+        free = {name for name, _ in varying}
+        columns = [values for _, values in varying]
+        design = zip(self.formula.made_of, self.model.measures.design, strict=True)
+        for place, ((coded, numbers), measure) in enumerate(design):
+            # Rounded to its unit a number may be constant, or a product of numbers.
+            if numbers and not coded and free.issuperset(numbers):
+                columns.append(measure.counts(own.rows.design[rows, place]))
+        if any(map(_is_constant, columns)):
+            return np.zeros(len(group.places), dtype=np.int64)
+        return group.sides(
+            lambda at: self.look(own, at)[rows], int(np.count_nonzero(rows))
+        )
+
+    def _labels(self, node: Node) -> tuple[str, ...]:
+        """Return the levels of a category; nothing for a number."""
+        if not isinstance(node, Named | Coded):
+            return ()
+        return self.schema.column(next(named_in(node))).categories
+
+    def _has_two_values(self, node: Node) -> bool:
+        """Say whether a part has two values or levels at most, by agreement."""
+        if labels := self._labels(node):
+            return len(labels) <= 2
+        return self.formula.is_two_valued(node)
+
+    def look(
+        self, own: Brought, at: str | int | tuple[str, int] | Varying
+    ) -> Array[Any]:
         """Return one party's column of its table by name, or of its design by place.
 
         Or by its place in the design of the propensity.
         """
+        if isinstance(at, Varying):
+            return self.vary(at, own, np.ones(own.rows.n_rows, dtype=bool))
         if isinstance(at, tuple):
             assert self.weighing is not None
             design, _ = self.weighing.formula.design(own.table)
@@ -1008,17 +1066,15 @@ class FormulaJob(SchemaJob[Brought]):
     ) -> None:
         coded: dict[Node, tuple[str, Array[Any], Sequence[Any]]] = {}
         for node, values in formula.parts(table):
-            name = shown(node)
-            labels: Sequence[Any] = ()
-            if isinstance(node, Named | Coded):
-                labels = self.schema.column(next(named_in(node))).categories
+            name, labels = shown(node), self._labels(node)
             if labels:
-                home.category(name, values, labels)
+                if not self._within_parties:
+                    home.category(name, values, labels)
                 home.cells([name], [values], [labels])
                 coded[node] = name, values, labels
                 continue
-            # Less its own mean a constant is 0, and who is left is counted: `Varying`.
-            if self.absorb and (values == values[:1]).all():
+            # A constant adds nothing here, and other parties are counted: `Varying`.
+            if self._within_parties and _is_constant(values):
                 continue
             home.column(
                 name,

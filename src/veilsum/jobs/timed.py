@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import exp
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -59,6 +59,9 @@ class TimedJob(OnFormula[TimedRows]):
         time: the column of times.
     """
 
+    # Whether every party has a baseline of its own.
+    stratified: ClassVar[bool] = False
+
     text: str
     time: str
 
@@ -83,7 +86,10 @@ class TimedJob(OnFormula[TimedRows]):
         used = tuple(one for one in schema.columns if one.name in needed)
         narrow = replace(formula, schema=replace(schema, columns=used))
         return cls(
-            text=text, base=FormulaJob(narrow, Poisson()), time=found.time, **more
+            text=text,
+            base=FormulaJob(narrow, Poisson(), stratified=cls.stratified),
+            time=found.time,
+            **more,
         )
 
     @property

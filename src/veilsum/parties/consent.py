@@ -1052,6 +1052,15 @@ FLAGS: Mapping[str, tuple[str, str]] = {
 }
 
 
+# The same where rows are compared within each member's table only.
+WITHIN = (
+    "a category of the design with one level only in a whole table, or a number that "
+    "is the same in all its rows, adds nothing there, for rows are compared within "
+    "each member's table only. But a computed number that is nearly the same in all "
+    "rows is refused. The first round counts"
+)
+
+
 # Rules that a question has no use for: it asks for nothing that they are about.
 NOT_ASKED: Mapping[str, tuple[str, ...]] = {
     "model": ("dominance",),
@@ -1070,7 +1079,9 @@ NOT_ASKED: Mapping[str, tuple[str, ...]] = {
 def _meaning(name: str, value: Value, found: Asked) -> str:
     if name in FLAGS:
         told = FLAGS[name][bool(value)]
-        return told + (_holders(found) if name == "site_terms" and not value else "")
+        if name == "site_terms" and not value:
+            return (WITHIN if _varying(found) else told) + _holders(found)
+        return told
     off = {} if found.rules is None else found.rules.off
     if name in off:
         return f"switched off: {off[name]}"
@@ -1081,6 +1092,12 @@ def _meaning(name: str, value: Value, found: Asked) -> str:
     return MEANINGS[name].format(exact(value))
 
 
+def _varying(found: Asked) -> list[Varying]:
+    """Return how members are counted in which columns vary, if they are."""
+    groups = getattr(found.recipe, "groups", ())
+    return [one for one in groups if isinstance(one, Varying)]
+
+
 def _holders(found: Asked) -> str:
     """Say what the first round asks about, if there is one that counts members."""
     if not isinstance(found.recipe, Screened):
@@ -1089,17 +1106,19 @@ def _holders(found: Asked) -> str:
             f"{FEW_VALUES} values or fewer"
         )
     least = found.recipe.least
-    varying = [one for one in found.recipe.groups if isinstance(one, Varying)]
+    lead = ": that is asked about in the first round instead, which counts"
+    lead = "" if _varying(found) else lead
     also = "".join(
-        ". A number may be constant at a member, whose own means are taken off. The "
-        "first round counts for each column the members within which it varies, and "
-        "with it every column that can have more values; fewer than "
-        f"{max(least, one.least)} end the run as well"
-        for one in varying
+        f". The first round also counts the members whose {one.rows} differ in every "
+        "number and category, and of these the members with rows in and outside each "
+        "level, cell and value; columns with two values or levels need not differ. "
+        f"Fewer than {max(least, one.least)} members of the former end the run, and "
+        f"fewer than {least} of the latter where any row has it"
+        for one in _varying(found)
     )
     return (
-        ": that is asked about in the first round instead, which counts how many "
-        "members have each level, cell and bin, and each of a column's values where it "
+        f"{lead} how many members "
+        "have each level, cell and bin, and each of a column's values where it "
         f"can have {FEW_VALUES} or fewer. Where some have it and fewer than {least}, "
         f"or fewer than {least} have several of a group of which several are there, "
         f"the run ends, and nothing else is shown{also}"

@@ -26,7 +26,7 @@ from veilsum.files.consortiums import read_agreement, read_plan, read_study_plan
 from veilsum.files.scenarios import read_toml
 from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.minimise import Minimise
-from veilsum.jobs.presence import Cells, Crossed, Group, Screened, Values
+from veilsum.jobs.presence import Cells, Crossed, Group, Screened, Values, Varying
 from veilsum.jobs.recipes import Guarded, open_limits
 from veilsum.jobs.releases import BY_PARTY, Foreseen
 from veilsum.jobs.terms import Terms
@@ -71,7 +71,8 @@ class CountedGroup:
 
     Attributes:
         kind: what the places are: levels, values, bins, or cells of several columns;
-            other for what has a name of its own.
+            varying for columns in which rows of a member differ; other for what has a
+            name of its own.
         columns: whose they are, or that name.
         places: what each is called.
     """
@@ -314,8 +315,18 @@ class PlanFacts:
         return any(
             sum(group.kind == "values" for group in one.counted) > 1
             if one.heading == "statistics"
-            else one.heading != "survival" and len(one.counted) > 1
+            else one.heading != "survival"
+            and sum(group.kind != "varying" for group in one.counted) > 1
             for one in self.questions
+        )
+
+    @property
+    def within(self) -> tuple[QuestionFacts, ...]:
+        """The questions that compare rows within each member's table only."""
+        return tuple(
+            one
+            for one in self.questions
+            if any(group.kind == "varying" for group in one.counted)
         )
 
     @property
@@ -588,6 +599,8 @@ def _counted(group: Group) -> CountedGroup:
         columns = tuple(one.column for one in group.axes)
     elif isinstance(group, Values):
         columns = (group.column,)
+    elif isinstance(group, Varying):
+        kind, columns = "varying", (group.name,)
     else:  # what one kind of question counts, with a name of its own
         kind, columns = "other", (group.name,)
     return CountedGroup(kind=kind, columns=columns, places=group.places)

@@ -60,6 +60,10 @@ NAMED_GROUPS: Mapping[str, Mapping[Language, str]] = {
         "en": "groups of {} in which {} is missing",
         "de": "Gruppen von {}, in denen {} fehlt",
     },
+    "columns in which rows of a party differ": {
+        "en": "columns in which rows of a member differ",
+        "de": "Spalten, in denen sich Zeilen eines Mitglieds unterscheiden",
+    },
     "folds": {"en": "parts of the rows (folds)", "de": "Teile der Zeilen"},
     **{f"{kind} of (.+)": told for kind, told in KINDS.items()},
 }
@@ -1776,8 +1780,32 @@ CATALOGUE: tuple[Sentence, ...] = (
         ),
     ),
     Sentence(
+        "check.site_within",
+        lambda facts: bool(facts.within),
+        "Where each member has an intercept or a baseline of its own, a column may be "
+        "the same in all rows of a table: it adds nothing to the sums there. How many "
+        "members have rows that differ in every column becomes known, and the run ends "
+        "where fewer than {holders} do (site_terms = false).",
+        "Wo jedes Mitglied einen eigenen Achsenabschnitt oder ein eigenes Grundrisiko "
+        "hat, darf eine Spalte in allen Zeilen einer Tabelle gleich sein: sie trägt "
+        "dort zu den Summen nichts bei. Bekannt wird, bei wie vielen Mitgliedern sich "
+        "Zeilen in jeder Spalte unterscheiden, und der Lauf endet, wenn es weniger als "
+        "{holders} sind (site_terms = false).",
+        (
+            "tests/jobs/test_cox.py::"
+            "test_columns_that_are_constant_at_a_party_leave_r_s_fit",
+            "tests/attacks/test_hazards.py::"
+            "test_a_column_that_varies_at_few_parties_is_not_summed",
+        ),
+    ),
+    Sentence(
         "check.site_counted",
-        lambda facts: facts.on_tables and not facts.site_terms and bool(facts.holders),
+        lambda facts: (
+            facts.on_tables
+            and not facts.site_terms
+            and bool(facts.holders)
+            and len(facts.within) < len(facts.questions)
+        ),
         "A column that is the same in all rows of a table is refused there, unless it "
         "can have two values only: a hospital with women only may take part, and how "
         "many members have men becomes known (site_terms = false).",
