@@ -39,6 +39,7 @@ from veilsum.numbers.limbs import (
     is_wide,
     limb_type,
     limbs_of,
+    narrowed,
 )
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.messages import MESSAGES, Deposit, Message, Numbers, Record
@@ -258,12 +259,13 @@ def _integers(numbers: Numbers) -> tuple[tuple[str, int, int], bytes | memoryvie
     values = numbers.tolist()
     if not set(map(type, values)) <= {int}:
         raise LocalProtocolError("an array of objects must hold Python integers only")
-    least, largest = ends_of(numbers)
+    whole = narrowed(numbers)
+    least, largest = ends_of(whole)
     width = max(largest, ~least).bit_length() // 8 + 1
     words = -(-width // WORD_BYTES)
     if words > MOST_LIMBS:
         raise LocalProtocolError(f"whole numbers of {width} bytes have no digest")
-    limbs = limbs_of(from_integers(numbers, words)).astype(_DTYPES["u"])
+    limbs = limbs_of(from_integers(whole, words)).astype(_DTYPES["u"], copy=False)
     raw = limbs.view(np.uint8).reshape(-1, WORD_BYTES * words)[:, :width].tobytes()
     return ("b", len(values), width), raw
 
