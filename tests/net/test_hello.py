@@ -543,13 +543,15 @@ def test_the_page_has_every_field_of_the_hello(field):
 @each(
     "field",
     sorted(
-        Plan(
-            terms=b"",
-            topology=Topology.family("ring:3"),
-            law=Masks("uniform", grid=24).on(Topology.family("ring:3")),
-            size=1,
-            answer_size=1,
-        )._here()
+        json.loads(
+            Plan(
+                terms=b"",
+                topology=Topology.family("ring:3"),
+                law=Masks("uniform", grid=24).on(Topology.family("ring:3")),
+                size=1,
+                answer_size=1,
+            ).to_json()
+        )
     ),
 )
 def test_the_page_has_every_part_of_the_plan(field):

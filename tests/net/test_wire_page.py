@@ -272,7 +272,7 @@ def test_the_pages_cost_is_a_real_one():
     found = consortium_from({**head, **tomllib.loads(sections)})
     made = PartyCost.of(found, found.questions[0].cost.stand_in()).plan
     assert made.terms.decode() == terms
-    assert json.dumps(made._here(), sort_keys=True) == plan
+    assert made.to_json() == plan
     assert made.digest.hex() == digest
 
 
@@ -294,7 +294,7 @@ def test_chosen_columns_keep_their_order_and_all_are_sorted(columns, moments):
 def test_the_page_has_the_policy_that_is_usual():
     plan = dict(plans())["dispatch"]
     said = " ".join(part("What is agreed beforehand").split())
-    policy = plan._here()["policy"]
+    policy = json.loads(plan.to_json())["policy"]
     assert policy["minimum_parties"] == min(3, policy["minimum_honest"] + 1)
     for key in set(policy) - {"minimum_parties", "stand_in"}:
         assert re.search(rf"`{key}` {json.dumps(policy[key])}\b", said), key

@@ -47,7 +47,7 @@ from veilsum.numbers.arrays import Vector, apart, listed
 from veilsum.numbers.masking import Streams
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.book import EPOCHAL, Book, Keys
-from veilsum.protocol.codec import Codec, MalformedMessageError
+from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import (
     Abort,
     Accuse,
@@ -680,14 +680,15 @@ class Machine(Secret):
 
     def _keep_sum(self, total: Numbers) -> None:
         """Keep a total and deliver it; its shares are needed no more."""
-        epoch, sums, value = self._epoch, self._sums, self.plan.law.decode(total)
+        epoch, sums = self._epoch, self._sums
         assert epoch.masked is not None
         frame = self.plan.codec.encode(Down(epoch.number, total))
         index = len(sums.totals)
+        known = self.plan.totals.read(index, total)
         self._keep(f"answer/{index}", frame)
         self._out += epoch.wipe()
-        self._out.append(Deliver(index, value))
-        sums.add(value, epoch.masked)
+        self._out.append(Deliver(index, known.value))
+        sums.add(known, epoch.masked)
         epoch.close(sums.epoch(len(self.lost)))
         # A neighbour may still be one sum behind, and never more.
         self._book.forget_before((index - 1) * self.plan.epochs_per_sum)
@@ -731,8 +732,7 @@ class Machine(Secret):
         assert self._answer is not None
         # In rounds, who stood in for somebody knows a sum that others do not.
         rounds = self._iteration.planned
-        totals = () if rounds else self._sums.totals
-        self._book.sums = tuple(map(Codec.digest, totals))
+        self._book.sums = () if rounds else self._sums.digests
         self._keep("result", self._answer.tobytes())
         first = self.me == min(self.members)
         if first and self._book.proposed(self.members) is None:
