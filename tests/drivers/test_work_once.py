@@ -65,19 +65,19 @@ def counted_calls(monkeypatch, holder, name):
     return calls
 
 
-def test_a_record_is_encoded_once_for_all_checks_of_it(monkeypatch):
+def test_a_record_is_hashed_once_for_all_checks_of_it(monkeypatch):
     """Each of 8 parties makes 4 records, and one of them a Result as well.
 
-    A record that came is encoded once, one of its own to be signed and to be kept, and
-    a Ready with its Masked wherever the commitment is made or opened.
+    A record that came is hashed once, one of its own to be signed, a Masked also to be
+    kept after the commit, and a Ready wherever the commitment is made or opened.
     """
-    encoded = counted_calls(monkeypatch, Codec, "signed_part")
+    hashed = counted_calls(monkeypatch, Codec, "content_digest")
     checked = counted_calls(monkeypatch, SimulatedKeys, "verify")
     data = {f"p{k}": np.arange(3) + k for k in range(8)}
     vs.sum(data, driver="loopback", seed=1, topology="ring:8")
     own = 8 * 4 + 1
     assert len(checked) == 7 * own
-    assert len(encoded) == len(checked) + 2 * own + 2 * (8 + 8 * 7)
+    assert len(hashed) == len(checked) + own + 8 + (8 + 8 * 7)
 
 
 def test_an_answer_is_hashed_once_however_many_sign_it(monkeypatch):

@@ -777,7 +777,7 @@ def test_evidence_written_as_the_page_says_is_proof(tmp_path):
     plan, start, frames = bytes(range(32)), b"s" * 16, []
     for digest in (bytes(32), b"x" * 32):
         fields = ["Agreed", identity.name, 0, b"", start, digest]
-        signed = b"veilsum record\0" + plan + frame_of(fields)
+        signed = b"veilsum record\0" + plan + sha256(frame_of(fields)).digest()
         fields[3] = key.sign(signed)
         frames.append(frame_of(fields))
     content = {

@@ -35,7 +35,8 @@ MASKED = Masked(
 
 
 def of(ready=READY, masked=MASKED, plan=b"p" * 32):
-    return commitment(ready, masked, plan, PLAN.codec)
+    codec = PLAN.codec
+    return commitment(ready, codec.content_digest(masked), plan, codec)
 
 
 def test_it_covers_plan_author_start_epoch_losses_request_nonce_and_vector():

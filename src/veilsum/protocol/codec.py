@@ -102,6 +102,10 @@ class Codec:
         Raises:
             LocalProtocolError: no receiver with these limits would accept it.
         """
+        return b"".join(self._parts(message))
+
+    def _parts(self, message: Message) -> tuple[bytes, bytes, bytes | memoryview]:
+        """Return prefix, header and payload of the message's frame."""
         header = _header(message, self.layout)
         holder = message.masked if type(message) is Deposit else message
         numbers = getattr(holder, "numbers", None)
@@ -112,8 +116,7 @@ class Codec:
                 f"a message has at most {self.max_header} bytes of header and "
                 f"{self.max_numbers} numbers, found {len(header)} and {count}"
             )
-        prefix = _PREFIX.pack(MAGIC, VERSION, len(header))
-        return b"".join((prefix, header, raw))
+        return _PREFIX.pack(MAGIC, VERSION, len(header)), header, raw
 
     def decode(self, frame: bytes) -> Message:
         """Return the frame's message; its numbers are the frame's bytes, read-only.
@@ -127,9 +130,13 @@ class Codec:
             _refuse("the shortest header of the message", "another one")
         return self._message(wire, frame, _START + len(header))
 
-    def signed_part(self, message: Record) -> bytes:
-        """Return what the author signs: the record's frame without its signature."""
-        return self.encode(msgspec.structs.replace(message, signature=b""))
+    def content_digest(self, record: Record) -> bytes:
+        """Return the SHA-256 of the record's frame without its signature."""
+        bare = msgspec.structs.replace(record, signature=b"")
+        found = hashlib.sha256()
+        for part in self._parts(bare):
+            found.update(part)
+        return found.digest()
 
     @staticmethod
     def digest(numbers: Numbers, layout: Layout | None = None) -> bytes:

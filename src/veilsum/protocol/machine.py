@@ -848,13 +848,13 @@ class Machine(Secret):
 
     def _take_record(self, sender: str, record: Record, frame: bytes) -> bool:
         """Check, keep and pass on."""
-        content = self._book.content(record)
-        if not self._book.is_new(record, content, sender):
+        digest = self._book.digest(record)
+        if not self._book.is_new(record, digest, sender):
             return True
         if record.party == self.me:
             return self._on_own(record)
         self._book.check_joined(record)
-        if (found := self._book.contradiction(record, frame, content)) is not None:
+        if (found := self._book.contradiction(record, frame, digest)) is not None:
             kept = self._on_contradiction(found)
             # Whichever start of a party says that it leaves, nobody waits for it; who
             # has left already says nothing new.
@@ -864,7 +864,7 @@ class Machine(Secret):
         if self._book.is_outdated(record):
             return False
         self._check_moment(sender, record)
-        self._book.add(record, frame, content)
+        self._book.add(record, frame, digest)
         # Should somebody have vanished on the way to the others, they will ask.
         served = self._epoch.place.served(sender, record.party)
         self._out += self._peers.tell(record, frame, but=served)
@@ -978,10 +978,10 @@ class Machine(Secret):
         Its signature is looked at where it would prove something, or be shown.
         """
         frame = self.plan.codec.encode(masked)
-        content = self._book.content(masked)
-        if (found := self._book.contradiction(masked, frame, content)) is None:
+        digest = self._book.digest(masked)
+        if (found := self._book.contradiction(masked, frame, digest)) is None:
             return True
-        self._book.check_signature(masked, content, masked.party)
+        self._book.check_signature(masked, digest, masked.party)
         self._on_contradiction(found)
         return False
 
@@ -1125,7 +1125,7 @@ class Machine(Secret):
     def _show_deposit(self, masked: Masked) -> None:
         """Publish a neighbour's deposit, if that is one that others will believe."""
         try:
-            self._book.check_signature(masked, self._book.content(masked), masked.party)
+            self._book.check_signature(masked, self._book.digest(masked), masked.party)
         except PeerProtocolError as error:
             self._peers.blame(masked.party, error)
         else:
@@ -1150,7 +1150,7 @@ class Machine(Secret):
         vectors = (*stored.masked().values(), *stored.prepared().values())
         for record in (*stored.records(), *vectors):
             if record.party != self.me or not self._book.is_signed(
-                record, self._book.content(record)
+                record, self._book.digest(record)
             ):
                 raise InvalidInputError(
                     "the file with this run's state has a record that this party did "
