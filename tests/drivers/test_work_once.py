@@ -12,7 +12,7 @@ from veilsum.numbers.laws import UniformCounts
 from veilsum.numbers.units import Counts
 from veilsum.protocol.book import Book
 from veilsum.protocol.codec import Codec
-from veilsum.protocol.plan import Totals
+from veilsum.protocol.plan import SumDecoder
 
 
 class Counting:
@@ -104,9 +104,9 @@ def test_a_total_is_decoded_and_digested_once_and_another_one_again(monkeypatch)
     found = vs.sum(data, driver="loopback", seed=1, topology="ring:8")
     assert (len(decoded), len(answered)) == (1, 1)
     law = found.terms.law
-    totals, numbers = Totals(law), np.array([1, 2**64 - 1, 3], dtype=np.uint64)
-    first, again = (totals.read(0, one) for one in (numbers, numbers.copy()))
-    other = totals.read(0, numbers + np.uint64(1))
+    decoder, numbers = SumDecoder(law), np.array([1, 2**64 - 1, 3], dtype=np.uint64)
+    first, again = (decoder.decode(0, one) for one in (numbers, numbers.copy()))
+    other = decoder.decode(0, numbers + np.uint64(1))
     assert first is again
     assert first.value.tolist() == [1, -1, 3]
     assert other.value.tolist() == [2, 0, 4]

@@ -40,7 +40,7 @@ from veilsum.protocol.messages import (
     check_numbers,
 )
 from veilsum.protocol.phases import BEFORE_READY, SUMMING
-from veilsum.protocol.plan import Plan, Total
+from veilsum.protocol.plan import DecodedSum, Plan
 from veilsum.protocol.recovery import Stored
 
 
@@ -427,13 +427,13 @@ class Sums(Secret):
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._known: list[Total] = []
+        self._known: list[DecodedSum] = []
         self._masked: dict[int, Masked] = {}
         self._passed_down: tuple[int, bytes] | None = None
 
     def restore(self, stored: Stored) -> None:
         """Take back what earlier starts have kept."""
-        self._known = stored.totals()
+        self._known = stored.decoded()
         self._masked = stored.masked()
         self._passed_down = stored.passed_down()
 
@@ -455,7 +455,7 @@ class Sums(Secret):
         """Say whether an epoch's sum is known."""
         return epoch // self._plan.epochs_per_sum < len(self._known)
 
-    def add(self, total: Total, masked: Masked) -> None:
+    def add(self, total: DecodedSum, masked: Masked) -> None:
         """Take a sum, and own numbers in it."""
         self._known.append(total)
         self._masked[masked.epoch] = masked

@@ -684,7 +684,7 @@ class Machine(Secret):
         assert epoch.masked is not None
         frame = self.plan.codec.encode(Down(epoch.number, total))
         index = len(sums.totals)
-        known = self.plan.totals.read(index, total)
+        known = self.plan.decoder.decode(index, total)
         self._keep(f"answer/{index}", frame)
         self._out += epoch.wipe()
         self._out.append(Deliver(index, known.value))

@@ -70,7 +70,7 @@ class Policy:
 
 
 @dataclass(frozen=True, eq=False)
-class Total:
+class DecodedSum:
     """One sum as everybody knows it.
 
     Attributes:
@@ -87,20 +87,20 @@ class Total:
         return Codec.digest(self.value)
 
 
-class Totals:
+class SumDecoder:
     """Decodes the sums of a run; equal numbers are decoded once a process."""
 
     def __init__(self, law: Law) -> None:
         self._law = law
-        self._known: dict[int, Total] = {}
+        self._known: dict[int, DecodedSum] = {}
 
-    def read(self, index: int, numbers: Numbers) -> Total:
+    def decode(self, index: int, numbers: Numbers) -> DecodedSum:
         """Return the sum with this index, whose numbers these are."""
         content, known = numbers.tobytes(), self._known.get(index)
         if known is None or known.content != content:
             value = self._law.decode(numbers)
             value.setflags(write=False)
-            known = self._known[index] = Total(content, value)
+            known = self._known[index] = DecodedSum(content, value)
         return known
 
 
@@ -181,9 +181,9 @@ class Plan:
         return Codec(most, header, layout)
 
     @cached_property
-    def totals(self) -> Totals:
-        """Sums of this run that were decoded here."""
-        return Totals(self.law)
+    def decoder(self) -> SumDecoder:
+        """Decodes the sums of this run."""
+        return SumDecoder(self.law)
 
     @cached_property
     def checkpoint(self) -> int:
