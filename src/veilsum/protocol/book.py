@@ -240,7 +240,7 @@ class Book:
         if known is not None:
             if self.proves(record.party):
                 return False  # more of the same proves no more
-            if named(record, digest) == self._held[record.id]:
+            if digest == self._digests[record.id]:
                 return False
         self.check_signature(record, digest, sender)
         if isinstance(record, Lost | Ready):
@@ -270,9 +270,8 @@ class Book:
             ),
         )
         plan, codec = self._plan.digest, self._plan.codec
-        held = named(record, digest)
         for known in of_author:
-            if known is None or self._held[known.id] == held:
+            if known is None or self._digests[known.id] == digest:
                 continue
             both = self._digests[known.id], digest
             if contradict(known, record, both, plan, codec):
