@@ -65,7 +65,8 @@ class Accuser:
         """The frame of a record that a member signed, under a plan and in a start."""
         codec = Codec(100)
         bound = replaced(record, incarnation=start)
-        signed = self.study.identities[by].sign(to_sign(codec.signed_part(bound), plan))
+        content = to_sign(codec.content_digest(bound), plan)
+        signed = self.study.identities[by].sign(content)
         return codec.encode(replaced(bound, signature=signed))
 
     def shown(self, *frames):

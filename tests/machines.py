@@ -102,8 +102,8 @@ def sealed(world, record, by=None):
     if machine is not None and record.incarnation == bytes(16):
         start = machine._book.start
         record = msgspec.structs.replace(record, incarnation=start)
-    content = Codec(10**6).signed_part(record)
-    signed = b"veilsum record\0" + world.plan.digest + content
+    digest = Codec(10**6).content_digest(record)
+    signed = b"veilsum record\0" + world.plan.digest + digest
     signature = keys_of(world, by or record.party).sign(signed)
     return msgspec.structs.replace(record, signature=signature)
 

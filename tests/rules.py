@@ -210,7 +210,8 @@ class _Checker:
 
     def _opened(self, event: Event, story: _Story, masked: Masked) -> None:
         ready = story.promised.get(masked.epoch)
-        opening = ready and commitment(ready, masked, self.plan.digest, self.codec)
+        shown = self.codec.content_digest(masked)
+        opening = ready and commitment(ready, shown, self.plan.digest, self.codec)
         if ready is None or opening != ready.commitment:
             self.complain(event, f"showed another vector in epoch {masked.epoch}")
 

@@ -97,10 +97,10 @@ def chosen(make, graph, law, seed, **options):
     return world, fooled
 
 
-def unchecked(one, other, plan, codec):
+def unchecked(one, other, *rest):
     """Tell contradictions as versions did that had no commitment."""
     pair = {type(one), type(other)} == {Ready, Masked}
-    return not pair and evidence.contradict(one, other, plan, codec)
+    return not pair and evidence.contradict(one, other, *rest)
 
 
 @each("law", LAWS)

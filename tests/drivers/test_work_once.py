@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import veilsum as vs
 from veilsum.drivers.loopback import SimulatedKeys, identities
+from veilsum.jobs.recipes import same_sums
+from veilsum.numbers.laws import UniformCounts
+from veilsum.numbers.units import Counts
 from veilsum.protocol.book import Book
 from veilsum.protocol.codec import Codec
+from veilsum.protocol.plan import SumDecoder
 
 
 class Counting:
@@ -60,19 +65,19 @@ def counted_calls(monkeypatch, holder, name):
     return calls
 
 
-def test_a_record_is_encoded_once_for_all_checks_of_it(monkeypatch):
+def test_a_record_is_hashed_once_for_all_checks_of_it(monkeypatch):
     """Each of 8 parties makes 4 records, and one of them a Result as well.
 
-    A record that came is encoded once, one of its own to be signed and to be kept, and
-    a Ready with its Masked wherever the commitment is made or opened.
+    A record that came is hashed once, one of its own to be signed, a Masked also to be
+    kept after the commit, and a Ready wherever the commitment is made or opened.
     """
-    encoded = counted_calls(monkeypatch, Codec, "signed_part")
+    hashed = counted_calls(monkeypatch, Codec, "content_digest")
     checked = counted_calls(monkeypatch, SimulatedKeys, "verify")
     data = {f"p{k}": np.arange(3) + k for k in range(8)}
     vs.sum(data, driver="loopback", seed=1, topology="ring:8")
     own = 8 * 4 + 1
     assert len(checked) == 7 * own
-    assert len(encoded) == len(checked) + 2 * own + 2 * (8 + 8 * 7)
+    assert len(hashed) == len(checked) + own + 8 + (8 + 8 * 7)
 
 
 def test_an_answer_is_hashed_once_however_many_sign_it(monkeypatch):
@@ -89,3 +94,33 @@ def test_an_answer_is_hashed_once_however_many_sign_it(monkeypatch):
     assert len(wanted) >= 8 * 8
     floats = [one for one in digests if one.dtype == np.float64]
     assert len(floats) == 8
+
+
+def test_a_total_is_decoded_and_digested_once_and_another_one_again(monkeypatch):
+    """Of 8 parties; the answer follows from the total once as well."""
+    decoded = counted_calls(monkeypatch, UniformCounts, "decode")
+    answered = counted_calls(monkeypatch, Counts, "values")
+    data = {f"p{k}": np.arange(3) + k for k in range(8)}
+    found = vs.sum(data, driver="loopback", seed=1, topology="ring:8")
+    assert (len(decoded), len(answered)) == (1, 1)
+    law = found.terms.law
+    decoder, numbers = SumDecoder(law), np.array([1, 2**64 - 1, 3], dtype=np.uint64)
+    first, again = (decoder.decode(0, one) for one in (numbers, numbers.copy()))
+    other = decoder.decode(0, numbers + np.uint64(1))
+    assert first is again
+    assert first.value.tolist() == [1, -1, 3]
+    assert other.value.tolist() == [2, 0, 4]
+    assert first.digest == Codec.digest(first.value) != other.digest
+    with pytest.raises(ValueError, match="read-only"):
+        first.value[0] = 7
+
+
+def test_equal_sums_are_asked_about_once_and_others_again():
+    """Real numbers are compared by their bits, whole numbers by their values."""
+    wide = np.array([2**70, 1], dtype=object)
+    assert same_sums([wide], [wide.copy()])
+    assert not same_sums([wide], [wide + 1])
+    assert not same_sums([wide], [wide, wide])
+    assert not same_sums([np.array([0.0])], [np.array([-0.0])])
+    assert not same_sums([np.array([1])], [np.array([1.0])])
+    assert same_sums([np.array([np.nan])], [np.array([np.nan])])

@@ -176,8 +176,8 @@ class Party:
         """The hash by which a Ready fixes the Masked that follows."""
         ready = frame("Ready", party, 0, b"", start, *promise, bytes(32))
         masked = frame("Masked", party, 0, b"", start, *opening)
-        length = len(ready).to_bytes(8, "little")
-        return digest(b"veilsum commitment\0" + self.plan + length + ready + masked)
+        both = digest(ready) + digest(masked)
+        return digest(b"veilsum commitment\0" + self.plan + both)
 
     def _check_commitments(self):
         for name in self.agreed.names:
@@ -259,7 +259,7 @@ class Party:
         return raw
 
     def _sign(self, bare):
-        return self.key.sign(b"veilsum record\0" + self.plan + bare)
+        return self.key.sign(b"veilsum record\0" + self.plan + digest(bare))
 
     def _quit(self, word, why):
         """Leave; return what is to be raised."""
@@ -363,7 +363,7 @@ class Party:
     def _check(self, kind, party, epoch, signature, *rest):
         bare = frame(kind, party, epoch, b"", *rest)
         try:
-            content = b"veilsum record\0" + self.plan + bare
+            content = b"veilsum record\0" + self.plan + digest(bare)
             self.keys[party].verify(signature, content)
         except InvalidSignature:
             raise WireError(f"a bad signature under {kind} of {party}") from None

@@ -136,7 +136,7 @@ class Forger(Party):
     """One that signs its records for another plan."""
 
     def _sign(self, bare):
-        return self.key.sign(b"veilsum record\0" + bytes(32) + bare)
+        return self.key.sign(b"veilsum record\0" + bytes(32) + digest(bare))
 
 
 class Turncoat(Party):
@@ -259,7 +259,7 @@ def test_the_stranger_finds_the_examples_of_the_page():
     author, opening = ("a", 0, b"", bytes(range(16))), bytes(range(64))
     masked = frame("Masked", *author, opening, Numbers("u", (1, 2**64 - 1)))
     blank = frame("Ready", *author, [], request, bytes(32))
-    framed = len(blank).to_bytes(8, "little") + blank + masked
+    framed = digest(blank) + digest(masked)
     sealed = digest(b"veilsum commitment\0" + bytes(32) + framed)
     assert masked.hex(" ") in page
     assert frame("Ready", *author, [], request, sealed).hex(" ") in page

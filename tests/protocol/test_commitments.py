@@ -7,9 +7,12 @@ import pytest
 from liars import lying, wrongs
 from machines import stopped_at
 from veilsum.drivers.faults import Crash, Faults
+from veilsum.drivers.loopback import identities
 from veilsum.parties.events import Telling
 from veilsum.parties.run_status import RunStatus, advice, stamp
-from veilsum.protocol.evidence import commitment
+from veilsum.protocol.book import Book
+from veilsum.protocol.codec import Codec
+from veilsum.protocol.evidence import commitment, named
 from veilsum.protocol.messages import Deposit, Masked, Ready
 from veilsum.protocol.phases import SUMMING
 from worlds import Setting, effects_of, effects_until, replayed
@@ -35,7 +38,8 @@ MASKED = Masked(
 
 
 def of(ready=READY, masked=MASKED, plan=b"p" * 32):
-    return commitment(ready, masked, plan, PLAN.codec)
+    codec = PLAN.codec
+    return commitment(ready, codec.content_digest(masked), plan, codec)
 
 
 def test_it_covers_plan_author_start_epoch_losses_request_nonce_and_vector():
@@ -201,3 +205,37 @@ def test_the_status_says_that_a_crash_looks_the_same():
     assert words.startswith("has waited for 10 of 30 seconds")
     assert "withheld by b: Ready was signed and the masked vector has not" in words
     assert words.endswith("a crash or a slow connection looks the same")
+
+
+def test_two_vectors_whose_names_collide_are_two_all_the_same(monkeypatch):
+    """A name in a Status has half of a digest: 2^64 trials find two alike."""
+    plain = Codec.content_digest
+
+    def colliding(codec, record):
+        return bytes(16) + plain(codec, record)[:16]
+
+    monkeypatch.setattr(Codec, "content_digest", colliding)
+    keys = identities(PLAN.parties, 1)
+    author, other = PLAN.parties[:2]
+    signer = Book(PLAN, author, keys(author, 0), b"s" * 16)
+    book = Book(PLAN, other, keys(other, 0), b"t" * 16)
+    size, kind = PLAN.size, PLAN.law.dtype
+    first, second = (
+        signer.sealed(
+            Masked(
+                party=author,
+                epoch=0,
+                nonce=b"n" * 64,
+                numbers=np.full(size, k).astype(kind),
+            )
+        )
+        for k in (1, 2)
+    )
+    book.add(first)
+    digest = book.digest(second)
+    assert named(first, book.digest(first)) == named(second, digest)
+    assert book.is_new(second, digest, author)
+    found = book.contradiction(second, PLAN.codec.encode(second), digest)
+    assert found is not None
+    assert found.is_a_lie
+    assert not book.is_new(first, book.digest(first), author)

@@ -604,18 +604,26 @@ def next_request(recipe: Recipe, sums: Sums) -> Any | None:
 
 @dataclass(eq=False, repr=False)
 class Questions:
-    """A recipe's requests; parties of one process work out the last one once."""
+    """A recipe's requests and answer; parties of one process work each out once."""
 
     recipe: Recipe
-    _last: tuple[Hashable, tuple[Any, bytes]] | None = None
+    _last: tuple[Sums, tuple[Any, bytes]] | None = None
+    _answer: tuple[Sums, tuple[str, ...], Vector] | None = None
 
     def next(self, sums: Sums) -> tuple[Any, bytes]:
         """Return what is asked for after these sums, and its digest."""
-        key = by_value(sums)
-        if self._last is None or self._last[0] != key:
+        if self._last is None or not same_sums(self._last[0], sums):
             request = next_request(self.recipe, sums)
-            self._last = key, (request, request_digest(request))
+            self._last = [*sums], (request, request_digest(request))
         return self._last[1]
+
+    def answer(self, sums: Sums, members: tuple[str, ...]) -> Vector:
+        """Return the answer of these parties from all sums."""
+        known = self._answer
+        if known is None or known[1] != members or not same_sums(known[0], sums):
+            answer = self.recipe.among(members).answer(sums)
+            known = self._answer = [*sums], members, answer
+        return known[2]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -703,12 +711,15 @@ class PartyWork(Secret):
         return self._asked(answers)[1]
 
     def _asked(self, answers: Sums) -> tuple[Any, bytes]:
-        questions = self.questions or Questions(self.recipe)
-        return questions.next(answers)
+        return self._shared.next(answers)
+
+    @property
+    def _shared(self) -> Questions:
+        return self.questions or Questions(self.recipe)
 
     def answer(self, answers: Sums, members: tuple[str, ...]) -> Vector:
         """Return what everybody computes from the sums."""
-        return self.recipe.among(members).answer(answers)
+        return self._shared.answer(answers, members)
 
 
 def by_value(sums: Sums) -> tuple[Hashable, ...]:
@@ -718,6 +729,19 @@ def by_value(sums: Sums) -> tuple[Hashable, ...]:
     """
     return tuple(
         tuple(one.tolist()) if one.dtype == object else one.tobytes() for one in sums
+    )
+
+
+def same_sums(some: Sums, others: Sums) -> bool:
+    """Say whether two lists of sums are equal, real numbers to the last bit."""
+    return len(some) == len(others) and all(
+        one is other
+        or (
+            np.array_equal(one, other)
+            if one.dtype == other.dtype == object
+            else one.dtype == other.dtype and one.tobytes() == other.tobytes()
+        )
+        for one, other in zip(some, others, strict=True)
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from operator import attrgetter
+from itertools import chain, repeat
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -225,7 +225,8 @@ class _Job:
         measures = _measures(flat, Fraction(1) if whole else given, most, options)
         runs = runs_of(measures)
         reach = n * max((measure.reach for measure, _, _ in runs), default=0)
-        units = tuple(map(attrgetter("unit"), measures))
+        alike = (repeat(one.unit, stop - start) for one, start, stop in runs)
+        units = tuple(chain.from_iterable(alike))
         layout = Layout((vector("sum", units, reach.bit_length() + 1),))
         others = Options(**{k: v for k, v in options.items() if k != "largest"})  # type: ignore[typeddict-item]
         terms = Terms.of(list(arrays), counts=layout.counts, options=others)

@@ -224,7 +224,8 @@ def _proved(evidence: Evidence) -> Contradiction:
     codec = Codec(MOST_BYTES // 8)
     frames = [base64.b64decode(one) for one in evidence.records]
     one, other = (_record(frame, evidence, codec) for frame in frames)
-    if codec.signed_part(one) == codec.signed_part(other):
+    digests = codec.content_digest(one), codec.content_digest(other)
+    if digests[0] == digests[1]:
         raise InvalidInputError("the two records are one and the same")
     pair = Contradiction.of((frames[0], frames[1]), codec)
     if pair.anew:
@@ -232,7 +233,7 @@ def _proved(evidence: Evidence) -> Contradiction:
             "the records are of two starts, and whoever has lost its disk starts anew"
         )
     plan = bytes.fromhex(evidence.plan)
-    if not contradict(one, other, plan, codec):
+    if not contradict(one, other, digests, plan, codec):
         raise InvalidInputError("an honest party signs both records")
     if not pair.is_a_lie:
         raise InvalidInputError("whoever goes on with an old copy leaves twice")
@@ -251,7 +252,7 @@ def _record(frame: bytes, evidence: Evidence, codec: Codec) -> Record:
         raise InvalidInputError("it has a message in it that nobody signs")
     if found.party != evidence.party:
         raise InvalidInputError(f"a record is of {found.party!r}")
-    content = to_sign(codec.signed_part(found), bytes.fromhex(evidence.plan))
+    content = to_sign(codec.content_digest(found), bytes.fromhex(evidence.plan))
     try:
         public_key(evidence.certificate).verify(found.signature, content)
     except InvalidSignature:

@@ -13,6 +13,7 @@ they travel: each field with as many limbs as it needs.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -74,6 +75,14 @@ def from_limbs(limbs: Limbs) -> Numbers:
 # Python integers
 
 
+def narrowed(whole: Numbers) -> Numbers:
+    """Return Python integers as int64 if all of them fit; other arrays as they are."""
+    if whole.dtype.kind == "O":
+        with suppress(OverflowError):
+            return whole.astype(np.int64)
+    return whole
+
+
 def ends_of(whole: Numbers) -> tuple[int, int]:
     """Return the least and the largest of whole numbers; 0 and 0 of none.
 
@@ -82,22 +91,18 @@ def ends_of(whole: Numbers) -> tuple[int, int]:
     """
     if not whole.size:
         return 0, 0
+    whole = narrowed(whole)
     if whole.dtype.kind == "O":
-        try:
-            whole = whole.astype(np.int64)
-        except OverflowError:
-            plain = whole.ravel().tolist()
-            return min(plain), max(plain)
+        plain = whole.ravel().tolist()
+        return min(plain), max(plain)
     return int(whole.min()), int(whole.max())
 
 
 def from_integers(whole: Numbers, words: int) -> Numbers:
     """Return whole numbers modulo 2^(64 words): Python integers, int64 or uint64."""
+    whole = narrowed(whole)
     if whole.dtype.kind == "O":
-        try:
-            whole = whole.astype(np.int64)
-        except OverflowError:
-            return _from_wide(whole, words)
+        return _from_wide(whole, words)
     found = np.empty((*whole.shape, words), dtype=np.uint64)
     found[..., 0] = whole if whole.dtype.kind == "u" else whole.view(np.uint64)
     upper = 0 if whole.dtype.kind == "u" else (whole >> 63).view(np.uint64)[..., None]

@@ -19,8 +19,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import groupby, pairwise, product
+from itertools import groupby, pairwise, product, repeat
 from math import ceil, floor, isfinite, log2
+from operator import is_
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -28,7 +29,7 @@ import numpy as np
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers.arrays import Array, FloatArray, is_number
 from veilsum.numbers.compiled import compiled
-from veilsum.numbers.limbs import ends_of
+from veilsum.numbers.limbs import ends_of, narrowed
 from veilsum.numbers.shapes import Shaped
 
 T = TypeVar("T")
@@ -712,6 +713,8 @@ def runs_of(objects: Sequence[T]) -> list[tuple[T, int, int]]:
     """
     if not objects:
         return []
+    if all(map(is_, objects, repeat(objects[0]))):
+        return [(objects[0], 0, len(objects))]
     known = np.fromiter(map(id, objects), dtype=np.uint64, count=len(objects))
     starts = [0, *(np.flatnonzero(known[1:] != known[:-1]) + 1).tolist(), len(known)]
     return [(objects[start], start, stop) for start, stop in pairwise(starts)]
@@ -720,9 +723,10 @@ def runs_of(objects: Sequence[T]) -> list[tuple[T, int, int]]:
 def _in_units(whole: Integers, unit: Fraction) -> FloatArray:
     """Return whole numbers of a unit, each rounded once to float64."""
     top, bottom = unit.numerator, unit.denominator
+    whole = narrowed(whole)
     largest = max(map(abs, ends_of(whole))) * top
     if max(largest, top, bottom) <= _EXACT:
-        return np.asarray((whole.astype(np.int64) * top) / float(bottom))
+        return np.asarray((whole * top) / float(bottom))
     # Python divides whole numbers with one rounding.
     return np.array([int(one) * top / bottom for one in whole.tolist()])
 

@@ -89,6 +89,9 @@ class Book:
         self.sums: tuple[bytes, ...] = ()
         self._records: dict[RecordId, Record] = {}
         self._held: dict[RecordId, Held] = {}
+        self._digests: dict[RecordId, bytes] = {}
+        # The record that was signed here last, and its content's digest.
+        self._sealed: tuple[Record, bytes] | None = None
         self._frames: dict[RecordId, bytes] = {}
         self._by_kind: dict[tuple[type[Record], int], dict[str, Record]] = {}
         self._all: dict[type[Record], dict[RecordId, Record]] = {}
@@ -134,31 +137,36 @@ class Book:
         """Return every record of one kind."""
         return [*self._all.get(kind, {}).values()]  # type: ignore[list-item]
 
-    def content(self, record: Record) -> bytes:
-        """Return a record's frame without its signature: what is signed and named."""
-        return self._plan.codec.signed_part(record)
+    def digest(self, record: Record) -> bytes:
+        """Return the digest of a record's content: what is signed and named."""
+        if self._sealed is not None and self._sealed[0] is record:
+            return self._sealed[1]
+        return self._plan.codec.content_digest(record)
 
     # Taking and giving up
 
     def sealed(self, record: R) -> R:
         """Return a record of this party's own, signed by the start that joined."""
         bound = msgspec.structs.replace(record, incarnation=self.start)
-        content = to_sign(self._plan.codec.signed_part(bound), self._plan.digest)
-        return msgspec.structs.replace(bound, signature=self._keys.sign(content))
+        digest = self._plan.codec.content_digest(bound)
+        signature = self._keys.sign(to_sign(digest, self._plan.digest))
+        record = msgspec.structs.replace(bound, signature=signature)
+        self._sealed = record, digest
+        return record
 
     def add(
-        self, record: Record, frame: bytes | None = None, content: bytes | None = None
+        self, record: Record, frame: bytes | None = None, digest: bytes | None = None
     ) -> bytes:
         """Keep a checked record; return its frame.
 
-        Both `frame` and `content` are encoded where they are not there already.
+        Frame and digest are made here where they are not given.
         """
         frame = self._plan.codec.encode(record) if frame is None else frame
         for old in self._replaced_by(record):
             self._drop(old.id)
-        self._held[record.id] = named(
-            record, self.content(record) if content is None else content
-        )
+        digest = self.digest(record) if digest is None else digest
+        self._digests[record.id] = digest
+        self._held[record.id] = named(record, digest)
         self._records[record.id] = record
         self._all.setdefault(type(record), {})[record.id] = record
         self._frames[record.id] = frame
@@ -206,7 +214,8 @@ class Book:
 
     def _drop(self, record_id: RecordId) -> None:
         record = self._records.pop(record_id)
-        del self._held[record_id], self._all[type(record)][record_id]
+        del self._held[record_id], self._digests[record_id]
+        del self._all[type(record)][record_id]
         self._seen.discard(self._frames.pop(record_id))
         place = (type(record), record.epoch)
         del self._by_kind[place][record.party]
@@ -215,7 +224,7 @@ class Book:
 
     # Checking
 
-    def is_new(self, record: Record, content: bytes, sender: str) -> bool:
+    def is_new(self, record: Record, digest: bytes, sender: str) -> bool:
         """Say whether a record is one to look at; refuse what nobody can say.
 
         What it says of an epoch is for others to check. What is refused here no honest
@@ -231,9 +240,9 @@ class Book:
         if known is not None:
             if self.proves(record.party):
                 return False  # more of the same proves no more
-            if named(record, content) == self._held[record.id]:
+            if digest == self._digests[record.id]:
                 return False
-        self.check_signature(record, content, sender)
+        self.check_signature(record, digest, sender)
         if isinstance(record, Lost | Ready):
             self._check_allowed(record)
         return True
@@ -243,7 +252,7 @@ class Book:
         return party in self.evidence and self.evidence[party].is_a_lie
 
     def contradiction(
-        self, record: Record, frame: bytes, content: bytes
+        self, record: Record, frame: bytes, digest: bytes
     ) -> Contradiction | None:
         """Return what a record of the same author shows together with this one."""
         join = self.joins.get(record.party)
@@ -261,11 +270,11 @@ class Book:
             ),
         )
         plan, codec = self._plan.digest, self._plan.codec
-        held = named(record, content)
         for known in of_author:
-            if known is None or self._held[known.id] == held:
+            if known is None or self._digests[known.id] == digest:
                 continue
-            if contradict(known, record, plan, codec):
+            both = self._digests[known.id], digest
+            if contradict(known, record, both, plan, codec):
                 pair = (self._frames[known.id], frame)
                 return Contradiction.of(pair, self._plan.codec)
         return None
@@ -325,14 +334,14 @@ class Book:
                 f"goes on without {listed(record.lost)}, against the plan: {why}",
             )
 
-    def is_signed(self, record: Record, content: bytes) -> bool:
-        """Say whether its author signed a record, whose `content` this is."""
-        signed = to_sign(content, self._plan.digest)
+    def is_signed(self, record: Record, digest: bytes) -> bool:
+        """Say whether its author signed a record, whose content has this digest."""
+        signed = to_sign(digest, self._plan.digest)
         return self._keys.verify(record.party, signed, record.signature)
 
-    def check_signature(self, record: Record, content: bytes, sender: str) -> None:
+    def check_signature(self, record: Record, digest: bytes, sender: str) -> None:
         """Refuse a record that its author did not sign."""
-        if not self.is_signed(record, content):
+        if not self.is_signed(record, digest):
             raise PeerProtocolError(
                 sender, f"passed on a record that {record.party!r} did not sign"
             )
@@ -350,7 +359,8 @@ class Book:
     def committed(self, ready: Ready, masked: Masked) -> Ready:
         """Return this party's own Ready, bound to the masked numbers that follow."""
         bound = msgspec.structs.replace(ready, incarnation=self.start)
-        found = commitment(bound, masked, self._plan.digest, self._plan.codec)
+        plan, codec = self._plan.digest, self._plan.codec
+        found = commitment(bound, self.digest(masked), plan, codec)
         return msgspec.structs.replace(bound, commitment=found)
 
     # What the records say

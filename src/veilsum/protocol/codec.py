@@ -21,7 +21,7 @@ import hashlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from struct import Struct
 from typing import Annotated, Any, Literal, NoReturn, TypeAlias, Union
 
@@ -39,6 +39,7 @@ from veilsum.numbers.limbs import (
     is_wide,
     limb_type,
     limbs_of,
+    narrowed,
 )
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.messages import MESSAGES, Deposit, Message, Numbers, Record
@@ -85,6 +86,7 @@ class Codec:
     max_header: int = 1 << 20
     layout: Layout | None = None
     max_frame: int = field(init=False)
+    _write: Callable[[object], bytes] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.max_numbers < 0 or not 0 < self.max_header < 1 << 32:
@@ -94,6 +96,10 @@ class Codec:
             )
         most = _START + self.max_header + self.max_numbers * WORD_BYTES
         object.__setattr__(self, "max_frame", most)
+        object.__setattr__(self, "_write", _writer(self.layout))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Codec, (self.max_numbers, self.max_header, self.layout)
 
     def encode(self, message: Message) -> bytes:
         """Return the message's frame.
@@ -101,7 +107,21 @@ class Codec:
         Raises:
             LocalProtocolError: no receiver with these limits would accept it.
         """
-        header = _header(message, self.layout)
+        return b"".join(self._parts(message))
+
+    def _parts(self, message: Message) -> tuple[bytes, bytes, bytes | memoryview]:
+        """Return prefix, header and payload of the message's frame."""
+        try:
+            header = self._write(message)
+            _parse(header)  # as a receiver will
+        except MalformedMessageError as error:
+            raise LocalProtocolError(
+                f"a message nobody would accept: {error}"
+            ) from None
+        except _UNREADABLE:
+            raise LocalProtocolError(
+                "a message with a field of the wrong type"
+            ) from None
         holder = message.masked if type(message) is Deposit else message
         numbers = getattr(holder, "numbers", None)
         raw = b"" if numbers is None else _raw(numbers, self.layout)
@@ -111,8 +131,7 @@ class Codec:
                 f"a message has at most {self.max_header} bytes of header and "
                 f"{self.max_numbers} numbers, found {len(header)} and {count}"
             )
-        prefix = _PREFIX.pack(MAGIC, VERSION, len(header))
-        return b"".join((prefix, header, raw))
+        return _PREFIX.pack(MAGIC, VERSION, len(header)), header, raw
 
     def decode(self, frame: bytes) -> Message:
         """Return the frame's message; its numbers are the frame's bytes, read-only.
@@ -126,9 +145,13 @@ class Codec:
             _refuse("the shortest header of the message", "another one")
         return self._message(wire, frame, _START + len(header))
 
-    def signed_part(self, message: Record) -> bytes:
-        """Return what the author signs: the record's frame without its signature."""
-        return self.encode(msgspec.structs.replace(message, signature=b""))
+    def content_digest(self, record: Record) -> bytes:
+        """Return the SHA-256 of the record's frame without its signature."""
+        bare = msgspec.structs.replace(record, signature=b"")
+        found = hashlib.sha256()
+        for part in self._parts(bare):
+            found.update(part)
+        return found.digest()
 
     @staticmethod
     def digest(numbers: Numbers, layout: Layout | None = None) -> bytes:
@@ -140,7 +163,7 @@ class Codec:
         if type(numbers) is ndarray and numbers.dtype == object:
             parts = _integers(numbers)
         else:
-            parts = _describe(numbers, layout), _raw(numbers, layout)
+            parts = _describe(layout, numbers), _raw(numbers, layout)
         found = hashlib.sha256(_write(parts[0]))
         found.update(parts[1])
         return found.digest()
@@ -208,24 +231,12 @@ def _refuse(expected: str, found: object) -> NoReturn:
     raise MalformedMessageError(f"expected {expected}, found {found}")
 
 
-def _header(message: Message, layout: Layout | None) -> bytes:
-    """Return the header, once it is known that a receiver will accept it."""
-    try:
-        header = _writer(layout)(message)
-        _parse(header)
-    except MalformedMessageError as error:
-        raise LocalProtocolError(f"a message nobody would accept: {error}") from None
-    except _UNREADABLE:
-        raise LocalProtocolError("a message with a field of the wrong type") from None
-    return header
-
-
-def _describe(value: object, layout: Layout | None = None) -> tuple[str, int, int]:
+def _describe(layout: Layout | None, value: object) -> tuple[str, int, int]:
     """Say what a header says in place of an array (msgspec's encoding hook)."""
     if type(value) is not ndarray or value.ndim != 1:
         raise LocalProtocolError("a message carries plain one-dimensional arrays only")
     if (code := _CODES.get(value.dtype)) is not None:
-        return code, len(value), WORD_BYTES
+        return code, value.size, WORD_BYTES
     if not is_wide(value):
         raise LocalProtocolError(f"a message carries no numbers of type {value.dtype}")
     return "l", len(_limbs(value, layout)), WORD_BYTES
@@ -240,13 +251,15 @@ def _limbs(numbers: Numbers, layout: Layout | None) -> Numbers:
 
 def _raw(numbers: Numbers, layout: Layout | None) -> bytes | memoryview:
     """Return the payload of an array that `_describe` accepts."""
-    plain = type(numbers) is ndarray  # and no list that looks like a descriptor
-    if plain and numbers.dtype not in _CODES:
+    if type(numbers) is not ndarray:  # but a list that looks like a descriptor
+        _describe(layout, numbers)
+    kind = numbers.dtype
+    if (code := _CODES.get(kind)) is None:
         numbers = _limbs(numbers, layout)
-    code = _CODES[numbers.dtype] if plain else _describe(numbers)[0]
-    if numbers.dtype is not _DTYPES[code]:
-        numbers = numbers.astype(_DTYPES[code])
-    few = len(numbers) <= _FEW
+        code, kind = "u", numbers.dtype
+    if kind is not (wanted := _DTYPES[code]):
+        numbers = numbers.astype(wanted)
+    few = numbers.size <= _FEW
     raw = numbers.tobytes() if few else np.ascontiguousarray(numbers).data.cast("B")
     if code == "f" and not _finite(numbers, raw, 0):
         raise LocalProtocolError("a message carries finite numbers, found nan or inf")
@@ -258,19 +271,20 @@ def _integers(numbers: Numbers) -> tuple[tuple[str, int, int], bytes | memoryvie
     values = numbers.tolist()
     if not set(map(type, values)) <= {int}:
         raise LocalProtocolError("an array of objects must hold Python integers only")
-    least, largest = ends_of(numbers)
+    whole = narrowed(numbers)
+    least, largest = ends_of(whole)
     width = max(largest, ~least).bit_length() // 8 + 1
     words = -(-width // WORD_BYTES)
     if words > MOST_LIMBS:
         raise LocalProtocolError(f"whole numbers of {width} bytes have no digest")
-    limbs = limbs_of(from_integers(numbers, words)).astype(_DTYPES["u"])
+    limbs = limbs_of(from_integers(whole, words)).astype(_DTYPES["u"], copy=False)
     raw = limbs.view(np.uint8).reshape(-1, WORD_BYTES * words)[:, :width].tobytes()
     return ("b", len(values), width), raw
 
 
 def _finite(array: Numbers, raw: bytes | memoryview, start: int) -> bool:
     """Say whether an array, whose bytes start there, has neither nan nor inf."""
-    if len(array) <= _FEW:
+    if array.size <= _FEW:
         # A last byte is the sign and the top of the exponent: 7f or ff for nan and inf,
         # but also for numbers beyond 1e303. Then numpy has to look at each of them.
         last = raw[start + 7 :: 8]
@@ -310,13 +324,12 @@ def _twin(kind: Any) -> Any:
 
 _KINDS = {_twin(kind): kind for kind in MESSAGES if _twin(kind) is not kind}
 _BY_NAME = frozenset(kind for kind in MESSAGES if issubclass(kind, Record))
-_write = msgspec.msgpack.Encoder(enc_hook=_describe).encode
 
 
-@lru_cache(8)
 def _writer(layout: Layout | None) -> Callable[[object], bytes]:
     """Return what writes headers of messages whose vectors have this layout."""
-    return msgspec.msgpack.Encoder(enc_hook=partial(_describe, layout=layout)).encode
+    return msgspec.msgpack.Encoder(enc_hook=partial(_describe, layout)).encode
 
 
+_write = _writer(None)
 _read = msgspec.msgpack.Decoder(Union[tuple(map(_twin, MESSAGES))]).decode  # noqa: UP007

@@ -40,7 +40,7 @@ from veilsum.protocol.messages import (
     check_numbers,
 )
 from veilsum.protocol.phases import BEFORE_READY, SUMMING
-from veilsum.protocol.plan import Plan
+from veilsum.protocol.plan import DecodedSum, Plan
 from veilsum.protocol.recovery import Stored
 
 
@@ -423,35 +423,41 @@ class Epoch(Secret):
 
 
 class Sums(Secret):
-    """The sums that are known, and what a neighbour one sum behind may ask for.
-
-    Attributes:
-        totals: in order, as they were delivered.
-    """
+    """The sums that are known, and what a neighbour one sum behind may ask for."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self.totals: list[Vector] = []
+        self._known: list[DecodedSum] = []
         self._masked: dict[int, Masked] = {}
         self._passed_down: tuple[int, bytes] | None = None
 
     def restore(self, stored: Stored) -> None:
         """Take back what earlier starts have kept."""
-        self.totals = [*stored.sums()]
+        self._known = stored.decoded()
         self._masked = stored.masked()
         self._passed_down = stored.passed_down()
 
+    @property
+    def totals(self) -> list[Vector]:
+        """All of them, in order, as they were delivered."""
+        return [one.value for one in self._known]
+
+    @property
+    def digests(self) -> tuple[bytes, ...]:
+        """Their digests, as parties sign them."""
+        return tuple(one.digest for one in self._known)
+
     def epoch(self, n_lost: int) -> int:
         """Return the number of the next sum's epoch after so many losses."""
-        return len(self.totals) * self._plan.epochs_per_sum + n_lost
+        return len(self._known) * self._plan.epochs_per_sum + n_lost
 
     def has(self, epoch: int) -> bool:
         """Say whether an epoch's sum is known."""
-        return epoch // self._plan.epochs_per_sum < len(self.totals)
+        return epoch // self._plan.epochs_per_sum < len(self._known)
 
-    def add(self, total: Vector, masked: Masked) -> None:
+    def add(self, total: DecodedSum, masked: Masked) -> None:
         """Take a sum, and own numbers in it."""
-        self.totals.append(total)
+        self._known.append(total)
         self._masked[masked.epoch] = masked
 
     def masked(self, epoch: int) -> Masked | None:

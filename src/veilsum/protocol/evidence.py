@@ -20,47 +20,43 @@ from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Held, Lost, Masked, Ready, Record
 
 
-def to_sign(content: bytes, plan: bytes) -> bytes:
+def to_sign(digest: bytes, plan: bytes) -> bytes:
     """Return what a record's author signs, for this plan and no other use of its key.
 
     Args:
-        content: the record's frame without its signature.
+        digest: the SHA-256 of the record's frame without its signature.
         plan: the plan's digest.
     """
-    return b"veilsum record\0" + plan + content
+    return b"veilsum record\0" + plan + digest
 
 
-def named(record: Record, content: bytes) -> Held:
-    """Return a record's name with the start of the digest of its `content`.
-
-    Args:
-        record: the record.
-        content: its frame without its signature.
-    """
-    return (*record.id, hashlib.sha256(content).digest()[:16])
+def named(record: Record, digest: bytes) -> Held:
+    """Return a record's name with the start of its content's digest."""
+    return (*record.id, digest[:16])
 
 
-def commitment(ready: Ready, masked: Masked, plan: bytes, codec: Codec) -> bytes:
+def commitment(ready: Ready, masked: bytes, plan: bytes, codec: Codec) -> bytes:
     """Return the digest by which a `Ready` fixes the `Masked` that will follow it.
 
-    SHA-256 of the plan's digest, of the `Ready` without signature and commitment, and
-    of the `Masked` without signature: epoch, party, start, lost parties, request, nonce
-    and numbers are all in these frames. The 64 random bytes of the nonce hide the rest.
+    SHA-256 of the digests of the plan, of the `Ready` without signature and commitment,
+    and of the `Masked` without signature: epoch, party, start, lost parties, request,
+    nonce and numbers are all in these frames. The 64 random bytes of the nonce hide the
+    rest.
 
     Args:
         ready: its commitment and its signature do not matter.
-        masked: its signature does not matter.
+        masked: the digest of the content of the `Masked`.
         plan: the plan's digest.
         codec: the plan's.
     """
-    promise = codec.signed_part(msgspec.structs.replace(ready, commitment=bytes(32)))
-    digest = hashlib.sha256(b"veilsum commitment\0" + plan)
-    digest.update(len(promise).to_bytes(8, "little") + promise)
-    digest.update(codec.signed_part(masked))
-    return digest.digest()
+    bare = msgspec.structs.replace(ready, commitment=bytes(32))
+    parts = (b"veilsum commitment\0", plan, codec.content_digest(bare), masked)
+    return hashlib.sha256(b"".join(parts)).digest()
 
 
-def contradict(one: Record, other: Record, plan: bytes, codec: Codec) -> bool:
+def contradict(
+    one: Record, other: Record, digests: tuple[bytes, bytes], plan: bytes, codec: Codec
+) -> bool:
     """Say whether no honest start signs both; they are not one and the same.
 
     A start joins once. Of an epoch it says everything once; it never is ready for one
@@ -70,6 +66,7 @@ def contradict(one: Record, other: Record, plan: bytes, codec: Codec) -> bool:
     Args:
         one: a signed record.
         other: another one.
+        digests: of their contents.
         plan: digest of the plan that both were signed for.
         codec: the plan's.
     """
@@ -78,11 +75,9 @@ def contradict(one: Record, other: Record, plan: bytes, codec: Codec) -> bool:
     match one, other:
         case (Ready(), Lost()) | (Lost(), Ready()):
             return one.epoch == other.epoch
-        case (Ready() as ready, Masked() as masked) | (
-            Masked() as masked,
-            Ready() as ready,
-        ):
-            same = ready.epoch == masked.epoch
+        case (Ready() as ready, Masked()) | (Masked(), Ready() as ready):
+            masked = digests[1] if one is ready else digests[0]
+            same = one.epoch == other.epoch
             return same and ready.commitment != commitment(ready, masked, plan, codec)
         case Lost(), Lost():
             early, late = sorted((one, other), key=lambda record: record.epoch)
@@ -122,8 +117,8 @@ class Contradiction:
             max(one.epoch, other.epoch),
             one.incarnation != other.incarnation,
             (
-                named(one, codec.signed_part(one)),
-                named(other, codec.signed_part(other)),
+                named(one, codec.content_digest(one)),
+                named(other, codec.content_digest(other)),
             ),
             frames,
         )

@@ -47,7 +47,7 @@ from veilsum.numbers.arrays import Vector, apart, listed
 from veilsum.numbers.masking import Streams
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.book import EPOCHAL, Book, Keys
-from veilsum.protocol.codec import Codec, MalformedMessageError
+from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import (
     Abort,
     Accuse,
@@ -680,14 +680,15 @@ class Machine(Secret):
 
     def _keep_sum(self, total: Numbers) -> None:
         """Keep a total and deliver it; its shares are needed no more."""
-        epoch, sums, value = self._epoch, self._sums, self.plan.law.decode(total)
+        epoch, sums = self._epoch, self._sums
         assert epoch.masked is not None
         frame = self.plan.codec.encode(Down(epoch.number, total))
         index = len(sums.totals)
+        known = self.plan.decoder.decode(index, total)
         self._keep(f"answer/{index}", frame)
         self._out += epoch.wipe()
-        self._out.append(Deliver(index, value))
-        sums.add(value, epoch.masked)
+        self._out.append(Deliver(index, known.value))
+        sums.add(known, epoch.masked)
         epoch.close(sums.epoch(len(self.lost)))
         # A neighbour may still be one sum behind, and never more.
         self._book.forget_before((index - 1) * self.plan.epochs_per_sum)
@@ -731,8 +732,7 @@ class Machine(Secret):
         assert self._answer is not None
         # In rounds, who stood in for somebody knows a sum that others do not.
         rounds = self._iteration.planned
-        totals = () if rounds else self._sums.totals
-        self._book.sums = tuple(map(Codec.digest, totals))
+        self._book.sums = () if rounds else self._sums.digests
         self._keep("result", self._answer.tobytes())
         first = self.me == min(self.members)
         if first and self._book.proposed(self.members) is None:
@@ -848,13 +848,13 @@ class Machine(Secret):
 
     def _take_record(self, sender: str, record: Record, frame: bytes) -> bool:
         """Check, keep and pass on."""
-        content = self._book.content(record)
-        if not self._book.is_new(record, content, sender):
+        digest = self._book.digest(record)
+        if not self._book.is_new(record, digest, sender):
             return True
         if record.party == self.me:
             return self._on_own(record)
         self._book.check_joined(record)
-        if (found := self._book.contradiction(record, frame, content)) is not None:
+        if (found := self._book.contradiction(record, frame, digest)) is not None:
             kept = self._on_contradiction(found)
             # Whichever start of a party says that it leaves, nobody waits for it; who
             # has left already says nothing new.
@@ -864,7 +864,7 @@ class Machine(Secret):
         if self._book.is_outdated(record):
             return False
         self._check_moment(sender, record)
-        self._book.add(record, frame, content)
+        self._book.add(record, frame, digest)
         # Should somebody have vanished on the way to the others, they will ask.
         served = self._epoch.place.served(sender, record.party)
         self._out += self._peers.tell(record, frame, but=served)
@@ -978,10 +978,10 @@ class Machine(Secret):
         Its signature is looked at where it would prove something, or be shown.
         """
         frame = self.plan.codec.encode(masked)
-        content = self._book.content(masked)
-        if (found := self._book.contradiction(masked, frame, content)) is None:
+        digest = self._book.digest(masked)
+        if (found := self._book.contradiction(masked, frame, digest)) is None:
             return True
-        self._book.check_signature(masked, content, masked.party)
+        self._book.check_signature(masked, digest, masked.party)
         self._on_contradiction(found)
         return False
 
@@ -1125,7 +1125,7 @@ class Machine(Secret):
     def _show_deposit(self, masked: Masked) -> None:
         """Publish a neighbour's deposit, if that is one that others will believe."""
         try:
-            self._book.check_signature(masked, self._book.content(masked), masked.party)
+            self._book.check_signature(masked, self._book.digest(masked), masked.party)
         except PeerProtocolError as error:
             self._peers.blame(masked.party, error)
         else:
@@ -1150,7 +1150,7 @@ class Machine(Secret):
         vectors = (*stored.masked().values(), *stored.prepared().values())
         for record in (*stored.records(), *vectors):
             if record.party != self.me or not self._book.is_signed(
-                record, self._book.content(record)
+                record, self._book.digest(record)
             ):
                 raise InvalidInputError(
                     "the file with this run's state has a record that this party did "

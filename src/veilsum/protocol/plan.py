@@ -13,10 +13,11 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import vertex_connectivity
 from veilsum.graphs.spreading import Spread
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.laws import Law
 from veilsum.numbers.limbs import type_name
 from veilsum.protocol.codec import Codec
+from veilsum.protocol.messages import Numbers
 
 # An iterative method's state is written after so many rounds, or fewer of long ones.
 CHECKPOINT_ROUNDS, CHECKPOINT_BYTES = 128, 1 << 20
@@ -68,6 +69,41 @@ class Policy:
         return max(self.quorum(n_parties), self.tolerate + honest)
 
 
+@dataclass(frozen=True, eq=False)
+class DecodedSum:
+    """One sum as everybody knows it.
+
+    Attributes:
+        content: bytes of the law's numbers.
+        value: the same decoded, read-only.
+    """
+
+    content: bytes
+    value: Vector
+
+    @cached_property
+    def digest(self) -> bytes:
+        """The digest that parties sign."""
+        return Codec.digest(self.value)
+
+
+class SumDecoder:
+    """Decodes the sums of a run; equal numbers are decoded once a process."""
+
+    def __init__(self, law: Law) -> None:
+        self._law = law
+        self._known: dict[int, DecodedSum] = {}
+
+    def decode(self, index: int, numbers: Numbers) -> DecodedSum:
+        """Return the sum with this index, whose numbers these are."""
+        content, known = numbers.tobytes(), self._known.get(index)
+        if known is None or known.content != content:
+            value = self._law.decode(numbers)
+            value.setflags(write=False)
+            known = self._known[index] = DecodedSum(content, value)
+        return known
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan:
     """One run. Parties compare `digest` before anything else.
@@ -106,19 +142,13 @@ class Plan:
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of everything here: parties with another plan are told apart."""
-        here = json.dumps(self._here(), sort_keys=True).encode()
-        return hashlib.sha256(b"veilsum plan\0" + here + b"\0" + self.terms).digest()
+        content = b"veilsum plan\0" + self.to_json().encode() + b"\0" + self.terms
+        return hashlib.sha256(content).digest()
 
-    def _here(self) -> dict[str, Any]:
+    def to_json(self) -> str:
+        """Return everything but the terms as JSON with sorted keys."""
         law, masks = self.law, self.law.masks
-        counted: dict[str, Any] = {}
-        if (counts := law.counted) is not None:
-            texts = ([str(unit)] * (stop - start) for unit, start, stop in counts.runs)
-            counted["counts"] = [counts.bits, [*chain.from_iterable(texts)]]
-            if counts.fields:
-                counted["fields"] = counts.fields
-        return {
-            **counted,
+        found: dict[str, Any] = {
             "parties": self.parties,
             "edges": self.topology.edges.tolist(),
             "weights": self.topology.weights.tolist(),
@@ -131,6 +161,15 @@ class Plan:
             "spread": self.spread,
             "policy": asdict(self.policy),
         }
+        if (counts := law.counted) is None:
+            return json.dumps(found, sort_keys=True)
+        if counts.fields:
+            found["fields"] = counts.fields
+        texts = ([f'"{unit}"'] * (stop - start) for unit, start, stop in counts.runs)
+        units = ", ".join(chain.from_iterable(texts))
+        # Its key sorts before all others; the encoder is slow with very many units.
+        rest = json.dumps(found, sort_keys=True).removeprefix("{")
+        return f'{{"counts": [{counts.bits}, [{units}]], {rest}'
 
     @cached_property
     def codec(self) -> Codec:
@@ -140,6 +179,11 @@ class Plan:
         size = self.size if layout is None else layout.length
         most = max(size, self.answer_size, self.round_size)
         return Codec(most, header, layout)
+
+    @cached_property
+    def decoder(self) -> SumDecoder:
+        """Decodes the sums of this run."""
+        return SumDecoder(self.law)
 
     @cached_property
     def checkpoint(self) -> int:

@@ -32,7 +32,7 @@ from veilsum.numbers.secrets import Secret
 from veilsum.protocol.effects import Abort, Finish
 from veilsum.protocol.evidence import Contradiction, unpacked
 from veilsum.protocol.messages import Down, Masked, Message, Ready, Record, Share
-from veilsum.protocol.plan import Plan
+from veilsum.protocol.plan import DecodedSum, Plan
 
 # What was said is kept for so many times as many rounds as the plan's `checkpoint`: two
 # would do where nobody comes back in the middle of a writing.
@@ -100,13 +100,17 @@ class Stored(Secret):
         found = cast(list[Masked], self._messages("masked/"))
         return {one.epoch: one for one in found}
 
-    def sums(self) -> tuple[Vector, ...]:
+    def decoded(self) -> list[DecodedSum]:
         """Return the sums that are known, in order."""
-        found = list[Vector]()
+        found = list[DecodedSum]()
         while (frame := self.written.get(f"answer/{len(found)}")) is not None:
             total = cast(Down, self.plan.codec.decode(frame))
-            found.append(self.plan.law.decode(total.numbers))
-        return tuple(found)
+            found.append(self.plan.decoder.decode(len(found), total.numbers))
+        return found
+
+    def sums(self) -> tuple[Vector, ...]:
+        """Return their values."""
+        return tuple(one.value for one in self.decoded())
 
     def passed_down(self) -> tuple[int, bytes] | None:
         """Return the last total that went down the tree, as the frame it went in."""
