@@ -53,6 +53,7 @@ LOADED = (
     *("veilsum.jobs.dispatch", "veilsum.jobs.dispatch_periods"),
     *("scipy.optimize", "scipy.special", "scipy.sparse.csgraph", "scipy.sparse.linalg"),
     *("pandas", "formulaic", "encodings.idna", "encodings.utf_8_sig"),
+    *("veilsum.drivers.arrays", "veilsum.engines.numpy", "veilsum.parties.warm"),
 )
 
 
