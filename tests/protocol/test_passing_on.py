@@ -149,3 +149,19 @@ def test_a_join_that_is_left_to_others_is_given_after_a_resend():
     asked = told("0", "1", machines["0"].expire("resend"))[0]
     answers = [e for frame in asked for e in machines["1"].receive("0", frame)]
     assert told("1", "0", answers)[1] == ["2"]
+
+
+@pytest.mark.parametrize("graph", ["ring:9", "grid:4x4", "regular:20:4:seed=1"])
+def test_records_go_away_from_their_author(graph):
+    """From its author's place: no neighbour that is as near gets it from this party."""
+    topology = Topology.family(graph)
+    for author in topology.parties:
+        away = topology.hops(author)
+        for me in set(topology.parties) - {author}:
+            place = Neighbourhood(topology, me)
+            near = {name for name in place.neighbours if away[name] <= away[me]}
+            for sender in place.neighbours:
+                nearer = away[sender] < away[me]
+                expected = {sender, author, *(near if nearer else ())}
+                assert place.served(sender, author) == expected
+    assert Neighbourhood(topology, me).served(sender, "gone") == {sender, "gone"}
