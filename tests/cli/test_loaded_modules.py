@@ -50,6 +50,32 @@ def test_a_command_loads_no_package_that_it_does_not_need(words, heavy):
     assert found.stdout.splitlines()[-1] == "set()"
 
 
+LATE = """
+import sys
+from veilsum.parties.processes import party_processes
+loaded = {{name for name in {heavy!r} if name in sys.modules}}
+import veilsum.parties.preloaded
+from veilsum.locale import catalogue
+print(loaded, {{*{needed!r}}} - {{*sys.modules}}, catalogue.cache_info().currsize)
+"""
+
+
+def test_what_local_parties_need_is_loaded_before_they_are_forked():
+    """Loading takes a party longer than the protocol, and there may be fifty.
+
+    The module that starts the process they are forked from loads none of it.
+    """
+    heavy = (*ARRAYS, "click", "msgspec", "veilsum.protocol", "veilsum.net")
+    needed = (
+        *("pandas", "formulaic", "scipy.special", "websockets.asyncio.client"),
+        *("veilsum.jobs.regression", "veilsum.parties.consent", "veilsum.net.links"),
+        *("veilsum.drivers.arrays", "veilsum.engines.numpy", "importlib.resources"),
+    )
+    run = [sys.executable, "-c", LATE.format(heavy=heavy, needed=needed)]
+    found = subprocess.run(run, check=True, capture_output=True, text=True)
+    assert found.stdout == "set() set() 1\n"
+
+
 def test_importing_the_package_loads_no_array_library():
     heavy = (*NEVER, *OTHERS, *ARRAYS, "click", "rich", "msgspec")
     code = f"import sys, veilsum; print({{n for n in {heavy!r} if n in sys.modules}})"

@@ -17,6 +17,7 @@ from parties.test_agreed import (
 )
 from veilsum.agreement.consortium import consortium_from
 from veilsum.errors import InvalidInputError
+from veilsum.jobs import job_file
 from veilsum.jobs.job_file import job_of
 from veilsum.jobs.presence import Screened
 from veilsum.locale import label, meaning
@@ -27,7 +28,7 @@ from veilsum.parties.consent import (
     Part,
     consent_to,
 )
-from veilsum.parties.own_rules import STRICTER
+from veilsum.parties.own_rules import STRICTER, columns_asked, constants_asked
 from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import Rules
 
@@ -534,3 +535,22 @@ def test_a_cost_says_where_it_is_looked_for_in_what_unit_and_how_often():
     )
     assert "method: dgd, at most 70 iterations, that is " in iterated
     assert "one sum of all coefficients" not in iterated
+
+
+def test_rules_page_and_receipt_work_out_the_question_once(monkeypatch):
+    """A party among fifty spent a tenth of its time on the same page and formula."""
+    calls = []
+    monkeypatch.setattr(
+        job_file,
+        "table_job",
+        lambda *given, made=job_file.table_job: calls.append(given) or made(*given),
+    )
+    found = agreed(MODEL)
+    first, again = consent_to(found, Part("YOU", ("a line",))), consent_to(found)
+    assert again.shared is first.shared
+    assert not again.own
+    assert all(one.text is one.text for one in again.shared)
+    columns_asked(found), constants_asked(found)
+    assert len(calls) == 1
+    consent_to(agreed(MODEL))  # the same words in another file
+    assert len(calls) == 2

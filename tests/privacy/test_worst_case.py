@@ -1,5 +1,6 @@
 """Corollary 1: the worst coalition, exact on small graphs, bracketed on large."""
 
+import time
 from dataclasses import replace
 from functools import cache
 from itertools import combinations, pairwise
@@ -380,7 +381,30 @@ def test_a_small_graph_is_searched_by_one_thread_of_blas(monkeypatch):
     with control.threadpool_limits(2, user_api="blas"):
         before = threads()
         module._FOUND.clear()
-        worst_mu2(Topology.family("circulant:40:1,5"), tolerate=2, most_work=1.0)
+        worst_mu2(Topology.family("circulant:80:1,5"), tolerate=2, most_work=1.0)
         assert threads() == before
     assert seen
     assert all(one == {1} for one in seen)
+
+
+def test_a_search_that_starts_no_threads_does_not_look_for_libraries(monkeypatch):
+    """To find them takes longer than the search; without them none must start.
+
+    Threads would take several times the processor time of the search itself.
+    """
+    control = pytest.importorskip("threadpoolctl")
+    n = module.UNTHREADED_PARTIES
+
+    def others():
+        return time.process_time() - time.thread_time()
+
+    with control.threadpool_limits(2, user_api="blas"):
+        monkeypatch.setattr(module, "_one_blas_thread", None)
+        module._FOUND.clear()
+        before, start = others(), time.thread_time()
+        worst_mu2(Topology.family(f"circulant:{n}:1,5"), tolerate=2, most_work=1e3)
+        assert others() - before < (time.thread_time() - start) / 2
+        with pytest.raises(TypeError):  # larger graphs do look
+            worst_mu2(
+                Topology.family(f"circulant:{n + 1}:1,5"), tolerate=1, most_work=1.0
+            )

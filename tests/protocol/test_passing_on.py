@@ -127,6 +127,38 @@ def test_who_brings_something_is_not_asked_at_the_next_resend():
     assert asked() == ["1", "2"]  # nobody has brought anything since
 
 
+def test_of_two_who_wait_one_asks_and_both_know_what_the_other_holds():
+    """2 is late; 0 and 1 compare what they hold once in a resend, and not twice."""
+    codec, machines = three_machines()
+    waiting = [(name, e) for name in "01" for e in machines[name].start()]
+
+    def deliver(waiting):
+        while waiting:
+            sender, effect = waiting.pop(0)
+            if isinstance(effect, Send) and effect.to != "2":
+                found = machines[effect.to].receive(sender, effect.frame)
+                waiting += [(effect.to, one) for one in found]
+
+    def asked(name):
+        effects = machines[name].expire("resend")
+        sent = [e for e in effects if isinstance(e, Send)]
+        deliver([(name, e) for e in effects])
+        return [e.to for e in sent if isinstance(codec.decode(e.frame), Status)]
+
+    deliver(waiting)
+    for name in "01":
+        asked(name)  # both have brought a Join until now
+    for _ in range(3):
+        assert asked("0") == ["1", "2"]
+        assert asked("1") == ["2"]  # 0 has asked, and has its answer
+    # The one that asked is gone: the other asks.
+    assert asked("1") == ["0", "2"]
+    # On a new link nothing counts that was said on the old one.
+    deliver([("0", e) for e in machines["0"].expire("resend")])
+    machines["1"].meet("0")
+    assert asked("1") == ["0", "2"]
+
+
 def test_a_join_that_is_left_to_others_is_given_after_a_resend():
     """2 never says a word to 0 itself: 1 tells 0 of it, though not at once."""
     codec, machines = three_machines()
@@ -149,3 +181,19 @@ def test_a_join_that_is_left_to_others_is_given_after_a_resend():
     asked = told("0", "1", machines["0"].expire("resend"))[0]
     answers = [e for frame in asked for e in machines["1"].receive("0", frame)]
     assert told("1", "0", answers)[1] == ["2"]
+
+
+@pytest.mark.parametrize("graph", ["ring:9", "grid:4x4", "regular:20:4:seed=1"])
+def test_records_go_away_from_their_author(graph):
+    """From its author's place: no neighbour that is as near gets it from this party."""
+    topology = Topology.family(graph)
+    for author in topology.parties:
+        away = topology.hops(author)
+        for me in set(topology.parties) - {author}:
+            place = Neighbourhood(topology, me)
+            near = {name for name in place.neighbours if away[name] <= away[me]}
+            for sender in place.neighbours:
+                nearer = away[sender] < away[me]
+                expected = {sender, author, *(near if nearer else ())}
+                assert place.served(sender, author) == expected
+    assert Neighbourhood(topology, me).served(sender, "gone") == {sender, "gone"}

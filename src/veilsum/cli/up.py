@@ -66,6 +66,9 @@ def _say_where(folder: Path) -> None:
 
 
 def _run(scenario: Path, folder: Path, *, as_json: bool) -> None:
+    from veilsum.parties.processes import party_processes
+
+    party_processes()  # it loads at the same time as what follows
     from veilsum.parties.local import local_run
 
     for ending in (signal.SIGTERM, signal.SIGHUP):

@@ -41,6 +41,8 @@ COMPILE_ARCS = 4000
 MOST_WORK = 2e9
 # Graphs with no more links are remembered, with what was found.
 REMEMBERED_EDGES = 10_000
+# Up to this many parties kappa itself is found as fast as whether it is above a bound.
+FEW_PARTIES = 64
 
 
 class LongSearchError(InvalidGraphError):
@@ -154,6 +156,8 @@ def _kappa(topology: Topology, at_most: int | None) -> int:
     n = topology.n_parties
     if not topology.directed and topology.n_edges == n * (n - 1) // 2:
         return n - 1 if at_most is None else min(n - 1, at_most)
+    if at_most is not None and n <= FEW_PARTIES:
+        return min(_kappa(topology, None), at_most)
     if topology.n_edges > REMEMBERED_EDGES:
         return _weakest_pair(topology, at_most=at_most).paths
     edges = topology.edges.astype(np.int64).tobytes()

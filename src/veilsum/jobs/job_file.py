@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -225,6 +226,19 @@ def table_job(question: JobSection, schema: Schema) -> SchemaJob[Any] | None:
     """
     kind = ON_TABLES.get(type(question))
     return None if kind is None else kind.job(schema, **question.asked())
+
+
+@lru_cache(16)  # rules, page and receipt of a run all ask it of the same file
+def agreed_job(consortium: Consortium) -> SchemaJob[Any] | None:
+    """Return the job on tables of a consortium's question; None for other questions.
+
+    Raises:
+        InvalidInputError: the question needs columns that the schema does not have.
+    """
+    (question,) = consortium.questions
+    if consortium.schema is None or isinstance(question, Minimisation):
+        return None
+    return table_job(question, consortium.schema)
 
 
 def read_data(

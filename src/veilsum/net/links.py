@@ -24,10 +24,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from random import uniform
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from veilsum import __version__
 from veilsum.errors import NotReadyError, PeerProtocolError
 from veilsum.net.hello import (
     BYE,
@@ -786,7 +786,7 @@ def own_hello(name: str, agreed: Consortium, plan: bytes) -> Hello:
         consortium=agreed.digest.hex(),
         sections=agreed.section_digests,
         time=0.0,
-        version=version("veilsum"),
+        version=__version__,
     )
 
 

@@ -15,7 +15,7 @@ from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.sections import DispatchSection, SurveySection
 from veilsum.agreement.survey import survey_terms
 from veilsum.jobs.dispatch_periods import dispatch_recipe
-from veilsum.jobs.job_file import job_of, table_job
+from veilsum.jobs.job_file import agreed_job, job_of
 from veilsum.jobs.recipes import Recipe
 from veilsum.jobs.running import promise_before
 from veilsum.jobs.survey import SurveyRecipe
@@ -71,7 +71,7 @@ def agreed_on(consortium: Consortium) -> Asked:
 
     schema = consortium.schema
     with about(question.heading):
-        job = None if schema is None else table_job(question, schema)
+        job = agreed_job(consortium)
     if job is None or schema is None:
         assert isinstance(question, DispatchSection)
         with about(question.heading):

@@ -15,8 +15,8 @@ import hashlib
 import json
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import inf
 from pathlib import Path
@@ -108,7 +108,7 @@ class Part:
     heading: str
     lines: tuple[str, ...]
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The heading, and every line under it, each a little to the right."""
         rows = [self.heading]
@@ -203,6 +203,12 @@ def consent_to(consortium: Consortium, *own: Part, drawn: bool = True) -> Consen
     Raises:
         InvalidInputError: nobody could take part in it.
     """
+    return replace(_shared(consortium, drawn=drawn), own=own)
+
+
+@lru_cache(16)  # a party asks for the page, and at the end for its digest
+def _shared(consortium: Consortium, *, drawn: bool) -> Consent:
+    """Return the half that all members have alike."""
     found = agreed_on(consortium)
     rounds = _rounds(found)
     room = _Room()
@@ -247,7 +253,7 @@ def consent_to(consortium: Consortium, *own: Part, drawn: bool = True) -> Consen
         ],
         "complete": not room.left_out,
     }
-    return Consent(shared=shared, own=own, facts=facts)
+    return Consent(shared=shared, facts=facts)
 
 
 def quoted(text: str) -> str:

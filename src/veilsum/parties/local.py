@@ -16,11 +16,9 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import cache
-from multiprocessing import forkserver
 from multiprocessing.connection import wait as wait_for
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -34,11 +32,12 @@ from veilsum.agreement.study import AgreedStudy, runs_of
 from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import draft_consortium, write_consortium
 from veilsum.files.scenarios import graphs_beside, read_scenario_file
-from veilsum.jobs.job_file import ON_TABLES, read_data
+from veilsum.jobs.job_file import read_data
 from veilsum.net.identity import new_identity
 from veilsum.net.passes import TOKEN_FILE, new_token, read_token
 from veilsum.numbers.secrets import Secret
 from veilsum.parties.own_rules import FILE_NAME, constants_asked, relaxed
+from veilsum.parties.processes import party_processes
 from veilsum.tables.columns import level
 
 # Seconds for a process that was asked to end, and between two looks at all of them.
@@ -46,14 +45,6 @@ GRACE, LOOK_SECONDS = 5.0, 0.05
 HOST = "127.0.0.1"
 # Below what systems number outgoing calls by: a party that dials must not take a door.
 DOORS = range(12_000, 32_000)
-# Everything that parties load for some question or other, loaded once for all of them.
-LOADED = (
-    *("veilsum.cli.join", "veilsum.parties.taking_part", "veilsum.net.amendment"),
-    *(f"veilsum.jobs.{kind.module}" for kind in ON_TABLES.values()),
-    *("veilsum.jobs.dispatch", "veilsum.jobs.dispatch_periods"),
-    *("scipy.optimize", "scipy.special", "scipy.sparse.csgraph", "scipy.sparse.linalg"),
-    *("pandas", "formulaic", "encodings.idna", "encodings.utf_8_sig"),
-)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,7 +102,7 @@ class LocalRun(Secret):
     def start(self, name: str) -> BaseProcess:
         """Start a party, or start it again after it was killed."""
         seat = self.seats[name]
-        process = _processes().Process(
+        process = party_processes().Process(
             target=_party, args=(seat.command, str(seat.folder)), name=name
         )
         # First: to start it takes a while, in which a person may change their mind.
@@ -120,8 +111,8 @@ class LocalRun(Secret):
         return process
 
     def start_all(self) -> None:
-        """Start everybody."""
-        for name in self.seats:
+        """Start everybody, the last member first: the earlier of two members dials."""
+        for name in reversed([*self.seats]):
             self.start(name)
 
     def kill(self, name: str) -> bool:
@@ -147,36 +138,6 @@ class LocalRun(Secret):
     def last_words(self, name: str) -> str:
         """Return the last line that a party wrote to its log."""
         return (self.words(name) or ["nothing in its log"])[-1]
-
-
-@cache
-def _processes() -> Any:
-    """Return what starts processes: from one that has loaded everything, if it can.
-
-    Loading takes a party longer than the whole protocol.
-    """
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    multiprocessing.set_forkserver_preload([*LOADED])
-    with _deaf():
-        forkserver.ensure_running()  # it loads while others prepare what to run
-    return multiprocessing.get_context("forkserver")
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Let processes be made that Ctrl-C says nothing to: who made them ends them.
-
-    A terminal tells all of them, also those that have loaded half of what they need.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may say what is heard
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _party(command: list[str], folder: str) -> None:
@@ -225,7 +186,7 @@ def local_run(
             them, in a file beside the folders and in each.
         dial_only: parties without an address.
     """
-    _processes()
+    party_processes()
     file = read_scenario_file(scenario)
     if file.survey is not None:
         raise InvalidInputError(

@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta
 
-from veilsum.agreement.consortium import Consortium, Minimisation
+from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.sections import (
     COMMANDS,
     PolicySection,
@@ -33,7 +33,7 @@ from veilsum.agreement.sections import (
 from veilsum.agreement.survey import MINIMUM_GUESTS, survey_terms
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.scenarios import read_toml
-from veilsum.jobs.job_file import table_job
+from veilsum.jobs.job_file import agreed_job
 from veilsum.numbers.arrays import listed, nearest
 from veilsum.reading import Names, Section, Whole, read
 from veilsum.tables.formula import (
@@ -334,10 +334,7 @@ def own_rules_in(folder: Path, given: Path | None = None) -> OwnRules:
 
 def columns_asked(consortium: Consortium) -> tuple[str, ...]:
     """Return the columns of a table that a question looks at."""
-    (question,) = consortium.questions
-    if consortium.schema is None or isinstance(question, Minimisation):
-        return ()
-    job = table_job(question, consortium.schema)
+    job = agreed_job(consortium)
     return () if job is None else job.schema.names
 
 
@@ -356,10 +353,7 @@ def allowing(consortium: Consortium) -> str:
 
 def constants_asked(consortium: Consortium) -> tuple[str, ...]:
     """Return the terms of a question that have constants; see `constants_in`."""
-    (question,) = consortium.questions
-    if consortium.schema is None or isinstance(question, Minimisation):
-        return ()
-    job = table_job(question, consortium.schema)
+    job = agreed_job(consortium)
     asked = None if job is None else job.question
     return () if asked is None else asked.constants
 

@@ -65,6 +65,9 @@ MOST_WORK = 1e6
 CARRIED = np.linspace(0.05, 1.0, 96)
 HALVINGS = 50
 
+# Up to this many parties BLAS starts no threads of its own for the search.
+UNTHREADED_PARTIES = 60
+
 # Graphs whose weakest honest graph is kept: who plans for one asks more of it.
 REMEMBERED = 64
 
@@ -229,7 +232,8 @@ def _one_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread, if threadpoolctl (of scikit-learn) is installed.
 
     On small matrices several threads mostly wait for each other: the search for a worst
-    coalition of 130 parties takes them twelve times as long.
+    coalition of 130 parties takes them twelve times as long. To find the libraries
+    takes longer than the whole search for 50 parties.
     """
     try:
         from threadpoolctl import threadpool_limits
@@ -249,8 +253,8 @@ def _worst_mu2(
 ) -> WorstMu2:
     if topology.n_parties > DENSE_PARTIES:
         return _large(topology, tolerate)
-    small = topology.n_parties <= BATCH_PARTIES
-    with _one_blas_thread() if small else nullcontext():
+    threads_wait = UNTHREADED_PARTIES < topology.n_parties <= BATCH_PARTIES
+    with _one_blas_thread() if threads_wait else nullcontext():
         found = Search(topology, tolerate, most_work, progress, on).run()
     lower = found.lower if found.lower > 0 else None
     certificate: Certificate = "none" if lower is None else "exact"

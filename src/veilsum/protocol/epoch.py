@@ -67,11 +67,20 @@ class Neighbourhood:
         way of its own that is as short. One that has come by a longer way, because
         somebody asked, says that a short way is broken: it goes to everybody.
         """
-        hops = self.members.hops(author) if author in self.members.parties else {}
-        here = hops.get(self.me, 0)
-        near = {name for name in self.neighbours if hops.get(name, here + 1) <= here}
-        on_its_way = hops.get(sender, here) < here
-        return {sender, author, *(near if on_its_way else ())}
+        here = self._hops[self.me].get(author, 0)
+        if self._hops.get(sender, {}).get(author, here) >= here:
+            return {sender, author}
+        near = {
+            name
+            for name in self.neighbours
+            if self._hops[name].get(author, here + 1) <= here
+        }
+        return {sender, author, *near}
+
+    @cached_property
+    def _hops(self) -> dict[str, Mapping[str, int]]:
+        """How far everybody is from this party, and from each neighbour."""
+        return {name: self.members.hops(name) for name in (self.me, *self.neighbours)}
 
     def nearer_to(self, neighbour: str) -> set[str]:
         """Return who is as near to a neighbour as to this party, itself left out."""

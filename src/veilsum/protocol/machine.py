@@ -423,11 +423,13 @@ class Machine(Secret):
         """Return whom to ask again.
 
         Not who brings one thing after the other: a question finds it in the middle of
-        that, and what it has sent already would be sent once more. But where something
-        does not fit, what everybody holds is compared.
+        that, and what it has sent already would be sent once more. Nor who has asked
+        itself: both know then what the other holds. But where something does not fit,
+        what everybody holds is compared.
         """
-        known = set() if self._misfit else self._peers.bringing & self._peers.echoed
-        return self._neighbours_not_in(known)
+        peers = self._peers
+        known = (peers.bringing | peers.compared) & peers.echoed
+        return self._neighbours_not_in(set() if self._misfit else known)
 
     def _status(self, name: str, *, reply: bool) -> Status:
         share, confirm = self._epoch.held_of(name)
@@ -787,6 +789,7 @@ class Machine(Secret):
             self._repair(sender, status)
             if status.reply or status.echo != self._peers.incarnation:
                 self._ask(reply=False, to=[sender])
+                self._peers.compared.add(sender)
         return True
 
     def _claimed(self, sender: str, status: Status) -> str | None:

@@ -36,6 +36,7 @@ class Peers:
         in_vain: by neighbour: how many of its messages changed nothing, whoever is to
             blame: what is known, comes at a wrong time, or is asked too often.
         bringing: who has brought something since the last resend: more is on its way.
+        compared: who has asked since the last resend, and was answered.
     """
 
     def __init__(self, names: tuple[str, ...], incarnation: bytes) -> None:
@@ -45,6 +46,7 @@ class Peers:
         self.faults: dict[str, str] = {}
         self.in_vain = Counter[str]()
         self.bringing: set[str] = set()
+        self.compared: set[str] = set()
         self._refused = Counter[str]()
         self._answers = Counter[str]()
         self._wasted = Counter[str]()
@@ -106,11 +108,13 @@ class Peers:
     def reconnect(self, name: str) -> None:
         """Count nothing as on its way to a neighbour: the link is a new one."""
         self._under_way = {one for one in self._under_way if one[0] != name}
+        self.compared.discard(name)
 
     def lose_patience(self) -> None:
         """Count nothing as on its way to anybody, nor anything of theirs."""
         self._resends += 1
         self.bringing.clear()
+        self.compared.clear()
         self._under_way.clear()
         self._answers.clear()
         self._wasted.clear()
