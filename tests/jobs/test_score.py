@@ -102,6 +102,13 @@ def test_dealing_rows_anew_changes_no_bit(name):
     assert np.sum(parts, axis=0).tolist() == sums[-1].tolist()
 
 
+def test_rows_left_out_are_counted_beside_further_columns():
+    frame = table("infert")
+    frame.loc[[3, 10, 50], "age"] = np.nan
+    found = quick("case ~ age", frame, "parity", family="logistic")
+    assert (found.dropped, found.count) == (3, len(frame) - 3)
+
+
 def test_further_columns_are_under_the_rules_of_all_columns():
     """A column that is not fitted still shows products over rows."""
     frame = table("infert").assign(one=0)

@@ -1250,6 +1250,12 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         return (*super().further_limits, *free)
 
     @property
+    def dropped(self) -> int:
+        """Rows that all parties together left out: the last number of the fit's sum."""
+        recipe, (first, *_) = self._fitting
+        return int(first[recipe.size - 1])
+
+    @property
     def response_mean(self) -> float:
         """Of a fit in rounds: the mean response, from its first sum."""
         recipe, sums = self._fitting
