@@ -28,7 +28,7 @@ is rounded. So W is taken apart into a sum of r r', each r rounded times the row
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -476,7 +476,7 @@ class ChoiceScales:
             "round": Layout((information, score, loss, empty[1])),
         }
 
-    def _scores(self, numbers: Sequence[int]) -> tuple[Fraction, ...]:
+    def _scores(self, numbers: Iterable[int]) -> tuple[Fraction, ...]:
         unit = 1 / Fraction(2) ** self.base.pull
         return tuple(int(one) * unit for one in numbers)
 
