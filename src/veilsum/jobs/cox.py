@@ -19,6 +19,7 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.cox_bins import BinnedCoxJob, BinnedCoxResult
+from veilsum.jobs.fitting import LEFT_OUT
 from veilsum.jobs.presence import Varying
 from veilsum.jobs.recipes import ManyRounds, Sums
 from veilsum.jobs.regression import inferred_schema
@@ -44,7 +45,7 @@ from veilsum.models.cox import (
 )
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import Array, Vector, listed
-from veilsum.numbers.layout import Layout, array
+from veilsum.numbers.layout import Layout
 from veilsum.numbers.units import Integers
 from veilsum.showing import Both, Showing, counted, number
 from veilsum.tables.asked import Question
@@ -85,7 +86,7 @@ class CoxRecipe(ManyRounds[CoxState]):
     @cached_property
     def layout(self) -> Layout:
         """The first sum; later ones have 0 for rows, events and rows left out."""
-        return self.search.scales.layout + Layout((array("left_out", ()),))
+        return self.search.scales.layout + LEFT_OUT
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
         """Return the number of rows, which the first sum has."""

@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.fitting import NewtonRecipe
+from veilsum.jobs.fitting import LEFT_OUT, NewtonRecipe
 from veilsum.jobs.nested import in_order, sums_about
 from veilsum.jobs.presence import Group, Look
 from veilsum.jobs.recipes import Sums, SumsOnly
@@ -28,7 +28,7 @@ from veilsum.jobs.releases import REBUILT, Foreseen, Release, ReleaseLimit
 from veilsum.jobs.timed import HazardResult, TimedJob, TimedRows, hazard_tables
 from veilsum.models import glm
 from veilsum.models.families import Poisson
-from veilsum.models.glm import GlmFit, Request
+from veilsum.models.glm import FirstStatistics, GlmFit, Request
 from veilsum.models.hypotheses import TestOfFit, likelihood_ratio
 from veilsum.models.inference import Inference
 from veilsum.models.newton import Evaluation, Newton
@@ -37,7 +37,8 @@ from veilsum.models.rows import ONES, RowMeasures, Rows
 from veilsum.models.systems import System
 from veilsum.models.weights import of_people
 from veilsum.numbers.arrays import Array, FloatArray, Vector
-from veilsum.numbers.units import Counts, Integers, Measure
+from veilsum.numbers.layout import Layout, array, padding
+from veilsum.numbers.units import Integers, Measure
 from veilsum.showing import Block, Cell, Showing, Table, number
 from veilsum.tables.asked import Question
 from veilsum.tables.frames import as_frame, load_pandas
@@ -45,6 +46,8 @@ from veilsum.tables.rules import AtHome
 from veilsum.tables.schema import CheckedTable, Schema
 
 FLAG = Measure(Fraction(1), 0, 1)
+# The last number of a sum.
+ROWS = Layout((array("rows_before_cuts", ()),))
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,6 @@ class BinnedRequest:
 class BinnedRecipe(SumsOnly):
     """A Poisson regression of pieces, and one more sum if hazards are checked.
 
-    The last number of each sum counts rows, in the first of them.
-
     Attributes:
         base: the regression.
         wide: with each column times the number of the bin beside the others; None if
@@ -83,13 +84,26 @@ class BinnedRecipe(SumsOnly):
         return self.base.limit
 
     @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of: those of the longest sum."""
-        found, one = self.base.counts, Fraction(1)
-        if self.wide is not None:
-            wide = self.wide.scales.counts
-            found = Counts((*wide.units, one), max(found.bits, wide.bits))
-        return replace(found, units=(*found.units, one))
+    def layout(self) -> Layout:
+        """Positions of the longest sum."""
+        if self.wide is None:
+            return self.base.layout + ROWS
+        return self.wide.scales.positions + Layout((padding(1),)) + ROWS
+
+    @cached_property
+    def first(self) -> Layout:
+        """The first sum of the regression, and rows before they are cut."""
+        base = self.base.newton.scales.layout("first") + LEFT_OUT
+        return base.padded(self.layout.size - ROWS.size) + ROWS
+
+    @cached_property
+    def checked(self) -> Layout:
+        """The sum that checks hazards; empty if they are not checked."""
+        if self.wide is None:
+            return Layout(())
+        matrix, score, *unused = self.wide.scales.layout("score").statistics
+        matrix = replace(matrix, key="binned_information")
+        return Layout((matrix, replace(score, key="binned_score"), *unused))
 
     @property
     def answer_size(self) -> int:
@@ -104,7 +118,7 @@ class BinnedRecipe(SumsOnly):
     @property
     def most_numbers(self) -> int:
         """Those of all sums that there is room for."""
-        return self.base.most_numbers + 1 + sum(self._checked.values())
+        return self.base.most_numbers + ROWS.size + sum(self.checked.released.values())
 
     def _parts(self, sums: Sums) -> tuple[Sums, Array[Any] | None]:
         """Return the regression's own sums, and that of the check if it is there."""
@@ -115,7 +129,9 @@ class BinnedRecipe(SumsOnly):
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
         """Return the number of rows before cuts, which the first sum has."""
-        return {} if len(sums) > 1 else {"rows": self.n_rows(sums)}
+        if len(sums) > 1:
+            return {}
+        return {"rows": self.unpack_first(sums)["rows_before_cuts"]}
 
     def check_sum(self, sums: Sums) -> None:
         """Refuse a sum of the regression, or of the check, that is impossible."""
@@ -125,8 +141,8 @@ class BinnedRecipe(SumsOnly):
             self.base.state(own)  # which checks it
         else:
             assert self.wide is not None
-            scales, pieces = self.wide.scales, self.base.fit(own).n_rows
-            scales.check_score(check[: scales.size], pieces, self.wide.labels)
+            numbers, pieces = check[: self.checked.size], self.base.fit(own).n_rows
+            self.wide.scales.check_score(numbers, pieces, self.wide.labels)
 
     def request(self, sums: Sums) -> BinnedRequest | None:
         """Ask what the regression asks, and then for the check."""
@@ -152,36 +168,20 @@ class BinnedRecipe(SumsOnly):
         """Return the fit of the pooled pieces."""
         return self.base.fit(self._parts(sums)[0])
 
-    def missing(self, sums: Sums) -> int:
-        """Return how many rows all parties left out."""
-        return int(sums[0][self.base.size - 1])
+    def unpack_first(self, sums: Sums) -> dict[str, Any]:
+        """Return the statistics of the first sum by key."""
+        return self.first.unpack(sums[0])
 
-    def n_rows(self, sums: Sums) -> int:
-        """Return how many rows there are, before they are cut."""
-        return int(sums[0][-1])
-
-    def n_events(self, sums: Sums) -> int:
-        """Return how many events were seen up to the last agreed time."""
-        newton = self.base.newton
-        return int(newton.scales.first(sums[0][: self.base.size - 1]).response_sum)
+    def first_statistics(self, sums: Sums) -> FirstStatistics:
+        """Return the regression's part of the first sum."""
+        return self.base.first(self._parts(sums)[0])
 
     def evaluated(self, sums: Sums) -> tuple[Integers, tuple[Fraction, ...]]:
         """Return information and score of the check."""
         found = self._parts(sums)[1]
         assert self.wide is not None
         assert found is not None
-        scales = self.wide.scales
-        return scales.score(found[: scales.size])
-
-    @property
-    def _checked(self) -> dict[str, int]:
-        if self.wide is None:
-            return {}
-        q = self.wide.n_columns
-        return {
-            "binned_information": q * (q + 1) // 2,
-            "binned_score": q,
-        }
+        return self.wide.scales.score(found[: self.checked.size])
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and where it is evaluated."""
@@ -190,11 +190,9 @@ class BinnedRecipe(SumsOnly):
             before = self.base.release(own[:-1])
             nothing = (0.0,) * (0 if self.wide is None else self._more(self.wide))
             point = (*before.point[:-1], *nothing, before.point[-1])
-            return Release(before.job, self._checked, point)
+            return Release(before.job, self.checked.released, point)
         found = self.base.release(own)
-        if sums:
-            return found
-        return replace(found, statistics={**found.statistics, "rows_before_cuts": 1})
+        return found if sums else replace(found, statistics=self.first.released)
 
     def _more(self, wide: Newton) -> int:
         return wide.n_columns - self.answer_size
@@ -203,10 +201,11 @@ class BinnedRecipe(SumsOnly):
     def foreseen(self) -> tuple[Foreseen, ...]:
         """What the regression shows, and the check."""
         first, *others = self.base.foreseen
-        first = replace(first, statistics={**first.statistics, "rows_before_cuts": 1})
+        first = replace(first, statistics=self.first.released)
         if self.wide is None:
             return (first, *others)
-        last = Foreseen("a last round, which checks hazards", self._checked, 0, 1)
+        shown = self.checked.released
+        last = Foreseen("a last round, which checks hazards", shown, 0, 1)
         return (first, *others, last)
 
 
@@ -378,10 +377,9 @@ class BinnedCoxJob(TimedJob):
     def recipe(self, limit: ReleaseLimit | None = None) -> BinnedRecipe:
         """Return what parties do to fit it."""
         wide = None if self.wide is None else self.wide.newton
-        if limit is not None and wide is not None:
-            limit = replace(limit, before=limit.before + wide.scales.size + 1)
-        elif limit is not None:
-            limit = replace(limit, before=limit.before + 1)
+        if limit is not None:
+            more = ROWS.size + (0 if wide is None else wide.scales.size)
+            limit = replace(limit, before=limit.before + more)
         return BinnedRecipe(NewtonRecipe(self.model.newton, self.words, limit), wide)
 
     def check(self, party: str, own: TimedRows) -> None:
@@ -426,17 +424,17 @@ class BinnedCoxJob(TimedJob):
             pieces = replace(pieces, design=np.hstack([pieces.design, more]))
         with of_people(own.people):
             found = glm.statistics(model.newton.scales, pieces, request.inner)
-        vector = np.full(self._size, 0, dtype=object)
+        vector, places = np.full(self._first.size, 0, dtype=object), self._first.places
         vector[: len(found)] = found
         if not request.check:
-            vector[len(found)] = own.table.n_dropped
+            vector[places["left_out"]] = own.table.n_dropped
         if request.inner.stage == "first":
-            vector[-1] = own.rows.n_rows
+            vector[places["rows_before_cuts"]] = own.rows.n_rows
         return vector
 
     @cached_property
-    def _size(self) -> int:
-        return self.recipe().size
+    def _first(self) -> Layout:
+        return self.recipe().first
 
     def pooled(self, own: Mapping[str, TimedRows]) -> Vector:
         """Return the coefficients without masks, by the same rounds."""
@@ -493,12 +491,12 @@ class BinnedCoxResult(HazardResult[GlmFit]):
     @property
     def dropped(self) -> int:
         """Rows that all parties together left out: only this sum is known."""
-        return self._recipe.missing(self.inner[1])
+        return int(self._recipe.unpack_first(self.inner[1])["left_out"])
 
     @property
     def n_rows(self) -> int:
         """The rows of all parties, before they are cut."""
-        return self._recipe.n_rows(self.inner[1])
+        return int(self._recipe.unpack_first(self.inner[1])["rows_before_cuts"])
 
     @property
     def count(self) -> int:
@@ -508,7 +506,7 @@ class BinnedCoxResult(HazardResult[GlmFit]):
     @property
     def n_events(self) -> int:
         """Events up to the last agreed time."""
-        return self._recipe.n_events(self.inner[1])
+        return int(self._recipe.first_statistics(self.inner[1]).response_sum)
 
     @property
     def llf(self) -> float:
@@ -532,8 +530,7 @@ class BinnedCoxResult(HazardResult[GlmFit]):
 
     def rows_of_fit(self, names: Sequence[str]) -> dict[str, Any]:
         """Return what tells which rows a fit is of, by its name."""
-        recipe, sums = self._recipe.base, self.inner[1]
-        first = recipe.newton.scales.first(sums[0][: recipe.size - 1])
+        counts, sums = self._recipe.base.counts, self.inner[1]
         return {
             "time and event": self.job.text.partition("~")[0].split(),
             "agreed times": self.job.times,
@@ -541,8 +538,8 @@ class BinnedCoxResult(HazardResult[GlmFit]):
             "numbers of rows": (self.n_rows, self.fit.n_rows),
             "numbers of events": self.n_events,
             "sums over rows": (
-                first.offset_sum,
-                sums_about(names, self.columns, recipe.counts, sums[0]),
+                self._recipe.first_statistics(sums).offset_sum,
+                sums_about(names, self.columns, counts, sums[0]),
             ),
         }
 
