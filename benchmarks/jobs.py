@@ -51,7 +51,8 @@ from veilsum.jobs.terms import Terms
 from veilsum.models.least_squares import statistics as exact_sums
 from veilsum.models.newton import SMALL
 from veilsum.models.rows import RowMeasures, Rows
-from veilsum.numbers.units import Counts, Measure
+from veilsum.numbers.layout import Layout, array
+from veilsum.numbers.units import Measure
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Column, Schema
@@ -521,9 +522,9 @@ def our_sums(n_parties: int, size: int, repeats: int) -> Seconds:
     the last party was asked for it, so that everybody holds the total of the former.
     """
     data = vectors(n_parties, size)
-    counts = Counts((Fraction(1),) * size, 64)
-    terms = Terms.of(list(data), counts=counts, options=options(n_parties))
-    recipe = ManySums(counts, "a sum", count=repeats + 1)
+    layout = Layout((array("sum", size, bits=64),))
+    terms = Terms.of(list(data), counts=layout.counts, options=options(n_parties))
+    recipe = ManySums(layout, "a sum", count=repeats + 1)
     works = {
         party: TimedWork(recipe, Contribution(lambda _, own=own: own, (own,)))
         for party, own in data.items()

@@ -27,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -58,13 +59,18 @@ def ring(agents: int, dim: int, rounds: int) -> dict[str, object]:
     }
 
 
+def write_scenario(table: dict[str, object], place: Path) -> Path:
+    """Return the path of a scenario file with this content."""
+    scenario = place / "scenario.toml"
+    scenario.write_text(tomli_w.dumps(table))
+    return scenario
+
+
 def prepared(table: dict[str, object], place: Path) -> Path:
     """Make every party's folder; return the folder of them all."""
     from veilsum.parties.local import local_run
 
-    scenario = place / "scenario.toml"
-    scenario.write_text(tomli_w.dumps(table))
-    with local_run(scenario, place / "parties"):
+    with local_run(write_scenario(table, place), place / "parties"):
         return place / "parties"
 
 
@@ -128,8 +134,7 @@ def many() -> object:
         "method": {"name": "one-shot"},
     }
     with tempfile.TemporaryDirectory() as place:
-        scenario = Path(place) / "scenario.toml"
-        scenario.write_text(tomli_w.dumps(table))
+        scenario = write_scenario(table, Path(place))
         command = [sys.executable, "-m", "veilsum", "up", str(scenario)]
         adopt_orphans()
         earlier = children()
@@ -179,10 +184,12 @@ def table_peak() -> float:
     from veilsum.parties.local import local_run
 
     join = [sys.executable, "-c", JOIN]
-    with (
-        tempfile.TemporaryDirectory() as place,
-        local_run(EXAMPLES / "diabetes.toml", Path(place) / "parties") as run,
-    ):
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        # In the smoke size three parties, and no table.
+        small = write_scenario(ring(AGENTS, DIM, ROUNDS), place)
+        scenario = sized(EXAMPLES / "diabetes.toml", small)
+        run = stack.enter_context(local_run(scenario, place / "parties"))
         seats = run.seats.values()
         started = [
             subprocess.Popen(

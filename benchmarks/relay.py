@@ -24,12 +24,10 @@ import tempfile
 import time
 from pathlib import Path
 
-import tomli_w
-
 from clocks import machine, sized
-from network import peak_mb, processes, ring
+from network import peak_mb, processes, ring, write_scenario
 
-AGENTS, DIM, ROUNDS, REPEATS = sized((4, 1_000, 400, 3), (4, 10, 5, 1))
+AGENTS, DIM, ROUNDS, REPEATS = sized((4, 1_000, 400, 3), (3, 10, 5, 1))
 LINKS, RATE, SIZE, SECONDS = sized((1_000, 10_000, 1_000, 10), (2, 500, 200, 0.2))
 HOST = "127.0.0.1"
 
@@ -93,8 +91,7 @@ def rate(*, relayed: bool) -> float:
 
     port, table = free_port(), ring(AGENTS, DIM, ROUNDS)
     with tempfile.TemporaryDirectory() as place:
-        scenario = Path(place) / "scenario.toml"
-        scenario.write_text(tomli_w.dumps(table))
+        scenario = write_scenario(table, Path(place))
         folder = Path(place) / "parties"
         names = [str(k) for k in range(AGENTS)]
         how = {"relays": [f"ws://{HOST}:{port}"], "dial_only": names} if relayed else {}

@@ -42,7 +42,7 @@ LONG = sized(100_000, 100)
 MIDDLE = sized(20_000, 300)
 REPEATS = sized(3, 1)
 COSTS, DIM, ITERATIONS = sized((100, 50, 10_000), (5, 3, 20))
-MANY, DEGREE = sized((50, 6), (6, 3))
+MANY, DEGREE = sized((50, 6), (4, 3))
 
 Frames = dict[str, pd.DataFrame]
 
@@ -123,11 +123,18 @@ def seconds(action: Action) -> float:
     return time.process_time() - start
 
 
+def warm_up(action: Action) -> None:
+    """Call once without counting, unless sizes mean nothing."""
+    if not sized(usual=False, smoke=True):
+        action()
+
+
 def in_turn(
     call: str, ours: Action, theirs: Callable[[], float], goal: float, note: str
 ) -> Line:
     """Return medians of our seconds and of those that the other side reports."""
-    ours(), theirs()
+    warm_up(ours)
+    warm_up(theirs)
     pairs = [(seconds(ours), theirs()) for _ in range(REPEATS)]
     mine, other = (statistics.median(side) for side in zip(*pairs, strict=True))
     return Line(call, mine, other, "s", goal, note)
@@ -135,7 +142,7 @@ def in_turn(
 
 def alone(call: str, action: Action, goal: float, note: str = "") -> Line:
     """Return the median of our seconds, where nobody else does the same."""
-    action()
+    warm_up(action)
     taken = statistics.median(seconds(action) for _ in range(REPEATS))
     return Line(call, taken, None, "s", goal, note)
 
@@ -267,10 +274,12 @@ def beside_r(
         call: the expression in R.
         goal: the largest ratio.
     """
-    program = which("Rscript")
+    program = sized(which("Rscript"), None)
     loads = [program or "", "-e", f"library({package})"]
     if not program or subprocess.run(loads, capture_output=True).returncode:
-        return Line(name, None, None, "s", goal, f"R with {package} is not installed")
+        ours()
+        note = f"not compared: no R with {package}, or --smoke"
+        return Line(name, None, None, "s", goal, note)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.csv"
         parts = (part.assign(party=party) for party, part in frames.items())
@@ -403,7 +412,7 @@ def fit_in_memory() -> dict[str, float]:
     # All that is imported or compiled on the way is there then: numba as well.
     from veilsum.numbers import compiled
 
-    compiled.WORTH_LOADING = 0
+    compiled.WORTH_LOADING = sized(0, compiled.WORTH_LOADING)
     vs.fit(formula, regression_rows(300, columns, binary=False))
     frames = regression_rows(rows, columns, binary=False)
     forget = Path("/proc/self/clear_refs")
@@ -478,7 +487,12 @@ def iterate() -> dict[str, float]:
 
 
 def child(what: str) -> dict[str, float]:
-    """Return the answer of one of `CHILDREN`, computed in a process of its own."""
+    """Return the answer of one of `CHILDREN`, computed in a process of its own.
+
+    With `--smoke` in this one: its memory means nothing then.
+    """
+    if sized(usual=False, smoke=True):
+        return CHILDREN[what]()
     words = [sys.executable, __file__, "--child", what]
     done = subprocess.run(words, check=True, capture_output=True, text=True)
     found: dict[str, float] = json.loads(done.stdout)
@@ -493,9 +507,11 @@ def command_seconds(words: Sequence[str]) -> float:
         program = [sys.executable, *words]
 
         def run() -> None:
-            subprocess.run(program, check=True, capture_output=True, env=env)
+            subprocess.run(
+                program, check=True, capture_output=True, env=sized(env, None)
+            )
 
-        run()
+        warm_up(run)
         return statistics.median(processor_seconds(run) for _ in range(REPEATS))
 
 

@@ -36,6 +36,18 @@ def scene(graph=FIVE, masks=None, width=3):
     return Scene(topology=graph, law=masks.on(graph), width=width)
 
 
+def counted(executions, depth="quick", **found):
+    """Return an audit that counted so many executions, and found nothing else."""
+    return Audit(
+        seed=0,
+        depth=depth,
+        distance=1.0,
+        executions=executions,
+        asked=executions,
+        **{"outcomes": (), "controls": (), "curves": (), **found},
+    )
+
+
 @pytest.mark.statistical
 def test_sound_masks_are_not_accused_and_controls_hold():
     """False alarm at most once in 20 audits of other seeds; this one is fixed."""
@@ -53,8 +65,6 @@ def test_sound_masks_are_not_accused_and_controls_hold():
 
 
 def test_a_finding_that_chance_may_make_says_so_and_a_plain_one_does_not():
-    found = audit(scene(), [("4",)], executions=400, depth="quick", seed=3)
-
     def by(successes):
         one = Outcome(
             attack="guess",
@@ -64,7 +74,7 @@ def test_a_finding_that_chance_may_make_says_so_and_a_plain_one_does_not():
             successes=successes,
             promised=0.5,
         )
-        return replace(found, outcomes=(one,), curves=(), controls=())
+        return counted(400, outcomes=(one,))
 
     assert by(5_050).exit_code == 0
     assert by(5_110).exit_code == 1
@@ -210,16 +220,7 @@ def test_power_is_said_as_an_excess_of_divergence():
         successes=51_000,
         promised=0.51,
     )
-    found = Audit(
-        seed=0,
-        depth="quick",
-        distance=1.0,
-        executions=100_000,
-        asked=100_000,
-        outcomes=(outcome,) * 10,
-        controls=(),
-        curves=(),
-    )
+    found = counted(100_000, outcomes=(outcome,) * 10)
     assert found.power.startswith("A divergence 2.59 times what is promised")
 
 
@@ -329,16 +330,7 @@ def test_a_curve_is_crossed_where_even_odds_show_nothing():
     assert right < 0.75
     assert spoilt.crosses(0.05)
     assert not sound.crosses(0.05)
-    found = Audit(
-        seed=0,
-        depth="quick",
-        distance=1.0,
-        executions=40_000,
-        asked=40_000,
-        outcomes=(),
-        controls=(),
-        curves=(spoilt,),
-    )
+    found = counted(40_000, curves=(spoilt,))
     assert found.exit_code == 1
     assert "smaller errors than promised" in found.verdict
     assert found.to_dict()["crossed"] == [["0"]]
@@ -386,16 +378,7 @@ def test_residues_are_audited_alike_whatever_they_count():
 
 
 def test_ctrl_c_among_further_attacks_keeps_them_and_names_the_rest(monkeypatch):
-    masks = Audit(
-        seed=0,
-        depth="standard",
-        distance=1.0,
-        executions=10,
-        asked=10,
-        outcomes=(),
-        controls=(),
-        curves=(),
-    )
+    masks = counted(10, "standard")
     monkeypatch.setattr(auditing, "audit", lambda *_args, **_options: masks)
     monkeypatch.setattr(auditing, "TRIALS", {"standard": 1})
     monkeypatch.setattr(auditing, "RUNS", {"standard": 1})

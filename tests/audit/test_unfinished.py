@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import BrokenExecutor
+from functools import cache
 
 import pytest
 from click.testing import CliRunner
@@ -9,7 +10,7 @@ from click.testing import CliRunner
 import veilsum as vs
 from audit.questions import named
 from audit.test_record import SCENARIO
-from veilsum.audit import auditing
+from veilsum.audit import auditing, real_parties
 from veilsum.audit.attack import Outcome, Scene
 from veilsum.audit.question import Skipped
 from veilsum.audit.unfinished import NAME, AttackSoFar, Unfinished
@@ -25,18 +26,28 @@ GROUPS = [("0",), ("1", "2")]
 AGREED = {"asked": 1}
 
 
+def make_small(patch):
+    """Batches of 25 executions, and no controls, which take longer than the rest."""
+    patch.setattr(auditing, "BATCH_NUMBERS", 600)
+    patch.setattr(auditing, "PLANTED", {})
+    patch.setattr(auditing, "LEARNED", 50)
+    patch.setattr(auditing, "CONTROLLED", 50)
+
+
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """Batches of 25 executions, and no controls, which take longer than the rest."""
-    monkeypatch.setattr(auditing, "BATCH_NUMBERS", 600)
-    monkeypatch.setattr(auditing, "PLANTED", {})
-    monkeypatch.setattr(auditing, "LEARNED", 50)
-    monkeypatch.setattr(auditing, "CONTROLLED", 50)
+    make_small(monkeypatch)
 
 
 def quick(kept=None, **options):
     how = {"executions": 200, "depth": "quick", "seed": 4, "progress": False}
     return auditing.audit(SCENE, GROUPS, kept=kept, **{**how, **options})
+
+
+@cache
+def whole_one():
+    """The audit that nothing stops: the same for every test."""
+    return quick().to_dict()
 
 
 def ending_after(pieces, error):
@@ -55,17 +66,16 @@ def ending_after(pieces, error):
 
 @pytest.mark.parametrize("pieces", [1, 3, 7])
 def test_stopped_by_hand_it_goes_on_to_the_same_bytes(pieces, monkeypatch, tmp_path):
-    whole = quick()
     ended = ending_after(pieces, KeyboardInterrupt())
     monkeypatch.setattr(auditing, "map_pieces", ended)
     first = quick(Unfinished.begun(tmp_path, AGREED))
     assert first.executions == 25 * pieces
     assert not first.is_whole
-    assert first.to_dict() != whole.to_dict()
+    assert first.to_dict() != whole_one()
     monkeypatch.setattr(auditing, "map_pieces", map_pieces)
     told = []
     again = quick(Unfinished.begun(tmp_path, AGREED))
-    assert again.to_dict() == whole.to_dict()
+    assert again.to_dict() == whole_one()
     # What was played before is not played again.
     auditing.play(
         SCENE,
@@ -88,7 +98,6 @@ def test_a_bar_does_not_go_beyond_what_was_asked_for():
 
 
 def test_who_loses_those_who_share_it_hears_what_is_kept(monkeypatch, tmp_path):
-    whole = quick()
     gone = BrokenExecutor("the Ray cluster at here:1 is gone: it was unplugged")
     monkeypatch.setattr(auditing, "map_pieces", ending_after(2, gone))
     with pytest.raises(vs.InvalidInputError) as refused:
@@ -97,13 +106,15 @@ def test_who_loses_those_who_share_it_hears_what_is_kept(monkeypatch, tmp_path):
     assert "it was unplugged" in said
     assert f"50 of 200 executions are in {tmp_path / NAME}" in said
     assert "the same command goes on" in said
-    assert quick(Unfinished.begun(tmp_path, AGREED)).to_dict() == whole.to_dict()
+    assert quick(Unfinished.begun(tmp_path, AGREED)).to_dict() == whole_one()
     monkeypatch.setattr(auditing, "map_pieces", ending_after(2, gone))
     with pytest.raises(vs.InvalidInputError, match="Nothing is kept: with --out"):
         quick()
 
 
 def test_further_attacks_go_on_where_they_were(monkeypatch, tmp_path):
+    """Every attack but that on real parties, which takes longer than all others."""
+    monkeypatch.setattr(real_parties, "MOST_PARTIES", 0)
     monkeypatch.setattr(auditing, "TRIALS", {"standard": 1})
     monkeypatch.setattr(auditing, "RUNS", {"standard": 1})
     monkeypatch.setattr(auditing, "_played", lambda *_args, **_options: [])
@@ -165,6 +176,18 @@ def put(value, *path):
 PLAYED = ("counted", "play")
 
 
+@pytest.fixture(scope="module")
+def left_behind(tmp_path_factory):
+    """The file of an audit that was stopped after two batches."""
+    folder = tmp_path_factory.mktemp("stopped")
+    with pytest.MonkeyPatch.context() as patch:
+        make_small(patch)
+        ended = ending_after(2, KeyboardInterrupt())
+        patch.setattr(auditing, "map_pieces", ended)
+        quick(Unfinished.begun(folder, AGREED))
+    return (folder / NAME).read_text()
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -185,15 +208,10 @@ PLAYED = ("counted", "play")
         put(1, "more"),
     ],
 )
-def test_what_no_audit_left_is_refused(change, monkeypatch, tmp_path):
-    ended = ending_after(2, KeyboardInterrupt())
-    monkeypatch.setattr(auditing, "map_pieces", ended)
-    quick(Unfinished.begun(tmp_path, AGREED))
-    monkeypatch.setattr(auditing, "map_pieces", map_pieces)
-    path = tmp_path / NAME
-    content = json.loads(path.read_text())
+def test_what_no_audit_left_is_refused(change, left_behind, tmp_path):
+    content = json.loads(left_behind)
     change(content)
-    path.write_text(json.dumps(content))
+    (tmp_path / NAME).write_text(json.dumps(content))
     with pytest.raises(vs.InvalidInputError, match=r"not of this audit|no audit has"):
         quick(Unfinished.begun(tmp_path, AGREED))
 

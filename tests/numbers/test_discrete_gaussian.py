@@ -25,6 +25,7 @@ from veilsum.numbers.discrete_gaussian import (
     _zeros,
     check_deviation,
     discrete_gaussian,
+    discrete_gaussian_rows,
     discrete_gaussians,
     exp_bounds,
     strips_of,
@@ -635,6 +636,17 @@ def test_short_runs_drawn_at_once_are_those_drawn_in_turn(seed):
         found = discrete_gaussians(one, runs)
         assert (found == in_turn(other, runs)).all()
         assert (one.words(3) == other.words(3)).all()
+
+
+@pytest.mark.parametrize("runs", [((2**20, 3),), ((1000, 2), (1414, 5)), ((5, 4),)])
+def test_rows_of_many_streams_are_those_that_each_stream_gives_alone(runs):
+    """Every row: about ten of them need the tail or more than one batch."""
+    one, other = (
+        [SeededStream(np.random.default_rng(seed)) for seed in range(1_000)]
+        for _ in range(2)
+    )
+    rows = [discrete_gaussians(stream, runs) for stream in other]
+    assert (discrete_gaussian_rows(one, runs) == np.stack(rows)).all()
 
 
 @pytest.mark.parametrize("seed", range(2))

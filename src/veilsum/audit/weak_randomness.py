@@ -220,12 +220,13 @@ class _Roots:
         del seed
         whole = range(2**self.bits)
         many = -(-len(whole) // PARTS)
-        return [self._seen(root) for root in whole[key * many : (key + 1) * many]]
-
-    def _seen(self, root: int) -> int:
-        streams = ShareStreams(root)
-        own = streams.stream(epoch=0, sender=self.sender, receiver=self.receiver)
-        return _key(to_integers(self.law.draw(own, self.size, self.weight)))
+        where = {"epoch": 0, "sender": self.sender, "receiver": self.receiver}
+        own = [
+            ShareStreams(root).stream(**where)
+            for root in whole[key * many : (key + 1) * many]
+        ]
+        shares = self.law.draw_rows(own, self.size, self.weight)
+        return [_key(share) for share in to_integers(shares)]
 
 
 def _table(roots: _Roots, on: Executor | None) -> dict[int, int]:

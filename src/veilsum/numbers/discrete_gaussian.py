@@ -34,7 +34,7 @@ exp in decimal arithmetic, and both are narrowed until they are apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
@@ -53,6 +53,7 @@ from veilsum.numbers.streams import Stream, Words, check_count
 Verdicts: TypeAlias = Bool[Array[np.bool_], " size"]
 Integers: TypeAlias = Int64[Array[np.int64], " size"]
 Draws: TypeAlias = Shaped[Array[Any], " size"]  # int64, or Python integers
+Runs: TypeAlias = tuple[tuple[int, int], ...]  # deviation and count of each
 LowWords: TypeAlias = Shaped[Array[np.uint64], "rows size"]
 
 # The most is what units of a hundred bits, and masks beyond all totals, may need.
@@ -74,6 +75,8 @@ _U_SHIFT = np.uint64(64 - U_BITS)
 
 # The arrays of one batch fit into a second-level cache together.
 _BATCH = 2**14
+# Streams whose rows are drawn together.
+_ROWS = 2**8
 # So many draws are always tried in one batch.
 MOST_AT_ONCE = 2**13
 
@@ -111,7 +114,7 @@ def discrete_gaussian(stream: Stream, deviation: int, count: int) -> Draws:
     return _draws(stream, strips_of(check_deviation(deviation)), count, margin=MARGIN)
 
 
-def discrete_gaussians(stream: Stream, runs: tuple[tuple[int, int], ...]) -> Draws:
+def discrete_gaussians(stream: Stream, runs: Runs) -> Draws:
     """Return draws of several deviations, the very ones of `discrete_gaussian` in turn.
 
     Many short runs are drawn at once: a batch of each, of which nearly all suffice.
@@ -140,6 +143,41 @@ def discrete_gaussians(stream: Stream, runs: tuple[tuple[int, int], ...]) -> Dra
             parts.append(discrete_gaussian(ahead, deviation, count))
         run = stop + 1
     return np.concatenate(parts)
+
+
+def discrete_gaussian_rows(
+    streams: Sequence[Stream], runs: Runs
+) -> Shaped[Array[Any], "rows size"]:
+    """Return a row of draws for each stream, the very ones of `discrete_gaussians`.
+
+    Args:
+        streams: fresh streams, from each of which nothing else is drawn.
+        runs: deviation and count of each run of a row, in order.
+    """
+    rows: list[Draws] = []
+    for start in range(0, len(streams), _ROWS):
+        rows += _rows(streams[start : start + _ROWS], runs)
+    size = sum(count for _, count in runs)
+    return np.concatenate(rows).reshape(len(streams), size)
+
+
+def _rows(streams: Sequence[Stream], runs: Runs) -> Iterator[Draws]:
+    """Yield the draws of a few streams, one row or several together."""
+    plan, each = _batches(runs * len(streams)), len(runs)
+    if plan is None:
+        for stream in streams:
+            yield discrete_gaussians(stream, runs)
+        return
+    ends, row = plan.words[::each], 0
+    words = [stream.words(int(ends[1])) for stream in streams]
+    size = sum(count for _, count in runs)
+    while row < len(streams):
+        drawn, stop = plan.draws(np.concatenate(words[row:]), row * each)
+        short = stop // each
+        yield drawn[: (short - row) * size]
+        if short < len(streams):
+            yield discrete_gaussians(_Ahead(streams[short], words[short]), runs)
+        row = short + 1
 
 
 @dataclass(eq=False, repr=False)

@@ -29,7 +29,12 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError, NumericalError, RangeError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray, as_floats
-from veilsum.numbers.discrete_gaussian import MOST_DEVIATION_BITS, discrete_gaussians
+from veilsum.numbers.discrete_gaussian import (
+    MOST_DEVIATION_BITS,
+    Runs,
+    discrete_gaussian_rows,
+    discrete_gaussians,
+)
 from veilsum.numbers.fixed_point import (
     COARSEST_BITS,
     DEPLOYED_DEVIATION_BITS,
@@ -248,6 +253,12 @@ class Law(ABC):
     @abstractmethod
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
         """Return one share of `size` coordinates; `weight` multiplies its variance."""
+
+    def draw_rows(
+        self, streams: Sequence[Stream], size: int, weight: float = 1.0
+    ) -> NumberRows:
+        """Return one share for each stream: the same numbers as `draw`, row by row."""
+        return np.stack([self.draw(stream, size, weight) for stream in streams])
 
     @abstractmethod
     def encode(
@@ -470,11 +481,21 @@ class LatticeMasks(Law):
 
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
         """Return whole numbers of grid steps."""
+        drawn = discrete_gaussians(stream, self._runs(size, weight))
+        return _typed(drawn, self.dtype)
+
+    def draw_rows(
+        self, streams: Sequence[Stream], size: int, weight: float = 1.0
+    ) -> NumberRows:
+        """Return whole numbers of grid steps, one row for each stream."""
+        drawn = discrete_gaussian_rows(streams, self._runs(size, weight))
+        return _typed(drawn, self.dtype)
+
+    def _runs(self, size: int, weight: float) -> Runs:
         _check_size(self.sigma, size)
         runs = _runs(self.sigma, size)
         steps = {one: self.grid.deviation(one, weight) for one in {s for s, _ in runs}}
-        drawn = discrete_gaussians(stream, tuple((steps[s], n) for s, n in runs))
-        return _typed(drawn, self.dtype)
+        return tuple((steps[s], n) for s, n in runs)
 
     def encode(
         self, values: NumberRows, labels: Sequence[str] | None = None

@@ -36,6 +36,7 @@ from veilsum.numbers.streams import Keystream, SeededStream, Stream
 
 # Streams of one root are told apart by purpose; later purposes take later numbers.
 _SHARE_PURPOSE = 1
+_WORD = 32
 _COUNTER_PURPOSE = 2
 
 # Links whose shares are drawn at once: their noise stays in cache.
@@ -90,8 +91,16 @@ class ShareStreams(Streams, Secret):
 
     def stream(self, *, epoch: int, sender: int, receiver: int) -> SeededStream:
         """Return the stream of the share that `sender` draws for `receiver`."""
-        key = (_SHARE_PURPOSE, self.root, epoch, sender, receiver)
-        return SeededStream(np.random.default_rng(key))
+        # As numpy reads five integers, in less time.
+        key = (_SHARE_PURPOSE, *self._root_words, epoch, sender, receiver)
+        seed = key if max(key) >> _WORD else np.array(key, dtype=np.uint32)
+        return SeededStream(np.random.default_rng(seed))
+
+    @cached_property
+    def _root_words(self) -> tuple[int, ...]:
+        """The root in words of 32 bits, the lowest one first."""
+        size = max(1, -(-self.root.bit_length() // _WORD))
+        return tuple(self.root >> _WORD * k & (1 << _WORD) - 1 for k in range(size))
 
 
 @dataclass(frozen=True, repr=False)
