@@ -200,7 +200,7 @@ def test_every_number_has_a_name_that_is_explained(kind):
     page = flat(consent_to(consortium).page)
     for one in agreed_on(consortium).recipe.foreseen:
         for key, count in one.statistics.items():
-            text = meaning(key, first=one.when == "the first round", zero=True)
+            text = meaning(key, first=one.when == "first", zero=True)
             assert (f"- {label(key)} ({count}): {text}" in page) == bool(count)
 
 

@@ -115,9 +115,9 @@ class ChoiceRecipe(ManyRounds[ChoiceState]):
     def foreseen(self) -> tuple[Foreseen, ...]:
         """What the first round shows, which counts levels, and every further one."""
         found = (
-            Foreseen("the first round", self.first_layout.released),
+            Foreseen("first", self.first_layout.released),
             Foreseen(
-                "every round that tries coefficients",
+                "tries",
                 self.layout.released,
                 1,
                 self.most_rounds - 1,

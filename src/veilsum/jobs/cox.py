@@ -145,9 +145,9 @@ class CoxRecipe(ManyRounds[CoxState]):
     def foreseen(self) -> tuple[Foreseen, ...]:
         """What the first round shows, at coefficients of 0, and every further one."""
         found = (
-            Foreseen("the first round", self._shown(first=True)),
+            Foreseen("first", self._shown(first=True)),
             Foreseen(
-                "every round that tries coefficients",
+                "tries",
                 self._shown(first=False),
                 0,
                 self.most_rounds - 1,

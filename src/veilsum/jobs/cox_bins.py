@@ -205,7 +205,7 @@ class BinnedRecipe(SumsOnly):
         if self.wide is None:
             return (first, *others)
         shown = self.checked.released
-        last = Foreseen("a last round, which checks hazards", shown, 0, 1)
+        last = Foreseen("hazards", shown, 0, 1)
         return (first, *others, last)
 
 

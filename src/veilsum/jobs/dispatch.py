@@ -103,11 +103,11 @@ class PriceRecipe(SumsOnly):
     def foreseen(self) -> tuple[Foreseen, ...]:
         """The same at every price that may be tried."""
         most, shown = self.search.max_rounds, self.layout.released
-        tried = Foreseen("a round for each price tried", shown, 1, most)
+        tried = Foreseen("price", shown, 1, most)
         if not self.search.total_cost:
             return (tried,)
         shown = self.search.costs.released
-        return tried, Foreseen("a last round, at the price found", shown)
+        return tried, Foreseen("price_found", shown)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

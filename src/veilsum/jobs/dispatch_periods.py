@@ -86,7 +86,7 @@ class PeriodsRecipe(SumsOnly):
     def foreseen(self) -> tuple[Foreseen, ...]:
         """The same at all prices that may be tried."""
         shown, most = self.layout.released, self.search.max_rounds
-        return (Foreseen("a round for all prices tried together", shown, 1, most),)
+        return (Foreseen("prices", shown, 1, most),)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -360,10 +360,10 @@ class BinsRecipe(SumsOnly):
         """Counts by bin first, then what the fit shows."""
         shown = self.layout.released
         if self.refit is None:
-            return (Foreseen("the only round", shown),)
+            return (Foreseen("only", shown),)
         start, *others = self.refit.foreseen
-        start = replace(start, when="the first round of the fit of predictors")
-        return (Foreseen("the first round", shown), start, *others)
+        start = replace(start, when="predictors")
+        return (Foreseen("first", shown), start, *others)
 
 
 @dataclass(frozen=True)
@@ -1191,13 +1191,11 @@ class RefitsRecipe(ManyRounds[Refitting]):
             return Foreseen(when, self._shown(stage), least, most)
 
         return (
-            rounds("the first round", "first", 1, 1),
-            rounds("every round that tries coefficients", "round", 1, most - 2),
-            rounds(
-                "a round that asks whether they may be tried", "outside", 0, most - 3
-            ),
-            rounds("a round that asks the same of each fold", "beyond", 0, 1),
-            rounds("a last round, about the folds themselves", "losses", 1, 1),
+            rounds("first", "first", 1, 1),
+            rounds("tries", "round", 1, most - 2),
+            rounds("outside", "outside", 0, most - 3),
+            rounds("beyond", "beyond", 0, 1),
+            rounds("losses", "losses", 1, 1),
         )
 
 

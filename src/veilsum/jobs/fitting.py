@@ -59,7 +59,7 @@ FURTHER_HONEST = 3
 # next sum is likely to come from columns that separate responses.
 SUSPECT = 0.1
 # How the round is called in which the meat is summed.
-AT_THE_ANSWER = "a round after the fit, for its errors"
+AT_THE_ANSWER = "errors"
 
 
 class SolvedOnce(OneRound):
@@ -229,14 +229,14 @@ class NewtonRecipe(ManyRounds[State]):
         closing = int(self.newton.family.closes)
         scales = self.newton.scales
         pearson = int(scales.responses_once and scales.sums_pearson)
-        outside = "a round that asks whether they may be tried"
+        outside = "outside"
         kinds: tuple[tuple[str, Stage, int, int], ...] = (
-            ("the first round", "first", 1, 1),
+            ("first", "first", 1, 1),
             # A run that ends without an answer may end before its closing round.
-            ("every round that tries coefficients", "round", 1, most - 1),
+            ("tries", "round", 1, most - 1),
             (outside, "outside", 0, most - 2),
-            ("a round after the last of these", "pearson", pearson, pearson),
-            ("a last round, at the answer", "closing", closing, closing),
+            ("pearson", "pearson", pearson, pearson),
+            ("closing", "closing", closing, closing),
         )
         return tuple(
             Foreseen(when, self._shown(stage), least, most)

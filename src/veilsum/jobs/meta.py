@@ -171,8 +171,8 @@ class MetaRecipe(SumsOnly):
     def foreseen(self) -> tuple[Foreseen, ...]:
         """Both rounds."""
         return (
-            Foreseen("the first round", self.layout.released),
-            Foreseen("a last round", self.random_layout.released),
+            Foreseen("first", self.layout.released),
+            Foreseen("last", self.random_layout.released),
         )
 
 

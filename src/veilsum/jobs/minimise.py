@@ -296,7 +296,7 @@ class Minimise:
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
         """One sum: an iterative method leads to nothing beyond it."""
-        return (Foreseen("the only sum", self.release(()).statistics),)
+        return (Foreseen("only_sum", self.release(()).statistics),)
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what holds, with what masks do not cover of these costs."""

@@ -142,7 +142,7 @@ class MixedRecipe(ManyRounds[ThetaState]):
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
         """What every round shows."""
-        return (Foreseen("every round", self.layout.released, 1, self.most_rounds),)
+        return (Foreseen("every", self.layout.released, 1, self.most_rounds),)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -321,7 +321,7 @@ class Screened(SumsOnly):
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
         """Counts of parties first, then what the recipe inside shows."""
-        first = Foreseen("a round before all others", self.release(()).statistics)
+        first = Foreseen("holders", self.release(()).statistics)
         return (first, *self.inner.foreseen)
 
     def within(self, sums: Sums) -> Sums:

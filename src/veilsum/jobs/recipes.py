@@ -179,9 +179,7 @@ class SumsOnly:
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
         """One sum, where a recipe says nothing else."""
-        return (
-            Foreseen("the only round", cast("Recipe", self).release(()).statistics),
-        )
+        return (Foreseen("only", cast("Recipe", self).release(()).statistics),)
 
     @property
     def most_rows(self) -> int:
@@ -383,9 +381,7 @@ class OneSumMore(SumsOnly):
     def foreseen(self) -> tuple[Foreseen, ...]:
         """What the fit shows, and then what the last sum does."""
         before = [
-            replace(one, when="the first round")
-            if one.when == "the only round"
-            else one
+            replace(one, when="first") if one.when == "only" else one
             for one in self.inner.foreseen
         ]
         return (*before, Foreseen(self.after, self.last_shown))

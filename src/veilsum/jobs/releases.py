@@ -88,7 +88,7 @@ class Foreseen:
     """One kind of round that a job may take, known before anybody's data are.
 
     Attributes:
-        when: which rounds these are, in words.
+        when: key of these rounds; see `locale.round_name`.
         statistics: how many numbers of each kind such a round shows, by key.
         least: how many such rounds there are at least.
         most: and at most.

@@ -36,7 +36,7 @@ class ScoreRecipe(OneSumMore):
         limit: how many numbers there is room for in all.
     """
 
-    after = "a round after the fit, for its score test"
+    after = "score"
 
     inner: Any
     wide: Newton

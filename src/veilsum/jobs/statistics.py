@@ -588,9 +588,9 @@ class StatisticsRecipe(OneRound):
     def foreseen(self) -> tuple[Foreseen, ...]:
         """The first sum, if there is one, and the statistics."""
         if not self.n_first:
-            return (Foreseen("the only round", self.layout.released),)
-        first = Foreseen("the first round", self.first.released)
-        return first, Foreseen("a last round", self.layout.released)
+            return (Foreseen("only", self.layout.released),)
+        first = Foreseen("first", self.first.released)
+        return first, Foreseen("last", self.layout.released)
 
     def release(self, sums: Sums) -> Release:
         """Return the numbers of the next sum."""

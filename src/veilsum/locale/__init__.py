@@ -122,6 +122,17 @@ def released_sum(
     )
 
 
+def round_name(key: str, *, counting: bool = False) -> str:
+    """Return which rounds these are; `counting` where the first counts members.
+
+    >>> round_name("first"), round_name("first", counting=True)
+    ('the first round', 'the second round')
+    """
+    words = catalogue("en")["rounds"]
+    after = words["after_counting"] if counting else {}
+    return str(after.get(key, words.get(key, key)))
+
+
 def in_words(statistics: Mapping[str, int], job: str) -> str:
     """Return statistics by label, with the number of numbers of each."""
     return "; ".join(f"{label(key, job)} ({n})" for key, n in statistics.items())

@@ -58,7 +58,7 @@ from veilsum.jobs.releases import BY_PARTY, Foreseen
 from veilsum.jobs.statistics import StatisticsJob
 from veilsum.jobs.survey import SurveyRecipe
 from veilsum.jobs.survival import SurvivalJob
-from veilsum.locale import label, limit, meaning
+from veilsum.locale import label, limit, meaning, round_name
 from veilsum.models.choices import Ordinal
 from veilsum.models.evaluation import bin_labels
 from veilsum.models.families import Gaussian
@@ -868,13 +868,13 @@ def _known(found: Asked, room: _Room) -> Iterator[str]:
     schema = found.consortium.schema
     drop = schema is not None and schema.missing == "drop"
     for place, kind in enumerate(found.recipe.foreseen):
-        when = (AFTER_COUNTING if counting else {}).get(kind.when, kind.when)
+        when = round_name(kind.when, counting=counting)
         yield f"in {when}{_times(kind)}, {sum(kind.statistics.values())} numbers:"
         if not place and isinstance(found.recipe, Screened):
             groups = [quoted(one.name) for one in found.recipe.groups]
             listed = room.names("groups asked for", groups)
             yield f"- members are counted in these groups: {listed}"
-        first = kind.when == "the first round"
+        first = kind.when == "first"
         for key, count in kind.statistics.items():
             if count:
                 text = meaning(key, first=first, zero=not drop)
@@ -890,14 +890,6 @@ def _known(found: Asked, room: _Room) -> Iterator[str]:
         + ("the answer" if found.job is None else found.job.follows)
     )
     yield "who took part, when, and what this page says: every receipt has it"
-
-
-# How rounds are called that come after one which counts members.
-AFTER_COUNTING: Mapping[str, str] = {
-    "a round before all others": "the first round, which counts members",
-    "the first round": "the second round",
-    "the only round": "the second and last round",
-}
 
 
 def _times(kind: Foreseen) -> str:

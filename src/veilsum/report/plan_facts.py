@@ -584,7 +584,7 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
 def _sums(round_: Foreseen, *, drops: bool) -> SumFacts:
     return SumFacts(
         statistics=dict(round_.statistics),
-        first=round_.when == "the first round",
+        first=round_.when == "first",
         least=round_.least,
         most=round_.most,
         drops=drops,
