@@ -259,7 +259,7 @@ def test_what_is_shown_at_most_adds_up_from_the_rounds_that_are_listed(kind):
 
 
 def test_rows_left_out_are_always_0_where_a_missing_value_refuses():
-    always = "the second is always 0 here, for a table with a missing value"
+    always = "was missing; always 0 here, for a table with a missing value"
     for missing, word in (("refuse", True), ("drop", False)):
         page = page_of(MODEL, schema={"missing": missing})
         assert (always in page) == word
