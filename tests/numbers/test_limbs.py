@@ -7,7 +7,7 @@ from scipy import sparse
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.limbs import (
     MOST_LIMBS,
-    Layout,
+    Moduli,
     add,
     combine,
     from_integers,
@@ -137,7 +137,7 @@ fields = st.lists(
     st.tuples(st.integers(1, 3), st.sampled_from([1, 20, 63, 64, 65, 127, 128, 192])),
     min_size=1,
     max_size=4,
-).map(lambda found: Layout(tuple(found)))
+).map(lambda found: Moduli(tuple(found)))
 
 
 def numbers_of(layout):
@@ -177,7 +177,7 @@ def test_fields_travel_as_the_bytes_of_their_residues(drawn):
 
 @pytest.mark.parametrize("bits", [1, 20, 63, 65, 127])
 def test_a_residue_that_is_not_below_its_modulus_is_refused(bits):
-    layout = Layout(((1, 64), (2, bits)))
+    layout = Moduli(((1, 64), (2, bits)))
     limbs = layout.pack(layout.encode(objects([2**64 - 1, 2**bits - 1, 2**bits - 1])))
     layout.unpack(limbs)
     limbs[-1] += np.uint64(1)
@@ -186,14 +186,14 @@ def test_a_residue_that_is_not_below_its_modulus_is_refused(bits):
 
 
 def test_more_or_fewer_limbs_than_a_vector_has_are_refused():
-    layout = Layout(((1, 64), (2, 128)))
+    layout = Moduli(((1, 64), (2, 128)))
     for length in (0, 4, 6):
         with pytest.raises(InvalidInputError, match=f"5 limbs, found {length}"):
             layout.unpack(np.zeros(length, dtype=np.uint64))
 
 
 def test_limbs_that_arrive_are_not_copied():
-    layout = Layout(((50, 128),))
+    layout = Moduli(((50, 128),))
     raw = bytes(range(16)) * 50
     numbers = layout.unpack(np.frombuffer(raw, dtype=np.uint64))
     assert np.shares_memory(limbs_of(numbers), np.frombuffer(raw, dtype=np.uint8))
@@ -202,4 +202,4 @@ def test_limbs_that_arrive_are_not_copied():
 @pytest.mark.parametrize("field", [(0, 64), (1, 0), (1, 257), (-1, 64)])
 def test_fields_without_numbers_or_bits_are_refused(field):
     with pytest.raises(InvalidInputError, match="a field has"):
-        Layout((field,))
+        Moduli((field,))

@@ -250,11 +250,6 @@ class OneRound(SumsOnly):
         """What parties are asked for, in words that they compare."""
         return self.what
 
-    @property
-    def statistics(self) -> dict[str, int]:
-        """Released numbers by key."""
-        return self.layout.released
-
     def request(self, sums: Sums) -> Any | None:
         """Ask once, if so much may be released."""
         if sums:
@@ -270,7 +265,7 @@ class OneRound(SumsOnly):
     def release(self, sums: Sums) -> Release:
         """Return what the sum shows."""
         del sums
-        return Release(self.what, self.statistics)
+        return Release(self.what, self.layout.released)
 
 
 class ManyRounds(SumsOnly, Generic[S]):

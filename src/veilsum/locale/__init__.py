@@ -141,8 +141,8 @@ def in_words(statistics: Mapping[str, int], job: str) -> str:
 def label(key: str, job: str = "") -> str:
     """Return a statistic's short name; `job` is the label of its question.
 
-    >>> label("rows_and_left_out"), label("sum", "wages")
-    ('rows, and rows left out', 'wages')
+    >>> label("left_out"), label("sum", "wages")
+    ('rows left out', 'wages')
     """
     return statistic(key)["label"].format(job=job)
 

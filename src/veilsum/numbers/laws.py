@@ -53,7 +53,7 @@ from veilsum.numbers.fixed_point import (
 )
 from veilsum.numbers.limbs import (
     MOST_LIMBS,
-    Layout,
+    Moduli,
     ends_of,
     from_integers,
     from_limbs,
@@ -277,11 +277,11 @@ class Law(ABC):
         """
         return numbers
 
-    def layout(self, size: int) -> Layout | None:
+    def layout(self, size: int) -> Moduli | None:
         """Return how a vector of residues, or of limbs, travels; None for others."""
         if not is_wide(self.dtype):
             return None
-        return Layout(((size, 8 * self.dtype.itemsize),))
+        return Moduli(((size, 8 * self.dtype.itemsize),))
 
     def of_places(self, places: Sequence[int]) -> Law:
         """Return the law of some of its coefficients, each as often as it is named."""
@@ -747,12 +747,12 @@ class UniformCounts(_Counting):
         return Masks(self.name)
 
     @cached_property
-    def residues(self) -> Layout:
+    def residues(self) -> Moduli:
         """Which numbers are modulo which powers of two."""
         alone = (len(self.counts.units), 64 * self.counts.words)
-        return Layout(self.counts.fields or (alone,))
+        return Moduli(self.counts.fields or (alone,))
 
-    def layout(self, size: int) -> Layout:
+    def layout(self, size: int) -> Moduli:
         """Return how residues travel."""
         del size
         return self.residues

@@ -3,7 +3,7 @@
 A number of an array has w limbs and is read in two's complement, modulo 2^(64 w). Its
 type is `limb_type(w)`, on which numpy's own arithmetic is refused: sums have carries.
 `add`, `subtract`, `total` and `combine` also take all other arrays, as numpy adds them.
-A `Layout` says modulo which powers of two consecutive fields of a vector are, and how
+A `Moduli` says modulo which powers of two consecutive fields of a vector are, and how
 they travel: each field with as many limbs as it needs.
 
 >>> pair = from_integers(np.array([2**64 - 1, -1], dtype=object), 2)
@@ -215,7 +215,7 @@ def _settled(halves: Shaped[Array[np.int64], "*batch p w 2"]) -> Numbers:
 
 
 @dataclass(frozen=True)
-class Layout:
+class Moduli:
     """Consecutive fields of a vector, each modulo a power of two of its own.
 
     In memory all numbers have as many limbs as the widest field needs. On the wire
@@ -224,7 +224,7 @@ class Layout:
     Attributes:
         fields: how many numbers each field has, and the bits of its modulus.
 
-    >>> both = Layout(((2, 20), (1, 128)))
+    >>> both = Moduli(((2, 20), (1, 128)))
     >>> both.size, both.words, both.length
     (3, 2, 4)
     """

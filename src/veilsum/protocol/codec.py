@@ -33,7 +33,7 @@ from numpy import frombuffer, ndarray
 from veilsum.errors import InvalidInputError, LocalProtocolError, ProtocolError
 from veilsum.numbers.limbs import (
     MOST_LIMBS,
-    Layout,
+    Moduli,
     ends_of,
     from_integers,
     is_wide,
@@ -84,7 +84,7 @@ class Codec:
 
     max_numbers: int
     max_header: int = 1 << 20
-    layout: Layout | None = None
+    layout: Moduli | None = None
     max_frame: int = field(init=False)
     _write: Callable[[object], bytes] = field(init=False, repr=False, compare=False)
 
@@ -154,7 +154,7 @@ class Codec:
         return found.digest()
 
     @staticmethod
-    def digest(numbers: Numbers, layout: Layout | None = None) -> bytes:
+    def digest(numbers: Numbers, layout: Moduli | None = None) -> bytes:
         """Return the SHA-256 of the numbers, of their kind and of how many they are.
 
         Python integers, which no message carries, are taken in two's complement, all
@@ -231,7 +231,7 @@ def _refuse(expected: str, found: object) -> NoReturn:
     raise MalformedMessageError(f"expected {expected}, found {found}")
 
 
-def _describe(layout: Layout | None, value: object) -> tuple[str, int, int]:
+def _describe(layout: Moduli | None, value: object) -> tuple[str, int, int]:
     """Say what a header says in place of an array (msgspec's encoding hook)."""
     if type(value) is not ndarray or value.ndim != 1:
         raise LocalProtocolError("a message carries plain one-dimensional arrays only")
@@ -242,14 +242,14 @@ def _describe(layout: Layout | None, value: object) -> tuple[str, int, int]:
     return "l", len(_limbs(value, layout)), WORD_BYTES
 
 
-def _limbs(numbers: Numbers, layout: Layout | None) -> Numbers:
+def _limbs(numbers: Numbers, layout: Moduli | None) -> Numbers:
     """Return limbs as they travel: by a layout that fits, or all of them."""
     if layout is None or numbers.dtype != layout.dtype or len(numbers) != layout.size:
         return limbs_of(numbers).reshape(-1)
     return layout.pack(numbers)
 
 
-def _raw(numbers: Numbers, layout: Layout | None) -> bytes | memoryview:
+def _raw(numbers: Numbers, layout: Moduli | None) -> bytes | memoryview:
     """Return the payload of an array that `_describe` accepts."""
     if type(numbers) is not ndarray:  # but a list that looks like a descriptor
         _describe(layout, numbers)
@@ -326,7 +326,7 @@ _KINDS = {_twin(kind): kind for kind in MESSAGES if _twin(kind) is not kind}
 _BY_NAME = frozenset(kind for kind in MESSAGES if issubclass(kind, Record))
 
 
-def _writer(layout: Layout | None) -> Callable[[object], bytes]:
+def _writer(layout: Moduli | None) -> Callable[[object], bytes]:
     """Return what writes headers of messages whose vectors have this layout."""
     return msgspec.msgpack.Encoder(enc_hook=partial(_describe, layout)).encode
 

@@ -21,7 +21,7 @@ from veilsum.errors import PeerProtocolError, UntimelyError
 from veilsum.graphs.spreading import Tree, spanning_tree
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Vector, listed
-from veilsum.numbers.limbs import Layout, add, subtract
+from veilsum.numbers.limbs import Moduli, add, subtract
 from veilsum.numbers.masking import Streams
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.book import Keys
@@ -122,7 +122,7 @@ class Neighbourhood:
 
 
 def confirmation(
-    epoch: int, drawn: Mapping[str, Share], layout: Layout | None = None
+    epoch: int, drawn: Mapping[str, Share], layout: Moduli | None = None
 ) -> Confirm:
     """Return the digest of a link's two shares, each by the name of who drew it."""
     (first, forth), (second, back) = sorted(drawn.items())
