@@ -1,0 +1,70 @@
+"""Words may be corrected: no digest, receipt or check depends on a catalogue."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from finished import finished, wards
+
+# A program whose English words are all others than those of the one that signed.
+REWORDED = """
+import sys
+from veilsum import locale
+
+def reworded(entry, key=None):
+    if isinstance(entry, dict):
+        return {k: reworded(v, k) for k, v in entry.items()}
+    return f"~{entry}~"
+
+known = locale.catalogue
+locale.catalogue = lambda language: reworded(known(language))
+from veilsum.cli.app import app
+app(sys.argv[1:])
+"""
+
+QUESTIONS = {
+    "moments": {"statistics": {"columns": ["age", "dose"]}},
+    "histogram": {"statistics": {"columns": [], "histograms": {"age": [40, 60]}}},
+    "least squares": {"model": {"formula": "dose ~ age"}},
+    "rounds": {
+        "model": {"formula": "age ~ dose", "family": "poisson"},
+        "policy": {"release_fraction": 2.0},
+    },
+}
+
+
+@pytest.fixture(params=QUESTIONS)
+def ran(request, tmp_path):
+    plan = wards(tmp_path, **QUESTIONS[request.param])
+    return finished(plan, tmp_path)
+
+
+def run(program, *words):
+    made = subprocess.run(
+        [sys.executable, *program, *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return made.returncode, made.stdout, made.stderr
+
+
+def test_rewording_every_label_changes_no_digest(ran):
+    out = ran.out()
+    given = ("verify", *ran.receipts(), "--consortium", out.parent / "consortium.toml")
+    told = run(["-c", REWORDED], *given, "--result", out / "result.json", "--json")
+    assert told[0] == 0, told
+    assert all(one["good"] for one in json.loads(told[1])["findings"])
+
+
+def test_the_words_of_the_other_program_are_others(ran):
+    """The twin: it says the same about the file in words of its own."""
+    file = ran.out().parent / "consortium.toml"
+    ours = run(["-m", "veilsum"], "consortium", "show", file, "--json")
+    others = run(["-c", REWORDED], "consortium", "show", file, "--json")
+    ours, others = (json.loads(one[1])["consent"] for one in (ours, others))
+    assert ours["digest"] == others["digest"]
+    heading = "WHAT BECOMES KNOWN TO EVERY MEMBER"
+    assert ours["shared"]["page"][heading] != others["shared"]["page"][heading]
