@@ -30,7 +30,7 @@ QUESTIONS = {
     "least squares": {"model": {"formula": "dose ~ age"}},
     "rounds": {
         "model": {"formula": "age ~ dose", "family": "poisson"},
-        "policy": {"release_fraction": 2.0},
+        "policy": {"release_fraction": 1.0},
     },
 }
 
