@@ -27,6 +27,7 @@ from veilsum.numbers.fixed_point import as_python_integers
 from veilsum.numbers.laws import checked_largest
 from veilsum.numbers.layout import Layout, vector
 from veilsum.numbers.units import (
+    FLOAT_BITS,
     Measure,
     decimal_unit,
     power_unit,
@@ -45,11 +46,15 @@ from veilsum.showing import (
 
 # Stretches of numbers with one measure: the measure, their start and their end.
 Runs = Sequence[tuple[Measure, int, int]]
+# Each measure, with the places of the numbers that it is for.
+Places = Sequence[tuple[Measure, slice | Array[np.int64]]]
 # What counts come to where no range was declared: of a unit whatever float64 has in
 # full, of integers what one word or, if sums are wide, three can sum.
 UNIT_REACH, WORD_REACH, WIDE_REACH = 2**51, 2**63 - 1, 2**191 - 1
 # A simulation's values keep so many bits below the largest, and below sigma.
 WIDE_BITS, FINEST_BITS = 160, 90
+# Decimals that are looked for, and a power of two beyond float64.
+MOST_DECIMALS, HIGHEST = 12, 1024
 # Of finer units float64 cannot say how many there are in 1.
 FINEST = Fraction(2) ** -1000
 
@@ -224,6 +229,7 @@ class _Job:
         most = (WIDE_REACH if wide else WORD_REACH if whole else UNIT_REACH * n) // n
         measures = _measures(flat, Fraction(1) if whole else given, most, options)
         runs = runs_of(measures)
+        places = _places(runs)
         reach = n * max((measure.reach for measure, _, _ in runs), default=0)
         alike = (repeat(one.unit, stop - start) for one, start, stop in runs)
         units = tuple(chain.from_iterable(alike))
@@ -232,7 +238,7 @@ class _Job:
         terms = Terms.of(list(arrays), counts=layout.counts, options=others)
         recipe = OneSum(layout, what)
         held = {
-            party: _contribution(own, _counted(party, own, runs))
+            party: _contribution(own, _counted(party, own, places))
             for party, own in flat.items()
         }
         agreed = {"what": what, "shape": list(shape), "whole": whole}
@@ -242,7 +248,7 @@ class _Job:
             released=run_job(recipe, held, terms, agreed=agreed),
             shape=shape,
             whole=whole,
-            rounded={party: _n_rounded(own, runs) for party, own in flat.items()},
+            rounded={party: _n_rounded(own, places) for party, own in flat.items()},
             read_off=given is None and not whole and is_simulated(options),
         )
 
@@ -321,15 +327,15 @@ def _measures(
     columns = np.stack([*flat.values()], axis=1)
     units = _inferred(columns, options.get("sigma"))
     ends = [limit] * size if limit else np.abs(columns).max(axis=1).tolist()
-    known: dict[tuple[Fraction | float, int], Measure] = {}
-    found = []
-    for end, unit in zip(ends, units, strict=True):
-        # Equal ones are the same object: `runs_of` goes by identity.
-        if (end, id(unit)) not in known:
-            reach = Fraction(end)
-            known[end, id(unit)] = Measure.of(-reach, reach, unit)
-        found.append(known[end, id(unit)])
-    return found
+    widest: dict[Fraction, Fraction | float] = {}
+    for end, each in zip(ends, units, strict=True):
+        widest[each] = max(widest.get(each, 0.0), end)
+    # One object for each unit: `runs_of` goes by identity.
+    made = {
+        each: Measure.of(-Fraction(end), Fraction(end), each)
+        for each, end in widest.items()
+    }
+    return [made[each] for each in units]
 
 
 def _inferred(columns: FloatArray, sigma: float | None) -> list[Fraction]:
@@ -342,26 +348,77 @@ def _inferred(columns: FloatArray, sigma: float | None) -> list[Fraction]:
         return [common] * len(columns)
     # The lattice has no finer steps for such masks.
     least = Fraction(0) if sigma is None else power_unit(Fraction(sigma), FINEST_BITS)
+    kinds = zip(
+        _decimals(columns).tolist(),
+        _lowest_bits(columns).tolist(),
+        _highest_bits(columns).tolist(),
+        strict=True,
+    )
+    known: dict[tuple[int, int, int], Fraction] = {}
     found = []
-    for values in columns:
-        unit = decimal_unit(values) or _binary_unit(values)
-        room = power_unit(Fraction(abs(values).max(initial=0.0)) or 1, WIDE_BITS)
-        found.append(max(unit, least, room, FINEST))
+    for kind in kinds:
+        if kind not in known:
+            decimals, lowest, highest = kind
+            room = Fraction(2) ** (highest - WIDE_BITS)
+            exact = Fraction(2) ** lowest
+            if decimals >= 0:
+                exact = Fraction(1, 10**decimals)
+            known[kind] = max(exact, least, room, FINEST)
+        found.append(known[kind])
     return found
 
 
-def _binary_unit(values: FloatArray) -> Fraction:
-    """Return the largest power of two that all values are whole numbers of."""
-    fractions, exponents = np.frexp(values[values != 0.0])
+def _decimals(rows: FloatArray) -> Array[np.int64]:
+    """Return how many decimals all values of a row have; -1 if many."""
+    found = np.full(len(rows), -1)
+    left = np.arange(len(rows))
+    for decimals in range(MOST_DECIMALS + 1):
+        scale = 10.0**decimals
+        with np.errstate(over="ignore"):
+            counts = np.rint(rows[left] * scale)
+        fits = (np.abs(counts) < 2.0**FLOAT_BITS).all(axis=1)
+        done = fits & (counts / scale == rows[left]).all(axis=1)
+        found[left[done]] = decimals
+        left = left[fits & ~done]
+    return found
+
+
+def _lowest_bits(rows: FloatArray) -> Array[np.int64]:
+    """Return the largest e for each row of which all values are multiples of 2^e."""
+    fractions, exponents = np.frexp(rows)
     digits = np.ldexp(fractions, 53).astype(np.int64)
     _, lowest = np.frexp((digits & -digits).astype(np.float64))
-    return Fraction(2) ** int((exponents - 54 + lowest).min())
+    ends = np.where(rows == 0.0, HIGHEST, exponents.astype(np.int64) - 54 + lowest)
+    return np.asarray(ends.min(axis=1, initial=HIGHEST))
 
 
-def _counted(party: str, values: Array[Any], runs: Runs) -> Array[Any]:
+def _highest_bits(rows: FloatArray) -> Array[np.int64]:
+    """Return the least e for each row with no value beyond 2^e; 0 if all are 0."""
+    fractions, exponents = np.frexp(np.abs(rows).max(axis=1, initial=0.0))
+    powers = exponents.astype(np.int64) - (fractions == 0.5)
+    return np.where(fractions == 0.0, 0, powers)
+
+
+def _places(runs: Runs) -> Places:
+    """Return each measure with the places of its numbers."""
+    parts: dict[int, list[tuple[Measure, int, int]]] = {}
+    for run in runs:
+        parts.setdefault(id(run[0]), []).append(run)
+    return [
+        (
+            one[0][0],
+            slice(*one[0][1:])
+            if len(one) == 1
+            else np.concatenate([np.arange(start, stop) for _, start, stop in one]),
+        )
+        for one in parts.values()
+    ]
+
+
+def _counted(party: str, values: Array[Any], places: Places) -> Array[Any]:
     """Return one party's values as whole numbers, each of its measure."""
     if values.dtype != np.float64:
-        most = min((measure.most for measure, _, _ in runs), default=0)
+        most = min((measure.most for measure, _ in places), default=0)
         ends = (values.min(), values.max()) if values.size else ()
         if any(abs(int(end)) > most for end in ends):
             beyond = f"an integer is beyond the range of {float(most):.6g}"
@@ -372,18 +429,16 @@ def _counted(party: str, values: Array[Any], runs: Runs) -> Array[Any]:
             )
         return values
     found = np.empty(values.size, dtype=object)
-    for measure, start, stop in runs:
+    for measure, where in places:
         try:
-            counts = measure.counts(values[start:stop])
+            counts = measure.counts(values[where])
         except RangeError as error:
             raise RangeError(f"{party}: {error}", plain=error.plain) from None
-        found[start:stop] = as_python_integers(counts)
+        found[where] = as_python_integers(counts)
     return found
 
 
-def _n_rounded(values: Array[Any], runs: Runs) -> int:
+def _n_rounded(values: Array[Any], places: Places) -> int:
     if values.dtype != np.float64:
         return 0
-    return builtins.sum(
-        measure.n_broken(values[start:stop]) for measure, start, stop in runs
-    )
+    return builtins.sum(measure.n_broken(values[where]) for measure, where in places)
