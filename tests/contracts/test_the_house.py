@@ -1,6 +1,7 @@
 """The house as its pages draw it: no circles, all in its room, one word an idea."""
 
 import ast
+import gc
 import re
 from collections import defaultdict
 from importlib import import_module
@@ -27,7 +28,11 @@ PAPERS = {"veilsum.paper", "veilsum.report.figures", "veilsum.cli.paper"} | {
 @pytest.fixture(scope="module")
 def trees():
     """Every file, parsed where a test asks for it: collecting tests needs none."""
-    return {name: ast.parse(path.read_text()) for name, path in FILES.items()}
+    gc.disable()  # nothing of it is garbage, and looking takes twice as long as parsing
+    try:
+        return {name: ast.parse(path.read_text()) for name, path in FILES.items()}
+    finally:
+        gc.enable()
 
 
 def imports(trees):

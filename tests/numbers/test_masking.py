@@ -253,3 +253,11 @@ def test_masks_drawn_piece_by_piece_are_those_of_all_shares(law, bits, monkeypat
         found = draw_masks(graph, made, streams, size=7, epoch=3)
         assert found.dtype == expected.dtype
         assert (to_integers(found) == to_integers(expected)).all()
+
+
+@pytest.mark.parametrize("root", [0, 2**32 - 1, 2**32, 2**64, 2**96 + 5, 2**128 - 1])
+def test_a_stream_is_seeded_as_numpy_reads_five_integers(root):
+    for sender in (0, 70_000, 2**32 + 1):
+        stream = ShareStreams(root).stream(epoch=3, sender=sender, receiver=2)
+        plain = np.random.default_rng((1, root, 3, sender, 2)).bit_generator
+        assert (stream.words(5) == plain.random_raw(5)).all()
