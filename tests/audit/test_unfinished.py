@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import veilsum as vs
 from audit.questions import named
 from audit.test_record import SCENARIO
-from veilsum.audit import auditing, real_parties
+from veilsum.audit import auditing
 from veilsum.audit.attack import Outcome, Scene
 from veilsum.audit.question import Skipped
 from veilsum.audit.unfinished import NAME, AttackSoFar, Unfinished
@@ -113,8 +113,6 @@ def test_who_loses_those_who_share_it_hears_what_is_kept(monkeypatch, tmp_path):
 
 
 def test_further_attacks_go_on_where_they_were(monkeypatch, tmp_path):
-    """Every attack but that on real parties, which takes longer than all others."""
-    monkeypatch.setattr(real_parties, "MOST_PARTIES", 0)
     monkeypatch.setattr(auditing, "TRIALS", {"standard": 1})
     monkeypatch.setattr(auditing, "RUNS", {"standard": 1})
     monkeypatch.setattr(auditing, "_played", lambda *_args, **_options: [])
