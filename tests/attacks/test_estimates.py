@@ -6,6 +6,7 @@ up to which of a few ways it is. Of four and more
 the sums leave others, and how far these are apart is measured here.
 """
 
+from fractions import Fraction
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -27,7 +28,7 @@ def studies(n, seed):
 
 def released(y, e):
     """Both rounds' sums over these studies, and tau2, as everybody has them."""
-    first = sum(RANGES.vector(*one, 0) for one in zip(y, e, strict=True))
+    first = sum(RANGES.vector(*one, Fraction(0)) for one in zip(y, e, strict=True))
     tau2 = Totals.of(RANGES, first, len(y)).tau2
     second = sum(RANGES.vector(*one, tau2)[:2] for one in zip(y, e, strict=True))
     units = [*RANGES.sums.units, RANGES.unit, RANGES.unit]

@@ -19,7 +19,7 @@ rest on one row, whichever the fit surprises most. Errors are those of folds' me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -182,7 +182,7 @@ class Refits:
             raise type(error)(f"without fold {fold + 1}: {error}") from None
 
     def _losses(
-        self, state: Refitting, parts: Sequence[Integers], squares: Sequence[int]
+        self, state: Refitting, parts: Iterable[Integers], squares: Sequence[int]
     ) -> tuple[Losses, ...]:
         # Every row is outside all folds but one.
         others = [int(_outcome(one).first.n_rows) for one in state.fits]
