@@ -215,7 +215,7 @@ LEFT_TO_ONE = {
 def information(job, total, along):
     """Information at 0 of a combination; of 1 and 1j the one between both."""
     scales, along = job.search.scales, np.array(along)
-    found = CoxSums.of(scales, total[: scales.size]).information.astype(float)
+    found = CoxSums.of(scales, total[: scales.layout.size]).information.astype(float)
     product = along @ found @ along
     return product.imag / 2 if np.iscomplexobj(along) else product
 

@@ -110,7 +110,10 @@ def receipt():
         lost=(ORDER,),
         epochs=(0,),
         confirmed=(SCRIPT,),
-        released=(SCRIPT, ORDER),
+        released=(
+            {"key": SCRIPT, "parties": [ORDER]},
+            {"round": 1, "parties": [SCRIPT], "statistics": {ORDER: 1}},
+        ),
         guarantee={},
         started=SCRIPT,
         finished=ORDER,
