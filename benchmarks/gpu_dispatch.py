@@ -59,7 +59,7 @@ def power_of(unit: Fraction) -> float:
     return float(unit.denominator)
 
 
-STEPS, RISES = (power_of(SEARCH.counts.units[k]) for k in (0, 2))
+STEPS, RISES = (power_of(SEARCH.layout.counts.units[k]) for k in (0, 2))
 
 
 @dataclass(frozen=True)
