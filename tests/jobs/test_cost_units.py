@@ -14,7 +14,8 @@ from veilsum.costs.domains import Box
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.gradient_fit import fit_by_gradients
-from veilsum.jobs.solve import UNIT_READ, solve
+from veilsum.jobs.solve import solve
+from veilsum.locale import limit
 from veilsum.methods.settings import Settings
 from veilsum.models.rows import Rows
 from veilsum.numbers.laws import Masks
@@ -90,7 +91,7 @@ def test_equal_decimal_sums_lead_to_the_same_bits_and_frames(law, driver):
     one = run_of([0.07, 2.93, 1.23, 4.56], law, driver)
     other = run_of([1.01, 1.99, 1.23, 4.56], law, driver)
     assert one.terms.law.masks.unit == Fraction(1, 100)
-    assert UNIT_READ.format("1/100") in one.guarantee.limits
+    assert limit("unit_read", unit="1/100") in one.guarantee.limits
     assert one.minimiser.tobytes() == other.minimiser.tobytes()
     assert one.bytes == other.bytes
     np.testing.assert_allclose(one.minimiser, one.reference, rtol=1e-12)
