@@ -370,7 +370,7 @@ def _print(file: Path, found: Consortium | AgreedStudy) -> None:
     relays = () if one.relays is None else one.relays.places
     _print_lines("Relays, where a call does not get through:", map(str, relays))
     page = page_of(found)
-    click.echo(f"\n{page.page}\nSHA-256 of the page above: {page.digest}")
+    click.echo(f"\n{page.page}\nDigest of the facts on this page: {page.digest}")
 
 
 def _member_lines(members: Collection[dict[str, Any]]) -> list[str]:

@@ -157,7 +157,7 @@ class Consent(Shown):
         of = "a plan" if self.facts["run"] is None else f"the run {self.facts['run']}"
         own = [".text() has the half about you as well, which is for you alone."]
         return Showing(
-            f"Consent to {of}, SHA-256 {self.digest}",
+            f"Consent to {of}, digest {self.digest}",
             [Items(first.heading, first.lines), *(own if self.own else [])],
             {one.heading: one.lines for one in rest},
         )
@@ -169,7 +169,8 @@ class Consent(Shown):
         rest = "\n".join(part.text for part in self.own)
         line = "-" * WIDTH
         told = textwrap.fill(OF_A_PLAN if self.facts["run"] is None else SAME, WIDTH)
-        return f"{self.page}\n{line}\n{told}\nSHA-256 {self.digest}\n{line}\n\n{rest}"
+        told = f"{told}\nDigest of the facts on this page: {self.digest}"
+        return f"{self.page}\n{line}\n{told}\n{line}\n\n{rest}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; `own` is for the owner only."""

@@ -64,7 +64,7 @@ def consent_to_study(study: AgreedStudy, *, drawn: bool = True) -> Consent:
         Part("WHAT THE QUESTIONS COME TO TOGETHER", tuple(_sum(pages, total))),
     ]
     for place, (name, page) in enumerate(pages.items(), start=1):
-        told = [f"SHA-256 of this question's page, up to the next: {page.digest}"]
+        told = [f"Digest of the facts about this question: {page.digest}"]
         if name not in study.new:
             told.append(
                 "it came with an earlier edition; whoever has it behind it does not "

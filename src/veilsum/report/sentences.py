@@ -2237,10 +2237,11 @@ CATALOGUE: tuple[Sentence, ...] = (
         "verify.page",
         lambda facts: facts.drawn,
         "veilsum consortium show FILE shows the page that the members approve, with "
-        "every sum that becomes known; receipts carry its SHA-256: {consent}.",
-        "veilsum consortium show DATEI zeigt die Seite, die die Mitglieder freigeben, "
-        "mit jeder Summe, die bekannt wird; Quittungen tragen deren SHA-256: "
+        "every sum that becomes known; receipts carry the digest of its facts: "
         "{consent}.",
+        "veilsum consortium show DATEI zeigt die Seite, die die Mitglieder freigeben, "
+        "mit jeder Summe, die bekannt wird; Quittungen tragen die Prüfsumme ihrer "
+        "Angaben: {consent}.",
         (
             CONSENT + "test_a_run_shows_nothing_that_is_not_on_the_page",
             "tests/net/test_receipt.py::test_one_who_agreed_to_another_page_is_caught",
