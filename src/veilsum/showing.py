@@ -393,6 +393,8 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 def places(text: str) -> int:
     """Return how many places of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
     return sum(1 + (east_asian_width(c) in "WF") for c in text if not combining(c))
 
 
