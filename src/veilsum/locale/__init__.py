@@ -81,13 +81,19 @@ def without_words(value: Any) -> Any:
     return value
 
 
-def limit(key: str, **values: Any) -> Line:
+def limit(key: str, words: Mapping[str, str] | None = None, **values: Any) -> Line:
     """Return a sentence about what a guarantee does not cover.
+
+    Args:
+        key: of the sentence.
+        words: parts of it for people only.
+        values: numbers and names in it, which are facts.
 
     >>> limit("one_run").facts
     {'key': 'one_run'}
     """
-    return Line(catalogue("en")["limits"][key].format(**values), key=key, **values)
+    text = catalogue("en")["limits"][key].format(**values, **(words or {}))
+    return Line(text, key=key, **values)
 
 
 def released_sum(

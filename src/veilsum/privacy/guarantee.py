@@ -589,4 +589,8 @@ def _limits(masks: Masks) -> tuple[str, ...]:
     step = "the grid" if masks.grid is None else f"2^{-masks.grid}"
     if masks.unit is not None:
         step = f"the unit {masks.unit}"
-    return (*LIMITS, limit("grid", step=step), GENERATOR_LIMIT)
+    return (
+        *LIMITS,
+        limit("grid", words={"step": step}, unit=str(masks.rounding)),
+        GENERATOR_LIMIT,
+    )

@@ -266,10 +266,9 @@ class Rules:
         return tuple(
             limit(
                 "rule_off",
-                called=called.get(name, name),
+                words={"called": called.get(name, name), "consequence": words},
                 rule=name,
                 value=str(getattr(self, name)).lower(),
-                consequence=words,
             )
             for name, words in self.off.items()
         )
