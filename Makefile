@@ -28,7 +28,7 @@ demo-relay: $(RUN)  ## the same, four of them dial-only, over a relay that is ki
 paper: $(RUN)  ## reproduce the paper's Section V: numbers, figures, in out/paper
 	$(BIN)/veilsum paper --out out/paper
 
-test: $(DEV)  ## the tests that every change must pass; of one folder: make test AT=tests/jobs
+test: $(DEV)  ## the tests that every change must pass; of one folder: make test AT=tests/questions
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(AT)
 
 test-shapes: $(DEV)  ## the same, with shapes and types checked at every call

@@ -41,18 +41,17 @@ import numpy as np
 from clocks import Action, clock, machine, sized
 from veilsum.drivers.driver import Assignment
 from veilsum.drivers.loopback import Loopback
-from veilsum.jobs.cox import cox as stratified
-from veilsum.jobs.recipes import Contribution, PartyWork, Sums
-from veilsum.jobs.regression import FitResult, fit_arrays
-from veilsum.jobs.sums import OneSum
-from veilsum.jobs.sums import sum as private_sum
-from veilsum.jobs.survival import survival
-from veilsum.jobs.terms import Terms
 from veilsum.models.least_squares import statistics as exact_sums
 from veilsum.models.newton import SMALL
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.numbers.layout import Layout, array
 from veilsum.numbers.units import Measure
+from veilsum.questions.cox import cox as stratified
+from veilsum.questions.regression import FitResult, fit_arrays
+from veilsum.questions.sums import OneSum, sum as private_sum
+from veilsum.questions.survival import survival
+from veilsum.sums.recipes import Contribution, PartyWork, Sums
+from veilsum.sums.terms import Terms
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Column, Schema

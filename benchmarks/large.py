@@ -29,7 +29,7 @@ from veilsum.costs.remainders import SquaredNorm
 from veilsum.engines.choosing import engine_for
 from veilsum.engines.engine import Task
 from veilsum.files.graphs import topology_from
-from veilsum.jobs.large import (
+from veilsum.minimise.large import (
     DGD_POWER,
     DGD_STEP,
     LARGE_METHODS,

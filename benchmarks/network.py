@@ -68,7 +68,7 @@ def write_scenario(table: dict[str, object], place: Path) -> Path:
 
 def prepared(table: dict[str, object], place: Path) -> Path:
     """Make every party's folder; return the folder of them all."""
-    from veilsum.parties.local import local_run
+    from veilsum.party.local import local_run
 
     with local_run(write_scenario(table, place), place / "parties"):
         return place / "parties"
@@ -181,7 +181,7 @@ finally:
 
 
 def table_peak() -> float:
-    from veilsum.parties.local import local_run
+    from veilsum.party.local import local_run
 
     join = [sys.executable, "-c", JOIN]
     with ExitStack() as stack:
@@ -223,8 +223,8 @@ def ours() -> dict[str, float]:
     from veilsum.files.consortiums import read_consortium
     from veilsum.net.identity import read_identity
     from veilsum.net.passes import own_token
-    from veilsum.parties.joining import own_part
-    from veilsum.parties.networked import Networked
+    from veilsum.party.inputs import own_part
+    from veilsum.party.networked import Networked
 
     times: list[float] = []
 

@@ -42,8 +42,8 @@ from engines import AGREEMENT, figure, looped, table, yes_or_no
 from veilsum.costs.domains import Box
 from veilsum.engines.choosing import engine_for
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.solve import solve
 from veilsum.methods.settings import Settings
+from veilsum.minimise.solve import solve
 from veilsum.numbers.arrays import PartyPoints
 from workloads import (
     LOOPS,

@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from clocks import sized
-from veilsum.agreement.consortium import Address
+from veilsum.consortium.consortium import Address
 from veilsum.web.planner import serve_planner
 from veilsum.web.planning import THREADS, reply
 

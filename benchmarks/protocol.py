@@ -28,8 +28,8 @@ from veilsum.costs.domains import Box
 from veilsum.costs.remainders import SquaredNorm
 from veilsum.drivers.loopback import World, identities
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.minimise import public_facts
 from veilsum.methods.settings import Settings
+from veilsum.minimise.question import public_facts
 from veilsum.numbers.laws import Law, Masks
 from veilsum.numbers.masking import ShareStreams
 from veilsum.protocol.effects import Effect, Send

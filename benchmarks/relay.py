@@ -80,14 +80,14 @@ class RelayProcess:
 
 
 def free_port() -> int:
-    from veilsum.parties.local import free_ports
+    from veilsum.party.local import free_ports
 
     return free_ports(1)[0]
 
 
 def rate(*, relayed: bool) -> float:
     from veilsum.net.passes import read_token, token_digest
-    from veilsum.parties.local import local_run
+    from veilsum.party.local import local_run
 
     port, table = free_port(), ring(AGENTS, DIM, ROUNDS)
     with tempfile.TemporaryDirectory() as place:

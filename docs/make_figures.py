@@ -21,7 +21,7 @@ from PIL import Image
 
 from veilsum.audit.literature import TARGETS, beside_the_literature
 from veilsum.cli.app import app
-from veilsum.jobs.job_file import read_job
+from veilsum.questions.job_file import read_job
 from veilsum.report.figures import (
     DPI,
     coefficients_figure,

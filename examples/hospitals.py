@@ -18,9 +18,9 @@ from pathlib import Path
 
 from veilsum.cli.up import one_answer, phase_of
 from veilsum.files.output import write_files
-from veilsum.jobs.job_file import read_job
 from veilsum.net.receipt import read_receipt, verify_receipts
-from veilsum.parties.local import LocalRun, local_run
+from veilsum.party.local import LocalRun, local_run
+from veilsum.questions.job_file import read_job
 from veilsum.report.figures import coefficients_figure, render
 from veilsum.report.run_report import report
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from veilsum.cli.up import one_answer
 from veilsum.net.passes import TOKEN_FILE, read_token, token_digest
 from veilsum.net.receipt import read_receipt, verify_receipts
-from veilsum.parties.local import HOST, LocalRun, free_ports, local_run
+from veilsum.party.local import HOST, LocalRun, free_ports, local_run
 
 SCENARIO = Path(__file__).with_name("diabetes.toml")
 DIAL_ONLY = ("hospital-2", "hospital-3", "hospital-4", "hospital-5")

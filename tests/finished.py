@@ -16,18 +16,18 @@ import pandas as pd
 import tomli_w
 
 from veilsum import __version__
-from veilsum.agreement.consortium import Consortium
-from veilsum.agreement.study import AgreedStudy
+from veilsum.consortium.consortium import Consortium
+from veilsum.consortium.study import AgreedStudy
 from veilsum.files.consortiums import draft_consortium, write_consortium
 from veilsum.files.output import as_json
 from veilsum.files.scenarios import read_scenario_file
-from veilsum.jobs.job_file import job_of, read_data
 from veilsum.net.identity import Identity, new_identity
 from veilsum.net.receipt import keyed_digest, make_receipt, sums_digest
-from veilsum.parties.agreed import agreed_on
-from veilsum.parties.consent import consent_to
-from veilsum.parties.replay import SUMS, planned, replay, sums_file
-from veilsum.parties.studying import StudyStatus
+from veilsum.party.agreed import agreed_on
+from veilsum.party.consent import consent_to
+from veilsum.party.replay import SUMS, planned, replay, sums_file
+from veilsum.party.studying import StudyStatus
+from veilsum.questions.job_file import job_of, read_data
 
 WHEN = "2030-01-31T12:00:00+00:00"
 

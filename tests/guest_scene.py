@@ -24,11 +24,11 @@ from starlette.routing import Route
 
 from browser import CHROMIUM, FLAGS, Seen
 from surveys import MEMBERS, opened
-from veilsum.agreement.consortium import Address
-from veilsum.agreement.survey import SurveyTerms
+from veilsum.consortium.consortium import Address
 from veilsum.errors import InvalidInputError
-from veilsum.guests.submission import ALPHABET, guest_key, read_submission
-from veilsum.guests.survey_set import is_resent
+from veilsum.survey.submission import ALPHABET, guest_key, read_submission
+from veilsum.survey.survey_set import is_resent
+from veilsum.survey.terms import SurveyTerms
 from veilsum.web.collecting import GUEST_SCHEME, newest_question
 from veilsum.web.guest_page import PACKAGE, SERVED, page_survey, served_page
 from veilsum.web.pages import (

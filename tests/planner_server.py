@@ -4,7 +4,7 @@ import asyncio
 import threading
 from contextlib import contextmanager
 
-from veilsum.agreement.consortium import Address
+from veilsum.consortium.consortium import Address
 from veilsum.web.planner import serve_planner
 
 

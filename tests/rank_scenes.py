@@ -30,10 +30,10 @@ from veilsum.graphs.cutting import cut, even_ends
 from veilsum.graphs.links import touching
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.ranks import large_on_ranks
 from veilsum.methods.dgd import Dgd
 from veilsum.methods.extra import Extra, extra_step
 from veilsum.methods.gradient_tracking import GradientTracking
+from veilsum.minimise.ranks import large_on_ranks
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import CounterStreams, draw_shares
 

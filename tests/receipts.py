@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from veilsum.agreement.consortium import consortium_from
+from veilsum.consortium.consortium import consortium_from
 from veilsum.net.identity import new_identity
 from veilsum.net.receipt import make_receipt
 

@@ -8,8 +8,7 @@ from itertools import combinations, compress
 from math import prod
 
 import numpy as np
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.extra import numpy as hnp
 
 from veilsum.graphs.connectivity import components

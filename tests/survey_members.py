@@ -11,7 +11,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from surveys import survey_table
-from veilsum.agreement.consortium import Consortium, consortium_from
+from veilsum.consortium.consortium import Consortium, consortium_from
 from veilsum.net.identity import Identity, make_certificate, read_identity
 from veilsum.net.passphrase import written
 

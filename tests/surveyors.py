@@ -10,14 +10,14 @@ import numpy as np
 
 from net.runs import WAITS, Company
 from net.village import HOST, QUICK, free_port
-from veilsum.agreement.consortium import consortium_from
-from veilsum.agreement.survey import closing_of, survey_terms
-from veilsum.guests.delegate import DelegateStore
-from veilsum.guests.survey_set import set_of, write_submissions
-from veilsum.guests.visiting import visit
+from veilsum.consortium.consortium import consortium_from
 from veilsum.net.identity import new_identity
-from veilsum.parties.local import Seat
-from veilsum.parties.own_survey import STORE, SUBMISSIONS
+from veilsum.party.local import Seat
+from veilsum.party.own_survey import STORE, SUBMISSIONS
+from veilsum.survey.delegate import DelegateStore
+from veilsum.survey.survey_set import set_of, write_submissions
+from veilsum.survey.terms import closing_of, survey_terms
+from veilsum.survey.visiting import visit
 
 MEMBERS = ("ann", "bob", "cem")
 N_GUESTS = 20

@@ -12,13 +12,13 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from veilsum.agreement.consortium import consortium_from
-from veilsum.agreement.pem import pem_of
-from veilsum.agreement.survey import SurveyTerms, closing_of, survey_terms
-from veilsum.guests.delegate import DelegateStore, masked_sums, share_sums
-from veilsum.guests.submission import Submission, Words, guest_key, new_code
-from veilsum.guests.survey_set import SurveySet, set_of
-from veilsum.guests.visiting import visit
+from veilsum.consortium.consortium import consortium_from
+from veilsum.consortium.pem import pem_of
+from veilsum.survey.delegate import DelegateStore, masked_sums, share_sums
+from veilsum.survey.submission import Submission, Words, guest_key, new_code
+from veilsum.survey.survey_set import SurveySet, set_of
+from veilsum.survey.terms import SurveyTerms, closing_of, survey_terms
+from veilsum.survey.visiting import visit
 
 RUN = "a-survey-" + "0123456789abcdef" * 2
 MEMBERS = ("ann", "bob", "cem")

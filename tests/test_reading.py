@@ -5,13 +5,12 @@ from typing import Annotated, Literal
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec import Meta
 
 from cases import each
-from veilsum.agreement.consortium import ConsortiumFile, MemberEntry
-from veilsum.agreement.sections import ScenarioFile
+from veilsum.consortium.consortium import ConsortiumFile, MemberEntry
+from veilsum.consortium.sections import ScenarioFile
 from veilsum.errors import InvalidScenarioError, SecretError
 from veilsum.numbers.secrets import Secret
 from veilsum.reading import (

@@ -17,8 +17,8 @@ from veilsum.costs.remainders import SquaredNorm
 from veilsum.drivers.faults import Faults
 from veilsum.drivers.loopback import World
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.minimise import public_facts
 from veilsum.methods.settings import Settings
+from veilsum.minimise.question import public_facts
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import ShareStreams, Streams
 from veilsum.numbers.secrets import Secret

@@ -84,13 +84,8 @@ def attacks_of(module):
 
 def texts(most_calls=1_000_000):
     from attacks.hostile import CORPUS, MARKS, marked
-
-    try:
-        from veilsum.tables.formula import ModelFormula
-        from veilsum.tables.schema import Column, Schema
-    except ImportError:  # where they once were
-        from veilsum.jobs.formula import ModelFormula
-        from veilsum.jobs.schema import Column, Schema
+    from veilsum.tables.formula import ModelFormula
+    from veilsum.tables.schema import Column, Schema
 
     class TooMuchWork(BaseException):  # past whoever catches everything
         pass

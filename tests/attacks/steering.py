@@ -16,13 +16,13 @@ import numpy as np
 import pandas as pd
 
 import veilsum as vs
-from veilsum.jobs import table_job
-from veilsum.jobs.presence import Screened
-from veilsum.jobs.recipes import Guarded
-from veilsum.jobs.running import run_job
 from veilsum.models import newton
 from veilsum.models.weights import RowWeights
 from veilsum.numbers.units import triangle
+from veilsum.sums import table_job
+from veilsum.sums.presence import Screened
+from veilsum.sums.recipes import Guarded
+from veilsum.sums.running import run_job
 
 LIAR, VICTIM = "a", "c"
 PARTIES = ("a", "b", "c", "d", "e")

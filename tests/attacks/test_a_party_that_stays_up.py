@@ -15,11 +15,11 @@ import pytest
 import tomli_w
 from click.testing import CliRunner
 
-from parties.test_serving import House, tried_to_join, wait_until
-from parties.test_taking_part import taken_address
+from party.test_serving import House, tried_to_join, wait_until
+from party.test_taking_part import taken_address
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
-from veilsum.parties import serving as module
+from veilsum.party import serving as module
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes", "_quiet")
 

@@ -9,9 +9,9 @@ import numpy as np
 
 import veilsum as vs
 from cases import each
-from parties.test_agreed import DISPATCH, agreed
-from veilsum.jobs.dispatch_periods import FLEETS
-from veilsum.parties.consent import GENERATORS, consent_to
+from party.test_agreed import DISPATCH, agreed
+from veilsum.party.consent import GENERATORS, consent_to
+from veilsum.questions.dispatch_periods import FLEETS
 
 # Four sellers' steps, by price and quantity; the organiser only buys.
 OFFERS = {

@@ -15,22 +15,22 @@ import pytest
 
 from surveyors import Surveyors
 from surveys import MEMBERS, World
-from veilsum.agreement.consortium import consortium_from
-from veilsum.agreement.survey import closing_of
+from veilsum.consortium.consortium import consortium_from
 from veilsum.errors import BudgetError, InvalidInputError, StoreError
 from veilsum.files.consortiums import write_consortium
-from veilsum.guests.delegate import DelegateStore, is_copy, to_answer
-from veilsum.guests.store_copy import copy_store, known_in_copy, put_in_use
-from veilsum.guests.survey_set import set_of, write_submissions
-from veilsum.parties import backup
-from veilsum.parties.backup import (
+from veilsum.party import backup
+from veilsum.party.backup import (
     CHECKSUMS,
     _checksums,
     make_backup,
     restore_backup,
     resume_surveys,
 )
-from veilsum.parties.own_survey import STORE
+from veilsum.party.own_survey import STORE
+from veilsum.survey.delegate import DelegateStore, is_copy, to_answer
+from veilsum.survey.store_copy import copy_store, known_in_copy, put_in_use
+from veilsum.survey.survey_set import set_of, write_submissions
+from veilsum.survey.terms import closing_of
 
 VALUES = {f"Firm {k + 1}": 100 + k for k in range(12)}
 

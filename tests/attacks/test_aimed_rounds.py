@@ -14,7 +14,6 @@ import pytest
 import veilsum as vs
 from attacks import steering
 from attacks.steering import LIAR, VICTIM, attempt, unchecked
-from veilsum.jobs.recipes import ObjectedError
 from veilsum.models import newton as search
 from veilsum.models.families import Binomial
 from veilsum.models.glm import Scales
@@ -22,6 +21,7 @@ from veilsum.models.rows import ONES, RowMeasures, Rows
 from veilsum.models.sandwich import Meat, MeatRequest
 from veilsum.models.weights import RowWeights, collected, note
 from veilsum.numbers.units import Measure
+from veilsum.sums.recipes import ObjectedError
 
 FEW, MANY = 3, 100
 # Right guesses with invented rows, at most. The share of one row may be a fifth, which

@@ -17,7 +17,7 @@ import pytest
 from cases import each
 from net.runs import ONE_SHOT, Company, answers, reasons
 from veilsum.net.evidence import judged, make_evidence
-from veilsum.parties import networked
+from veilsum.party import networked
 from veilsum.protocol import book, evidence
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Masked, Ready

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from veilsum.jobs.fitting import FURTHER_HONEST
-from veilsum.jobs.regression import fit
+from veilsum.fits.fitting import FURTHER_HONEST
+from veilsum.questions.regression import fit
 from veilsum.tables.rules import DisclosureError, Rules
 
 FORMULA = "y ~ x + z"

@@ -15,8 +15,8 @@ import veilsum as vs
 from attacks.organiser import Found
 from attacks.test_the_ledger import asking, moments_of
 from cases import each
-from parties.test_agreed import agreed
-from veilsum.parties.own_rules import OwnRules, OwnRulesError
+from party.test_agreed import agreed
+from veilsum.party.own_rules import OwnRules, OwnRulesError
 
 SITES = ("ash", "birch", "cedar", "elm", "fir")
 AIM, ROW = "cedar", 7

@@ -28,14 +28,13 @@ from contradictions import Accuser
 from files.test_ledger import filled as filled_ledger
 from finished import finished, wards
 from net.drops import Office
-from net.test_store import KEY, PLAN
-from net.test_store import filled as filled_run
+from net.test_store import KEY, PLAN, filled as filled_run
 from net.test_transcript_file import MASKS, made
 from receipts import Study
 from survey_members import identity_of, signing_survey
 from surveys import World
-from veilsum.agreement.consortium import consortium_from
-from veilsum.agreement.pem import der_of, pem_of
+from veilsum.consortium.consortium import consortium_from
+from veilsum.consortium.pem import der_of, pem_of
 from veilsum.errors import InvalidScenarioError, VeilsumError
 from veilsum.files.checkpoints import read_checkpoint, write_checkpoint
 from veilsum.files.consortiums import (
@@ -48,11 +47,8 @@ from veilsum.files.graphs import read_topology
 from veilsum.files.ledger import open_ledger
 from veilsum.files.scenarios import read_scenario
 from veilsum.files.tables import read_table
-from veilsum.guests.delegate import DelegateStore
-from veilsum.guests.store_copy import copy_store, known_in_copy
-from veilsum.guests.survey_set import read_submissions, write_submissions
-from veilsum.jobs.large import read_targets
 from veilsum.methods.dgd import DgdState
+from veilsum.minimise.large import read_targets
 from veilsum.net.amendment import (
     Amendment,
     amended,
@@ -68,22 +64,27 @@ from veilsum.net.passes import new_token, read_token
 from veilsum.net.receipt import read_receipt, read_result, verify_receipts
 from veilsum.net.store import RunStore
 from veilsum.net.transcript_file import read_transcript, write_transcript
-from veilsum.parties.backup import make_backup, restore_backup
-from veilsum.parties.own_rules import OwnRules, read_own_rules
-from veilsum.parties.own_survey import STORE
-from veilsum.parties.replay import read_plain, read_sums
-from veilsum.parties.run_status import RunStatus, read_status, write_status
-from veilsum.parties.serving import all_refused, not_alone, survey_of, without_open
-from veilsum.parties.study_page import page_of
-from veilsum.parties.studying import STATUS as STUDY_STATUS
-from veilsum.parties.studying import read_status as read_study_status
-from veilsum.parties.surveying import (
+from veilsum.party.backup import make_backup, restore_backup
+from veilsum.party.own_rules import OwnRules, read_own_rules
+from veilsum.party.own_survey import STORE
+from veilsum.party.replay import read_plain, read_sums
+from veilsum.party.run_status import RunStatus, read_status, write_status
+from veilsum.party.serving import all_refused, not_alone, survey_of, without_open
+from veilsum.party.study_page import page_of
+from veilsum.party.studying import (
+    STATUS as STUDY_STATUS,
+    read_status as read_study_status,
+)
+from veilsum.party.surveying import (
     codes_file,
     make_part,
     read_codes,
     read_names,
     read_part,
 )
+from veilsum.survey.delegate import DelegateStore
+from veilsum.survey.store_copy import copy_store, known_in_copy
+from veilsum.survey.survey_set import read_submissions, write_submissions
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

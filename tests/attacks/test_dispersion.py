@@ -14,11 +14,19 @@ import pytest
 
 import veilsum as vs
 from attacks import organiser
-from attacks.organiser import AGE, AIM, BMI, ROW, SCHEMA, Found, asked
-from attacks.organiser import patients as everybody
-from attacks.organiser import refused_by as refused
-from veilsum.jobs.releases import EXACT
+from attacks.organiser import (
+    AGE,
+    AIM,
+    BMI,
+    ROW,
+    SCHEMA,
+    Found,
+    asked,
+    patients as everybody,
+    refused_by as refused,
+)
 from veilsum.models.dispersion import scatter_terms
+from veilsum.sums.releases import EXACT
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

@@ -21,8 +21,8 @@ from attacks.organiser import (
     Found,
     asked,
     patients,
+    refused_by as refused,
 )
-from attacks.organiser import refused_by as refused
 from attacks.test_the_ledger import Asking, asking, held
 from cases import each
 

@@ -15,8 +15,8 @@ import networkx as nx
 import pytest
 
 from cases import each
-from veilsum.agreement.costs import PublicCost
-from veilsum.agreement.sections import MasksSection, PolicySection, policy_of
+from veilsum.consortium.costs import PublicCost
+from veilsum.consortium.sections import MasksSection, PolicySection, policy_of
 from veilsum.errors import InvalidGraphError, InvalidInputError, InvalidScenarioError
 from veilsum.files.consortiums import read_certificate, read_consortium
 from veilsum.files.graphs import read_topology

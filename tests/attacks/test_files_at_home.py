@@ -18,7 +18,7 @@ from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.files.output import write_files
 from veilsum.net.identity import new_identity
 from veilsum.net.store import RunStore
-from veilsum.parties.backup import (
+from veilsum.party.backup import (
     CHECKSUMS,
     _checksums,
     make_backup,

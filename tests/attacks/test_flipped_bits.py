@@ -29,27 +29,27 @@ from net.test_transcript_file import MASKS, made
 from receipts import Study
 from survey_members import identity_of, signing_survey
 from surveys import World
-from veilsum.agreement.survey import survey_terms
 from veilsum.errors import VeilsumError
 from veilsum.files.ledger import open_ledger
-from veilsum.guests.collection import GuestCollection
-from veilsum.guests.delegate import DelegateStore
-from veilsum.guests.store_copy import copy_store, known_in_copy
-from veilsum.guests.survey_set import closed_set, read_submissions, write_submissions
 from veilsum.net.evidence import judged, read_signed
 from veilsum.net.identity import read_identity
 from veilsum.net.receipt import read_receipt, read_result, verify_receipts
 from veilsum.net.store import RunStore
 from veilsum.net.transcript_file import read_transcript, write_transcript
 from veilsum.net.trust import check_identity
-from veilsum.parties.backup import make_backup, restore_backup
-from veilsum.parties.own_survey import STORE
-from veilsum.parties.replay import SUMS, read_plain, read_sums, result_findings
-from veilsum.parties.serving import Household
-from veilsum.parties.study_page import page_of
-from veilsum.parties.surveying import make_part, read_part
+from veilsum.party.backup import make_backup, restore_backup
+from veilsum.party.own_survey import STORE
+from veilsum.party.replay import SUMS, read_plain, read_sums, result_findings
+from veilsum.party.serving import Household
+from veilsum.party.study_page import page_of
+from veilsum.party.surveying import make_part, read_part
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.effects import Persist
+from veilsum.survey.collection import GuestCollection
+from veilsum.survey.delegate import DelegateStore
+from veilsum.survey.store_copy import copy_store, known_in_copy
+from veilsum.survey.survey_set import closed_set, read_submissions, write_submissions
+from veilsum.survey.terms import survey_terms
 from web.test_collecting import submission
 
 pytestmark = [

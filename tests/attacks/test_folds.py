@@ -24,12 +24,12 @@ from attacks.organiser import (
     Found,
     asked,
     patients,
+    refused_by as refused,
 )
-from attacks.organiser import refused_by as refused
 from cases import each
-from veilsum.jobs.evaluate import evaluate_job
 from veilsum.models.evaluation import folds_of
 from veilsum.models.rows import Rows
+from veilsum.questions.evaluate import evaluate_job
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 FOLDS = 20

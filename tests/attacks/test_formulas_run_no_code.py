@@ -8,16 +8,15 @@ whoever checks the file.
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 import veilsum as vs
 from attacks.hostile import EVIL, listening, marked
-from veilsum.agreement.consortium import consortium_from
-from veilsum.agreement.pem import pem_of
+from veilsum.consortium.consortium import consortium_from
+from veilsum.consortium.pem import pem_of
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.regression import FormulaJob, family_of, inferred_schema
-from veilsum.parties.agreed import check_agreed
+from veilsum.party.agreed import check_agreed
+from veilsum.questions.regression import FormulaJob, family_of, inferred_schema
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.schema import Column, Schema
 

@@ -26,7 +26,7 @@ from cases import each
 from net.runs import Company, answers, data_files
 from veilsum.audit.noninterference import MovedStreams, Watching, moves_between
 from veilsum.numbers.masking import ShareStreams
-from veilsum.parties.joining import receipt_of
+from veilsum.party.inputs import receipt_of
 from veilsum.protocol.messages import Join, Record, Share
 
 

@@ -17,25 +17,21 @@ import numpy as np
 import pytest
 
 from surveys import MEMBERS, World, opened, survey_table
-from veilsum.agreement.consortium import consortium_from
-from veilsum.agreement.pem import pem_of
-from veilsum.agreement.survey import (
-    GuestTable,
-    closing_of,
-    survey_terms,
-    tally_of,
-    words_of,
-)
+from veilsum.consortium.consortium import consortium_from
+from veilsum.consortium.pem import pem_of
 from veilsum.errors import BudgetError, InvalidInputError, RangeError, StoreError
-from veilsum.guests import submission, survey_set
-from veilsum.guests.delegate import (
+from veilsum.party.survey_words import released
+from veilsum.party.surveying import letters
+from veilsum.survey import submission, survey_set
+from veilsum.survey.delegate import (
     DelegateStore,
     check_roster,
     masked_sums,
     share_sums,
 )
-from veilsum.guests.store_copy import copy_store, put_in_use
-from veilsum.guests.submission import (
+from veilsum.survey.question import SurveyRecipe
+from veilsum.survey.store_copy import copy_store, put_in_use
+from veilsum.survey.submission import (
     SUITE,
     Submission,
     X25519PrivateKey,
@@ -45,11 +41,15 @@ from veilsum.guests.submission import (
     open_share,
     sha256_hex,
 )
-from veilsum.guests.survey_set import SurveySet
-from veilsum.guests.visiting import visit
-from veilsum.jobs.survey import SurveyRecipe
-from veilsum.parties.survey_words import released
-from veilsum.parties.surveying import letters
+from veilsum.survey.survey_set import SurveySet
+from veilsum.survey.terms import (
+    GuestTable,
+    closing_of,
+    survey_terms,
+    tally_of,
+    words_of,
+)
+from veilsum.survey.visiting import visit
 from veilsum.web.guest_page import page_survey, single_file
 
 VICTIM = "Firm 5"  # invited by bob, who is honest; ann is with the host
@@ -983,7 +983,7 @@ def test_counts_that_nobody_checks_release_one_guests_number(make_world, monkeyp
         assert found.digest == survey.set
         return found
 
-    monkeypatch.setattr("veilsum.guests.delegate.closed_set", believing)
+    monkeypatch.setattr("veilsum.survey.delegate.closed_set", believing)
     found = answered(world, terms, sent)
     assert found.given[1, 0] == 8
     assert found.counts[1] == 777  # the victim's own number

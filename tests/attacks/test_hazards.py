@@ -10,9 +10,9 @@ import pytest
 from scipy.optimize import approx_fprime
 
 import veilsum as vs
-from veilsum.jobs.cox import CoxJob, CoxRequest
-from veilsum.jobs.presence import Screened
 from veilsum.models.cox import BELOW, SQUARED, CoxSums
+from veilsum.questions.cox import CoxJob, CoxRequest
+from veilsum.sums.presence import Screened
 from veilsum.tables.rules import AtHome, DisclosureError, Rules
 
 PARTIES = ("a", "b", "c", "d")

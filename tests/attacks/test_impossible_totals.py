@@ -14,12 +14,12 @@ import pandas as pd
 
 import veilsum as vs
 from cases import each
-from veilsum.jobs import recipes, table_job
-from veilsum.jobs.presence import PRESENCE
-from veilsum.jobs.running import run_job
 from veilsum.models.cox import CoxSearch
 from veilsum.models.mixed import MixedModel
 from veilsum.protocol.work import request_digest
+from veilsum.sums import recipes, table_job
+from veilsum.sums.presence import PRESENCE
+from veilsum.sums.running import run_job
 
 LIAR = "north"
 PARTIES = ("north", "south", "Alpha", "Beta", "Gamma", "Delta", "isles", "hills")

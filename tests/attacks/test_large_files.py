@@ -17,7 +17,7 @@ import pytest
 import veilsum as vs
 from cases import each
 from veilsum import memory
-from veilsum.agreement import sections
+from veilsum.consortium import sections
 from veilsum.errors import InvalidGraphError, InvalidInputError, InvalidScenarioError
 from veilsum.files.arrays import PackedArrays, packed_arrays
 from veilsum.files.checkpoints import read_checkpoint, write_checkpoint
@@ -26,8 +26,8 @@ from veilsum.files.scenarios import read_scenario
 from veilsum.graphs import links
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.large import large, read_targets
 from veilsum.methods.dgd import DgdState
+from veilsum.minimise.large import large, read_targets
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import CounterStreams, masks_in_pieces
 
@@ -417,7 +417,7 @@ def test_two_runs_that_share_a_checkpoint_are_told(tmp_path, monkeypatch):
         write_checkpoint(path, "another run's", DgdState(np.zeros((2, 1))))
         return found
 
-    monkeypatch.setattr("veilsum.jobs.large.read_checkpoint", late)
+    monkeypatch.setattr("veilsum.minimise.large.read_checkpoint", late)
     with pytest.raises(vs.OutputError, match="checkpoint of another run"):
         large(GRAPH, checkpoint=path, **QUICK)
 
@@ -459,7 +459,7 @@ def test_ctrl_c_while_a_state_is_written_leaves_the_last_one(
 def test_a_place_that_cannot_be_written_is_refused_before_work(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setattr(
-        "veilsum.jobs.large.topology_from", lambda _: pytest.fail("it was begun")
+        "veilsum.minimise.large.topology_from", lambda _: pytest.fail("it was begun")
     )
     with pytest.raises(vs.OutputError, match="choose another folder"):
         large(GRAPH, checkpoint=tmp_path / "file" / "state.npz", **QUICK)

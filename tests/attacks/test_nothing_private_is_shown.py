@@ -14,12 +14,12 @@ import pytest
 
 import veilsum as vs
 from cases import each
-from veilsum.agreement.consortium import Member
-from veilsum.agreement.study import Edition
 from veilsum.audit.literature import LiteratureTable, MechanismRow
+from veilsum.consortium.consortium import Member
+from veilsum.consortium.study import Edition
 from veilsum.errors import is_seen
 from veilsum.net.receipt import Finding
-from veilsum.parties.consent import Part
+from veilsum.party.consent import Part
 from veilsum.showing import Showing, Shown, places
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -10,14 +10,13 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import veilsum as vs
 from attacks import organiser
 from attacks.organiser import AIM, COLUMNS, ROW, SALARY, SITES, Found, asked, patients
-from veilsum.jobs.populations import CountDifferences, Populations
-from veilsum.jobs.releases import ReleaseLimit
+from veilsum.questions.populations import CountDifferences, Populations
+from veilsum.sums.releases import ReleaseLimit
 from veilsum.tables.axes import Axis
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Schema

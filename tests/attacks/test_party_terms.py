@@ -17,17 +17,21 @@ from scipy.optimize import least_squares
 import veilsum as vs
 from attacks.catalogue import PARTIES, PARTY_TERMS, RANGES, hands
 from attacks.organiser import refused_by
-from attacks.studies import SCHEMA as CLINICS
-from attacks.studies import guesses_of_ages, guesses_of_smokers, patients
+from attacks.studies import (
+    SCHEMA as CLINICS,
+    guesses_of_ages,
+    guesses_of_smokers,
+    patients,
+)
 from attacks.watching import total, totals, watched
 from cases import each
 from veilsum.audit.low_bits import low_bits
 from veilsum.audit.question import minus
-from veilsum.jobs.meta import MetaJob
-from veilsum.jobs.mixed import MixedJob
-from veilsum.jobs.presence import Screened
-from veilsum.jobs.regression import formula_job
 from veilsum.models.mixed import MIXED_BITS, ROOT_BITS, THETA_BITS
+from veilsum.questions.meta import MetaJob
+from veilsum.questions.mixed import MixedJob
+from veilsum.questions.regression import formula_job
+from veilsum.sums.presence import Screened
 from veilsum.tables.frames import as_frame
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

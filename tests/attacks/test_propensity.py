@@ -10,11 +10,20 @@ import pytest
 
 import veilsum as vs
 from attacks import organiser
-from attacks.organiser import AGE, AIM, BMI, ROW, SALARY, SCHEMA, Found, asked
-from attacks.organiser import patients as everybody
-from attacks.organiser import refused_by as refused
+from attacks.organiser import (
+    AGE,
+    AIM,
+    BMI,
+    ROW,
+    SALARY,
+    SCHEMA,
+    Found,
+    asked,
+    patients as everybody,
+    refused_by as refused,
+)
 from attacks.test_the_ledger import Asking, asking, held, moments_of
-from veilsum.jobs.regression import FormulaJob
+from veilsum.questions.regression import FormulaJob
 from veilsum.tables.rules import DisclosureError
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

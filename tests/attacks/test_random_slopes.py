@@ -16,9 +16,9 @@ import pytest
 from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
 
 import veilsum as vs
-from veilsum.jobs.mixed import MixedJob
 from veilsum.models import mixed
 from veilsum.models.mixed import MIXED_BITS, SECOND_BITS
+from veilsum.questions.mixed import MixedJob
 from veilsum.tables.frames import as_frame
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -11,8 +11,7 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, given, settings, strategies as st
 from threadpoolctl import threadpool_limits
 
 from attacks.catalogue import (

@@ -15,8 +15,8 @@ from attacks.organiser import Found, patients
 from cases import each
 from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.files.tables import read_table
-from veilsum.jobs.statistics import statistics
 from veilsum.privacy.accountant import Budget
+from veilsum.questions.statistics import statistics
 from veilsum.tables.schema import Schema
 
 TABLE = patients()["ash"][["age", "salary", "ward"]]

@@ -11,8 +11,11 @@ import numpy as np
 from flint import fmpz_mat
 
 from cases import each
-from veilsum.models.choices import ChoiceSearch, Multinomial
-from veilsum.models.choices import statistics as choice_statistics
+from veilsum.models.choices import (
+    ChoiceSearch,
+    Multinomial,
+    statistics as choice_statistics,
+)
 from veilsum.models.families import (
     Binomial,
     GammaInverseLink,

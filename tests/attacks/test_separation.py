@@ -14,8 +14,7 @@ from scipy.special import expit
 import veilsum as vs
 from cases import each
 from veilsum.errors import InvalidInputError
-from veilsum.models import choices
-from veilsum.models import newton as search
+from veilsum.models import choices, newton as search
 from veilsum.models.choices import ChoiceSearch, Multinomial, Ordinal
 from veilsum.models.families import Binomial
 from veilsum.models.newton import Newton

@@ -8,13 +8,13 @@ import pytest
 
 import veilsum as vs
 from net.test_study_amendment import signed
-from parties.test_serving_studies import House, tried_to_join
-from parties.test_studying import FIT, MEANS, NAMES, SMOKERS
-from veilsum.agreement.study import study_from
+from party.test_serving_studies import House, tried_to_join
+from party.test_studying import FIT, MEANS, NAMES, SMOKERS
+from veilsum.consortium.study import study_from
 from veilsum.files.ledger import read_ledger
 from veilsum.net.amendment import Amendment, amended
 from veilsum.net.identity import new_identity
-from veilsum.parties.serving import Serving
+from veilsum.party.serving import Serving
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes", "_quiet")
 

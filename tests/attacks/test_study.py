@@ -15,19 +15,19 @@ import numpy as np
 import pytest
 
 import veilsum as vs
-from agreement.test_consortium import RUN, certificate
 from attacks.organiser import Found, refused_by
 from attacks.test_the_ledger import COLUMNS, N_ROWS, SALARY, around, held
-from veilsum.agreement.consortium import consortium_from
-from veilsum.agreement.study import study_from
+from consortium.test_consortium import RUN, certificate
+from veilsum.consortium.consortium import consortium_from
+from veilsum.consortium.study import study_from
 from veilsum.drivers.driver import GivenUpError
 from veilsum.files.ledger import FRUITLESS_FILES, open_ledger
-from veilsum.jobs.job_file import job_of
 from veilsum.net.identity import new_identity
-from veilsum.parties.joining import OwnTable
-from veilsum.parties.networked import Networked
-from veilsum.parties.own_rules import OwnRules
-from veilsum.parties.studying import StudyPart, looked_at
+from veilsum.party.inputs import OwnTable
+from veilsum.party.networked import Networked
+from veilsum.party.own_rules import OwnRules
+from veilsum.party.studying import StudyPart, looked_at
+from veilsum.questions.job_file import job_of
 from veilsum.tables.rules import DisclosureError
 
 NAMES = "abcdef"

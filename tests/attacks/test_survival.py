@@ -9,8 +9,18 @@ import pytest
 
 import veilsum as vs
 from attacks import organiser
-from attacks.organiser import AGE, AIM, HIV, ROW, SCHEMA, SITES, Found, asked, patients
-from attacks.organiser import refused_by as refused
+from attacks.organiser import (
+    AGE,
+    AIM,
+    HIV,
+    ROW,
+    SCHEMA,
+    SITES,
+    Found,
+    asked,
+    patients,
+    refused_by as refused,
+)
 from attacks.test_the_ledger import Asking, asking, held
 from cases import each
 

@@ -5,7 +5,7 @@ import zipfile
 from io import BytesIO
 
 from report.officer_plans import NOW, TABLES, run_folder, written_plan
-from veilsum.agreement.consortium import consortium_from
+from veilsum.consortium.consortium import consortium_from
 from veilsum.files.consortiums import write_consortium
 from veilsum.report import officer
 

@@ -30,7 +30,7 @@ FORBIDDEN_KEYS = {"shell", "allow_pickle", "executable"}
 
 # Where text of others is read. An attribute is looked up there by a name that is
 # no constant in these lines only: of fields of a class, or of a list in the code.
-READERS = ("reading.py", "tables", "files", "agreement", "protocol", "net")
+READERS = ("reading.py", "tables", "files", "consortium", "protocol", "net")
 LOOKUPS = Counter(
     {
         "reading.py: getattr(self, key)": 1,  # keys of the class
@@ -40,16 +40,16 @@ LOOKUPS = Counter(
         "files/checkpoints.py: getattr(state, one.name)": 1,  # fields of the class
         "tables/rules.py: getattr(self, name)": 2,  # of _BOUNDS, of `off`
         "tables/rules.py: getattr(self.rules, rule)": 1,  # written in that file
-        "agreement/consortium.py: getattr(member, what)": 1,
-        "agreement/costs.py: getattr(cost.basis, key, None)": 1,  # of a list there
-        "agreement/costs.py: getattr(self, key)": 3,
-        "agreement/costs.py: getattr(self, OWN[self.kind][0])": 1,  # kind is checked
-        "agreement/costs.py: getattr(basis, key, None)": 1,
-        "agreement/drafting.py: getattr(file, name)": 1,
-        "agreement/scenario.py: getattr(file, name)": 2,
-        "agreement/scenario.py: getattr(self, one.name)": 1,
-        "agreement/sections.py: getattr(self, key)": 2,
-        "agreement/sections.py: getattr(file, one.heading)": 1,  # of JOBS
+        "consortium/consortium.py: getattr(member, what)": 1,
+        "consortium/costs.py: getattr(cost.basis, key, None)": 1,  # of a list there
+        "consortium/costs.py: getattr(self, key)": 3,
+        "consortium/costs.py: getattr(self, OWN[self.kind][0])": 1,  # kind is checked
+        "consortium/costs.py: getattr(basis, key, None)": 1,
+        "consortium/drafting.py: getattr(file, name)": 1,
+        "consortium/scenario.py: getattr(file, name)": 2,
+        "consortium/scenario.py: getattr(self, one.name)": 1,
+        "consortium/sections.py: getattr(self, key)": 2,
+        "consortium/sections.py: getattr(file, one.heading)": 1,  # of JOBS
         "protocol/rounds.py: getattr(value, name)": 1,  # __slots__
         "protocol/rounds.py: getattr(model, name)": 1,
         "protocol/work.py: getattr(value, one.name)": 1,
@@ -62,7 +62,7 @@ LOOKUPS = Counter(
 # are tried for whether they could go to another process of one's own; none is loaded.
 STARTED = {
     "report/printing.py": ["subprocess"],
-    "jobs/sweep.py": ["pickle"],
+    "minimise/sweep.py": ["pickle"],
     "web/planner.py": [".create_subprocess_exec"],
     "cli/ranks.py": ["subprocess", ".Popen"],  # this command again, as it was typed
     "files/arrays.py": [".memmap"],  # of numbers, after its head was looked at
@@ -130,7 +130,7 @@ def test_no_line_runs_text_or_loads_code():
     )
     words = ["sys.executable", "'-m'", "'veilsum.web.planning'"]
     assert [ast.unparse(one) for one in called.args] == words
-    text = (PACKAGE / "jobs" / "sweep.py").read_text("utf-8")
+    text = (PACKAGE / "minimise" / "sweep.py").read_text("utf-8")
     assert [line for line in text.splitlines() if "pickle import" in line] == [
         "    from pickle import PicklingError, dumps"
     ]

@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from cases import each
-from veilsum.agreement.consortium import consortium_from
-from veilsum.agreement.pem import pem_of
 from veilsum.cli.app import app
 from veilsum.cli.join import ForPeople
+from veilsum.consortium.consortium import consortium_from
+from veilsum.consortium.pem import pem_of
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.tables import read_table
 from veilsum.tables.schema import Column, Schema

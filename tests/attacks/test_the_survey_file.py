@@ -14,12 +14,12 @@ from contextlib import closing
 import pytest
 from click.testing import CliRunner
 
-from veilsum.agreement.survey import survey_terms
 from veilsum.cli.app import app
 from veilsum.files.consortiums import read_consortium
-from veilsum.guests.submission import X25519PrivateKey, open_share
-from veilsum.guests.visiting import visit
 from veilsum.net.identity import new_identity
+from veilsum.survey.submission import X25519PrivateKey, open_share
+from veilsum.survey.terms import survey_terms
+from veilsum.survey.visiting import visit
 
 ANN, BOB, CEM, DAN = MEMBERS = ("ann", "bob", "cem", "dan")  # dan invites nobody
 PAGE = "https://survey.example.org"

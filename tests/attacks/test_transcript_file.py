@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from net.test_transcript_file import MASKS, made
-from veilsum.agreement.pem import der_of
+from veilsum.consortium.pem import der_of
 from veilsum.errors import InvalidInputError
 from veilsum.net import transcript_file
 from veilsum.net.identity import new_identity

@@ -15,8 +15,8 @@ import pytest
 import veilsum
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.masking import CounterStreams, ShareStreams, SystemStreams
-from veilsum.parties import networked
-from veilsum.parties.networked import Networked
+from veilsum.party import networked
+from veilsum.party.networked import Networked
 from veilsum.scale import cluster
 
 PACKAGE = Path(veilsum.__file__).parent
@@ -39,7 +39,7 @@ def named(source):
 
 def test_real_parties_name_no_streams_that_repeat():
     found = {}
-    for room in ("parties", "net", "protocol", "guests"):
+    for room in ("party", "net", "protocol", "survey"):
         for path in sorted((PACKAGE / room).rglob("*.py")):
             found[f"{room}/{path.name}"] = set(named(path.read_text("utf-8")))
     assert len(found) > 40
@@ -47,7 +47,7 @@ def test_real_parties_name_no_streams_that_repeat():
         name: one & REPEATABLE for name, one in found.items() if one & REPEATABLE
     } == {}
     # The twin: a simulation does, and is found.
-    text = (PACKAGE / "jobs" / "large.py").read_text("utf-8")
+    text = (PACKAGE / "minimise" / "large.py").read_text("utf-8")
     assert {"CounterStreams", "masks_in_pieces"} <= set(named(text))
 
 

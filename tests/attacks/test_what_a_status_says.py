@@ -15,11 +15,11 @@ import pytest
 
 from attacks.catalogue import KINDS, even
 from attacks.test_sizes_and_times import uneven
-from parties.test_agreed import MODEL, agreed
+from party.test_agreed import MODEL, agreed
 from veilsum.audit.noninterference import Watching
-from veilsum.parties import run_status
-from veilsum.parties.events import Telling
-from veilsum.parties.run_status import RunStatus, StatusFile, read_status, write_status
+from veilsum.party import run_status
+from veilsum.party.events import Telling
+from veilsum.party.run_status import RunStatus, StatusFile, read_status, write_status
 from veilsum.protocol.effects import Send
 from veilsum.protocol.machine import Machine
 

@@ -12,13 +12,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from survey_members import identity_of, signing_survey
 from surveys import MEMBERS, RUN, seed_of
-from veilsum.agreement.consortium import canonical
-from veilsum.agreement.survey import survey_terms
+from veilsum.consortium.consortium import canonical
 from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import read_consortium
-from veilsum.guests.collection import GuestCollection
-from veilsum.guests.survey_set import list_digest
 from veilsum.net.identity import is_signature, new_identity
+from veilsum.survey.collection import GuestCollection
+from veilsum.survey.survey_set import list_digest
+from veilsum.survey.terms import survey_terms
 from veilsum.web.collecting import GUEST_SCHEME, SurveyHost
 from veilsum.web.fetching import CLOSED, SENT, fetch_closed, read_closed
 from veilsum.web.membership import CONTEXT, LIFE, MemberDoor, proof

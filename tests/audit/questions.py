@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import cache
 
 from attacks import old_ways
-from veilsum.agreement.consortium import Address
-from veilsum.agreement.drafting import consortium_of
-from veilsum.agreement.pem import pem_of
-from veilsum.agreement.sections import ScenarioFile
 from veilsum.audit.question import Rehearsal
+from veilsum.consortium.consortium import Address
+from veilsum.consortium.drafting import consortium_of
+from veilsum.consortium.pem import pem_of
+from veilsum.consortium.sections import ScenarioFile
 from veilsum.reading import read
 
 NAMES = ("ann", "bob", "cem", "dee", "eve")

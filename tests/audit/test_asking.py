@@ -3,9 +3,9 @@
 import pytest
 
 from audit.questions import COST, named, question
-from veilsum.agreement.consortium import consortium_from
 from veilsum.audit import aimed, differencing, refusals
 from veilsum.audit.question import Attempt, Skipped
+from veilsum.consortium.consortium import consortium_from
 from veilsum.tables.rules import Rules
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

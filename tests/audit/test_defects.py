@@ -11,7 +11,6 @@ from veilsum.audit import auditing, share_law
 from veilsum.audit.auditing import audit_question, scene_of
 from veilsum.audit.question import Skipped
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.recipes import PartyWork
 from veilsum.numbers.laws import LatticeCounts, UniformCounts
 from veilsum.numbers.limbs import subtract
 from veilsum.numbers.masking import Shares, ShareStreams
@@ -21,6 +20,7 @@ from veilsum.protocol.effects import Send
 from veilsum.protocol.epoch import Epoch
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Masked, Share
+from veilsum.sums.recipes import PartyWork
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

@@ -14,8 +14,7 @@ from functools import partial
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import veilsum as vs
 from attacks.catalogue import (
@@ -37,12 +36,12 @@ from veilsum.audit.noninterference import (
 from veilsum.drivers.faults import ClockJump, Crash, Faults, Partition
 from veilsum.drivers.loopback import Loopback
 from veilsum.graphs.connectivity import components
-from veilsum.jobs.sums import RANGE_READ
-from veilsum.jobs.table_job import SCHEMA_READ
 from veilsum.methods.choosing import ITERATIVE
 from veilsum.numbers.masking import ShareStreams
 from veilsum.protocol.effects import SetTimer
 from veilsum.protocol.machine import Machine
+from veilsum.questions.sums import RANGE_READ
+from veilsum.sums.table_job import SCHEMA_READ
 
 # Shapes are checked where each kind of job has its own tests.
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -18,17 +18,18 @@ from scipy.stats import binom
 from audit.questions import COLUMNS, COST, question
 from cases import each
 from surveys import opened
-from veilsum.audit import auditing, real_parties, reassignment, share_law, unlisted
-from veilsum.audit import visits as audited_visits
+from veilsum.audit import (
+    auditing,
+    real_parties,
+    reassignment,
+    share_law,
+    unlisted,
+    visits as audited_visits,
+)
 from veilsum.audit.auditing import audit, scene_of
 from veilsum.audit.question import Skipped
 from veilsum.drivers import driver
 from veilsum.errors import InvalidInputError
-from veilsum.guests import delegate, submission, visiting
-from veilsum.jobs import presence, regression
-from veilsum.jobs.presence import Screened
-from veilsum.jobs.recipes import PartyWork
-from veilsum.jobs.statistics import StatisticsRecipe
 from veilsum.net import runner
 from veilsum.net.drop import DropFolder
 from veilsum.net.receipt import Receipt
@@ -41,9 +42,15 @@ from veilsum.numbers.laws import (
 )
 from veilsum.numbers.limbs import subtract
 from veilsum.numbers.masking import ShareStreams
-from veilsum.parties import networked
-from veilsum.parties.events import Telling
+from veilsum.party import networked
+from veilsum.party.events import Telling
 from veilsum.protocol.epoch import Epoch
+from veilsum.questions import regression
+from veilsum.questions.statistics import StatisticsRecipe
+from veilsum.sums import presence
+from veilsum.sums.presence import Screened
+from veilsum.sums.recipes import PartyWork
+from veilsum.survey import delegate, submission, visiting
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

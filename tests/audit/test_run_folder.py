@@ -14,8 +14,8 @@ from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
 from veilsum.net.identity import new_identity
 from veilsum.net.transcript_file import is_transcript
-from veilsum.parties import taking_part
-from veilsum.parties.events import Telling
+from veilsum.party import run as taking_part
+from veilsum.party.events import Telling
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

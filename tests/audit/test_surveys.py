@@ -13,8 +13,6 @@ from click.testing import CliRunner
 
 from cases import each
 from surveys import MEMBERS, opened, survey_table
-from veilsum.agreement.consortium import consortium_from
-from veilsum.agreement.survey import closing_of
 from veilsum.audit import auditing, surveys, visits
 from veilsum.audit.auditing import FRAMES, TAPPED
 from veilsum.audit.question import Rehearsal, Skipped
@@ -37,10 +35,12 @@ from veilsum.audit.visits import (
     tape,
 )
 from veilsum.cli.app import app
+from veilsum.consortium.consortium import consortium_from
 from veilsum.errors import InvalidInputError
-from veilsum.guests.submission import masked_bytes, words_from
-from veilsum.guests.survey_set import set_of, write_submissions
-from veilsum.guests.visiting import visit
+from veilsum.survey.submission import masked_bytes, words_from
+from veilsum.survey.survey_set import set_of, write_submissions
+from veilsum.survey.terms import closing_of
+from veilsum.survey.visiting import visit
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

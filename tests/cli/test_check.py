@@ -8,11 +8,11 @@ import pytest
 import tomli_w
 from click.testing import CliRunner
 
-from parties.test_agreed import DISPATCH, MODEL, NAMES, STATISTICS, agreed
+from party.test_agreed import DISPATCH, MODEL, NAMES, STATISTICS, agreed
 from veilsum.cli.app import app
 from veilsum.files.consortiums import write_consortium
 from veilsum.files.ledger import open_ledger
-from veilsum.parties.consent import consent_to
+from veilsum.party.consent import consent_to
 from veilsum.privacy.accountant import Budget
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

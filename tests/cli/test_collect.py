@@ -20,12 +20,12 @@ import pytest
 from click.testing import CliRunner
 
 from net.village import HOST, free_port
-from veilsum.agreement.survey import survey_terms
 from veilsum.cli.app import app
 from veilsum.files.consortiums import read_consortium
-from veilsum.guests.collection import GuestCollection
-from veilsum.guests.visiting import visit
 from veilsum.net.identity import new_identity
+from veilsum.survey.collection import GuestCollection
+from veilsum.survey.terms import survey_terms
+from veilsum.survey.visiting import visit
 
 MEMBERS = ("ann", "bob", "cem")
 PAGE = "https://survey.example.org"

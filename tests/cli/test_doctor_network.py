@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from cases import each
 from net.village import HOST, PLAN, QUICK, free_port
-from veilsum.agreement.consortium import Address, consortium_from
 from veilsum.cli.app import app
+from veilsum.consortium.consortium import Address, consortium_from
 from veilsum.files.consortiums import draft_consortium, write_consortium
 from veilsum.net.identity import new_identity
 from veilsum.net.links import Network

@@ -17,7 +17,7 @@ from veilsum.cli.app import app
 from veilsum.files.ledger import open_ledger
 from veilsum.net.identity import grouped
 from veilsum.net.transcript_file import read_transcript
-from veilsum.parties.consent import consent_to
+from veilsum.party.consent import consent_to
 from veilsum.privacy.accountant import Budget
 
 MEAN = np.mean(TARGETS, axis=0)

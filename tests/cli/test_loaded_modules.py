@@ -24,14 +24,32 @@ NEVER = (
 # Modules of other questions, of ledgers, of other engines, and of real parties.
 OTHERS = (
     *("formulaic", "scipy.optimize", "veilsum.models.cox", "veilsum.models.mixed"),
-    *("veilsum.models.fleets", "veilsum.models.price", "veilsum.jobs.survival"),
-    *("veilsum.jobs.statistics", "veilsum.jobs.evaluate", "veilsum.jobs.meta"),
-    *("veilsum.jobs.dispatch", "veilsum.files.ledger", "veilsum.privacy.accountant"),
+    *("veilsum.models.fleets", "veilsum.models.price", "veilsum.questions.survival"),
+    *(
+        "veilsum.questions.statistics",
+        "veilsum.questions.evaluate",
+        "veilsum.questions.meta",
+    ),
+    *(
+        "veilsum.questions.dispatch",
+        "veilsum.files.ledger",
+        "veilsum.privacy.accountant",
+    ),
     *("veilsum.engines.numba", "veilsum.engines.mpi", "veilsum.engines.jax"),
     *("veilsum.scale.cluster", "veilsum.scale.processes", "veilsum.protocol.machine"),
-    *("veilsum.net", "veilsum.parties", "veilsum.report"),
+    *("veilsum.net", "veilsum.party", "veilsum.report"),
 )
-ARRAYS = ("numpy", "scipy", "pandas", "flint", "veilsum.jobs", "veilsum.agreement")
+ARRAYS = (
+    "numpy",
+    "scipy",
+    "pandas",
+    "flint",
+    "veilsum.questions",
+    "veilsum.fits",
+    "veilsum.minimise",
+    "veilsum.sums",
+    "veilsum.consortium",
+)
 
 
 @pytest.mark.parametrize(
@@ -52,9 +70,9 @@ def test_a_command_loads_no_package_that_it_does_not_need(words, heavy):
 
 LATE = """
 import sys
-from veilsum.parties.processes import party_processes
+from veilsum.party.processes import party_processes
 loaded = {{name for name in {heavy!r} if name in sys.modules}}
-import veilsum.parties.preloaded
+import veilsum.party.preloaded
 from veilsum.locale import catalogue
 print(loaded, {{*{needed!r}}} - {{*sys.modules}}, catalogue.cache_info().currsize)
 """
@@ -68,7 +86,7 @@ def test_what_local_parties_need_is_loaded_before_they_are_forked():
     heavy = (*ARRAYS, "click", "msgspec", "veilsum.protocol", "veilsum.net")
     needed = (
         *("pandas", "formulaic", "scipy.special", "websockets.asyncio.client"),
-        *("veilsum.jobs.regression", "veilsum.parties.consent", "veilsum.net.links"),
+        *("veilsum.questions.regression", "veilsum.party.consent", "veilsum.net.links"),
         *("veilsum.drivers.arrays", "veilsum.engines.numpy", "importlib.resources"),
     )
     run = [sys.executable, "-c", LATE.format(heavy=heavy, needed=needed)]
@@ -93,7 +111,7 @@ print({{name for name in {heavy!r} if name in sys.modules}})
 
 
 def test_a_sum_loads_neither_tables_nor_statistics():
-    heavy = (*NEVER, *OTHERS, "pandas", "veilsum.jobs.regression", "scipy.special")
+    heavy = (*NEVER, *OTHERS, "pandas", "veilsum.questions.regression", "scipy.special")
     run = [sys.executable, "-c", SUM.format(heavy=heavy)]
     found = subprocess.run(run, check=True, capture_output=True, text=True)
     assert found.stdout == "set()\n"

@@ -18,7 +18,7 @@ import veilsum as vs
 from veilsum.cli import ranks
 from veilsum.cli.app import app
 from veilsum.cli.ranks import Heard, Here, lost
-from veilsum.jobs.ranks import large_on_ranks
+from veilsum.minimise.ranks import large_on_ranks
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 several = pytest.mark.skipif(

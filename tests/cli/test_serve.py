@@ -16,7 +16,7 @@ from net.runs import ONE_SHOT, Company, changed
 from net.village import free_port
 from veilsum.cli.app import app
 from veilsum.net.receipt import read_receipt, verify_receipts
-from veilsum.parties.run_status import read_status, stamp, status_file, write_status
+from veilsum.party.run_status import read_status, stamp, status_file, write_status
 
 FOUR = changed(ONE_SHOT, policy={"meeting": 600.0, "deadline": 300.0})
 # By the clock on the wall: what takes so long never ends.

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import veilsum as vs
 from veilsum.cli.app import app
-from veilsum.jobs.sweep import COLUMNS
+from veilsum.minimise.sweep import COLUMNS
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rendezvous.toml"
 CHOSEN = [
@@ -61,7 +61,7 @@ def test_a_figure_of_another_kind_is_refused_before_anything_runs(tmp_path):
 def test_what_was_stopped_says_how_much_is_left(monkeypatch, done):
     whole = vs.sweep(EXAMPLE, settings=vs.Settings(iterations=5, step=0.5))
     partial = vs.Sweep(whole.rows[:done], whole.tolerance, whole.distance, done + 2)
-    monkeypatch.setattr("veilsum.jobs.sweep.sweep", lambda *_, **__: partial)
+    monkeypatch.setattr("veilsum.minimise.sweep.sweep", lambda *_, **__: partial)
     found = called(EXAMPLE)
     assert found.exit_code == 1
     assert f"{done} line" in found.stdout

@@ -21,9 +21,9 @@ from veilsum.cli.app import Failure, app
 from veilsum.cli.up import _report
 from veilsum.files.ledger import read_ledger
 from veilsum.files.scenarios import read_scenario
-from veilsum.jobs.job_file import read_job
-from veilsum.jobs.solve import run_scenario
-from veilsum.parties.local import _party
+from veilsum.minimise.solve import run_scenario
+from veilsum.party.local import _party
+from veilsum.questions.job_file import read_job
 
 AVERAGE = Path(__file__).parents[2] / "examples" / "average.toml"
 # By the clock on the wall: what takes so long never ends.

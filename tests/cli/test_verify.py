@@ -13,8 +13,8 @@ from veilsum.cli.app import app
 from veilsum.files.consortiums import write_consortium
 from veilsum.files.output import as_json
 from veilsum.net.identity import fingerprint, new_identity
-from veilsum.parties.agreed import agreed_on
-from veilsum.parties.replay import planned
+from veilsum.party.agreed import agreed_on
+from veilsum.party.replay import planned
 
 
 class Agreed(Study):

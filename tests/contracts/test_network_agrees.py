@@ -6,8 +6,8 @@ import pytest
 
 from net.runs import BOX, ITERATED, ONE_SHOT, Company, answers, changed, data_files
 from veilsum.files.scenarios import read_scenario
-from veilsum.jobs.job_file import read_job
-from veilsum.jobs.solve import run_scenario
+from veilsum.minimise.solve import run_scenario
+from veilsum.questions.job_file import read_job
 
 NEAR = 1e-9
 MATRICES = [[[2.0 + k, 0.5], [0.5, 1.0 + k]] for k in range(4)]

@@ -12,15 +12,15 @@ import pytest
 import veilsum.methods
 from cases import each
 from veils import veil
-from veilsum.agreement.scenario import Settings
+from veilsum.consortium.scenario import Settings
 from veilsum.costs.cost import Cost, coefficient_rows
 from veilsum.costs.domains import Box
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import SquaredNorm
 from veilsum.drivers import arrays
 from veilsum.graphs.topology import Topology
-from veilsum.jobs import solve as solve_module
 from veilsum.methods.dgd import Dgd, DgdState
+from veilsum.minimise import solve as solve_module
 from veilsum.numbers.laws import GaussianMasks, check_sigma
 from veilsum.numbers.masking import ShareStreams, draw_shares
 

@@ -20,7 +20,7 @@ FILES = {
 }
 WORDS = (ROOT / "docs" / "develop" / "words.md").read_text()
 # Words of others: HTTP's header, and the paper's own, where the paper is reproduced.
-PAPERS = {"veilsum.paper", "veilsum.report.figures", "veilsum.cli.paper"} | {
+PAPERS = {"veilsum.minimise.paper", "veilsum.report.figures", "veilsum.cli.paper"} | {
     "veilsum.report.forms"  # schema.org's words
 }
 

@@ -3,8 +3,7 @@ from math import comb, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cases import each
 from later import Later

@@ -3,8 +3,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from scipy import optimize
 
 from cases import each

@@ -5,8 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from cases import each
 from strategies import few, finite_arrays, seeds

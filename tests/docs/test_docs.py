@@ -18,17 +18,17 @@ from markdown.extensions.toc import slugify, unique
 import veilsum as vs
 from cases import each
 from veilsum import errors
-from veilsum.agreement.sections import ScenarioFile
 from veilsum.cli.app import COMMANDS, app
+from veilsum.consortium.sections import ScenarioFile
 from veilsum.files.datasets import DATASETS
-from veilsum.jobs.gradient_fit import fit_by_gradients
-from veilsum.jobs.regression import FAMILIES, NEGATIVE_BINOMIAL
-from veilsum.jobs.terms import Options
 from veilsum.methods.base import EVERY_FAULT
 from veilsum.methods.choosing import ITERATIVE
+from veilsum.minimise.gradient_fit import fit_by_gradients
+from veilsum.minimise.paper import PaperReport
 from veilsum.models.rows import Rows
-from veilsum.paper import PaperReport
+from veilsum.questions.regression import FAMILIES, NEGATIVE_BINOMIAL
 from veilsum.reading import section_keys
+from veilsum.sums.terms import Options
 from veilsum.tables.schema import ColumnSection
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import pytest
 
 from cases import each
 from rules import broken_rules
-from veilsum.agreement.scenario import Scenario, Settings
+from veilsum.consortium.scenario import Scenario, Settings
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box
 from veilsum.drivers.faults import Crash, Faults
@@ -16,7 +16,7 @@ from veilsum.drivers.loopback import Loopback
 from veilsum.errors import InvalidInputError, ProtocolError
 from veilsum.files.scenarios import read_scenario
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.solve import run_scenario, solve
+from veilsum.minimise.solve import run_scenario, solve
 from veilsum.protocol.codec import Codec
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -1,12 +1,10 @@
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cases import each
 from strategies import any_topologies, coalitions, eighths, few, seeds, sigmas
-from veilsum.drivers import executions as executions_module
-from veilsum.drivers import executions as module
+from veilsum.drivers import executions as executions_module, executions as module
 from veilsum.drivers.executions import simulate
 from veilsum.errors import InvalidInputError, MemoryShortError
 from veilsum.graphs.connectivity import components

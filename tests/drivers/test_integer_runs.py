@@ -5,19 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from strategies import connected_topologies, finite_arrays, seeds
-from veilsum.agreement.scenario import Settings
+from veilsum.consortium.scenario import Settings
 from veilsum.costs.cost import Cost, coefficient_rows
 from veilsum.costs.domains import Box
 from veilsum.errors import InvalidGraphError, InvalidInputError, RangeError
 from veilsum.files.scenarios import read_scenario
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.solve import run_scenario, solve
 from veilsum.methods.recentring import recentring_rounds
+from veilsum.minimise.solve import run_scenario, solve
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SIGMAS = (1.0, 1e3, 1e6, 1e9, 1e12)

@@ -5,8 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cases import each
 from veils import veil
@@ -20,10 +19,10 @@ from veilsum.engines.engine import Task
 from veilsum.engines.numpy import PlainEngine
 from veilsum.errors import BadGradientError, DivergedError, InvalidInputError
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.solve import solve
 from veilsum.methods.schedule import Facts, schedule
 from veilsum.methods.settings import Settings
 from veilsum.methods.stopping import LOOK_EVERY, Stopping, width
+from veilsum.minimise.solve import solve
 from veilsum.models.families import Poisson
 from veilsum.models.row_costs import glm_cost
 from veilsum.models.rows import Rows

@@ -14,13 +14,13 @@ from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import Loopback, World
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.terms import driver_of
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import ShareStreams
 from veilsum.numbers.streams import Keystream
 from veilsum.numbers.units import Counts
 from veilsum.protocol.plan import Plan, Policy
 from veilsum.protocol.work import request_digest
+from veilsum.sums.terms import driver_of
 
 WHEEL = Topology.family("wheel:5")
 UNITS = (Fraction(1, 100), Fraction(2, 7))

@@ -14,10 +14,10 @@ from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import Loopback
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.solve import BOUNDS_READ, solve
 from veilsum.methods.choosing import Needs, called, check_fits
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.settings import Settings
+from veilsum.minimise.solve import BOUNDS_READ, solve
 from veilsum.models.families import Gaussian
 from veilsum.models.row_costs import glm_cost, huber_cost
 from veilsum.models.rows import Rows

@@ -16,7 +16,7 @@ import pytest
 from attacks.catalogue import KINDS, PARTIES, even
 from attacks.watching import LAWS, total, watched, whole
 from cases import each
-from veilsum.agreement.scenario import Settings
+from veilsum.consortium.scenario import Settings
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box
 from veilsum.drivers import tap
@@ -25,7 +25,7 @@ from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import Loopback
 from veilsum.errors import InvalidInputError, ProtocolError, SecretError
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.solve import solve
+from veilsum.minimise.solve import solve
 from veilsum.numbers.limbs import add
 from veilsum.privacy.transcript import Transcript
 

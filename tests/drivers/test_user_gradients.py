@@ -8,10 +8,10 @@ from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box, WholeSpace
 from veilsum.errors import BadGradientError, InvalidInputError, ProtocolError
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.solve import central_minimiser, solve
 from veilsum.methods.choosing import ITERATIVE
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.settings import Settings
+from veilsum.minimise.solve import central_minimiser, solve
 
 # What is wrong is given here on purpose, and is not stopped by its type.
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -7,12 +7,12 @@ import pytest
 
 import veilsum as vs
 from veilsum.drivers.loopback import SimulatedKeys, identities
-from veilsum.jobs.recipes import same_sums
 from veilsum.numbers.laws import UniformCounts
 from veilsum.numbers.units import Counts
 from veilsum.protocol.book import Book
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.plan import SumDecoder
+from veilsum.sums.recipes import same_sums
 
 
 class Counting:

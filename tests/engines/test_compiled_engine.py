@@ -5,8 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cases import each
 from engine_tasks import (
@@ -23,8 +22,7 @@ from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box, WholeSpace
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import stack
-from veilsum.engines import numba as compiled
-from veilsum.engines import numpy as plain
+from veilsum.engines import numba as compiled, numpy as plain
 from veilsum.engines.engine import Engine, Task
 from veilsum.engines.numba import (
     FusedEngine,

@@ -17,8 +17,8 @@ from veilsum.engines import mpi
 from veilsum.engines.numpy import PlainEngine
 from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.large import large
-from veilsum.jobs.ranks import large_on_ranks
+from veilsum.minimise.large import large
+from veilsum.minimise.ranks import large_on_ranks
 
 pytest.importorskip("mpi4py.MPI", exc_type=ImportError)
 

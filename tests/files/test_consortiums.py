@@ -6,16 +6,15 @@ import sys
 import tomllib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from veilsum.agreement.consortium import (
+from veilsum.consortium.consortium import (
     Address,
     canonical,
     consortium_from,
     plain,
 )
-from veilsum.agreement.pem import pem_of
+from veilsum.consortium.pem import pem_of
 from veilsum.errors import (
     InvalidInputError,
     InvalidScenarioError,

@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ledgers import PARTIES, aggregate, mark, private, reservation, run
 from veilsum.errors import BudgetError, InvalidInputError, LedgerError, SecretError

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from parties.test_agreed import MODEL, agreed
+from party.test_agreed import MODEL, agreed
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
 from veilsum.files.tables import read_table

@@ -2,8 +2,7 @@ from itertools import pairwise
 
 import networkx as nx
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from strategies import any_topologies, few
 from veilsum.graphs import connectivity

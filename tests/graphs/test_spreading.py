@@ -3,8 +3,7 @@
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from strategies import connected_topologies, few, seeds
 from veilsum.errors import InvalidGraphError, InvalidInputError

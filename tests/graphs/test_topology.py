@@ -5,8 +5,7 @@ import jaxtyping
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import veilsum as vs
 from strategies import any_topologies, coalitions, connected_topologies, few

@@ -6,8 +6,7 @@ from dataclasses import fields, replace
 from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cases import each
 from veilsum.costs.domains import WholeSpace

@@ -5,8 +5,7 @@ from itertools import islice
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from strategies import connected_topologies, few, seeds
 from veilsum.costs.bases import Quadratic, quadratic_coefficients

@@ -8,8 +8,11 @@ import pytest
 from cases import each
 from veilsum.errors import NumericalError
 from veilsum.models import least_squares
-from veilsum.models.choices import ChoiceSearch, Multinomial
-from veilsum.models.choices import statistics as choice_statistics
+from veilsum.models.choices import (
+    ChoiceSearch,
+    Multinomial,
+    statistics as choice_statistics,
+)
 from veilsum.models.families import Binomial, Gamma, Poisson, Probit
 from veilsum.models.mixed import At, MixedModel, Mixing
 from veilsum.models.newton import Newton

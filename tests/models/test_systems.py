@@ -5,8 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import arb, fmpq
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from strategies import few
 from veilsum.errors import InvalidInputError, NumericalError

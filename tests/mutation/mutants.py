@@ -66,7 +66,7 @@ class Part:
 
 # Models that are tested where they are asked for.
 OF_MODELS = tuple(
-    f"tests/jobs/test_{name}.py"
+    f"tests/questions/test_{name}.py"
     for name in (
         "cox",
         "survival",
@@ -89,7 +89,7 @@ PARTS = {
     "tables": Part("tables/*.py", 35, ("tests/tables",)),
     "store": Part("net/store.py", 10, ("tests/net/test_store.py",)),
     "ledger": Part("files/ledger.py", 12, ("tests/files/test_ledger.py",)),
-    "guests": Part("guests/*.py", 18, ("tests/guests", "tests/attacks/test_guests.py")),
+    "survey": Part("survey/*.py", 18, ("tests/survey", "tests/attacks/test_guests.py")),
 }
 
 

@@ -12,15 +12,15 @@ import pytest
 import tomli_w
 
 from net.village import Village
-from veilsum.agreement.consortium import consortium_from
+from veilsum.consortium.consortium import consortium_from
 from veilsum.errors import WaitingError
 from veilsum.files.consortiums import write_consortium
 from veilsum.files.ledger import open_ledger
 from veilsum.net.drop import SUFFIX, Drop, DropFolder, file_name, split
 from veilsum.net.identity import read_identity
-from veilsum.parties.joining import own_part, receipt_of
-from veilsum.parties.local import local_run
-from veilsum.parties.networked import Networked
+from veilsum.party.inputs import own_part, receipt_of
+from veilsum.party.local import local_run
+from veilsum.party.networked import Networked
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.plan import Plan, Policy
 

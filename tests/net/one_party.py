@@ -12,13 +12,13 @@ from veilsum.files.ledger import open_ledger
 from veilsum.files.output import as_json, write_files
 from veilsum.net.identity import read_identity
 from veilsum.net.passes import own_token
-from veilsum.parties.joining import own_part, receipt_of
-from veilsum.parties.networked import Networked
+from veilsum.party.inputs import own_part, receipt_of
+from veilsum.party.networked import Networked
 from veilsum.privacy.accountant import Budget
 
 
 def take_part(folder, kill_after):
-    """Take part in a folder made by veilsum.parties.local; die after so many steps."""
+    """Take part in a folder made by veilsum.party.local; die after so many steps."""
     os.chdir(folder)
     try:
         _take_part(Path(folder), kill_after)

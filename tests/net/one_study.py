@@ -10,8 +10,8 @@ from pathlib import Path
 from histories import POINTS, Recorder
 from veilsum.files.consortiums import read_agreement
 from veilsum.net.identity import read_identity
-from veilsum.parties.events import Telling
-from veilsum.parties.studying import StudyStatus, take_part_in_study
+from veilsum.party.events import Telling
+from veilsum.party.studying import StudyStatus, take_part_in_study
 
 
 class Steps:
@@ -52,7 +52,7 @@ def watched(steps):
 
 
 def take_part(folder, kill_after):
-    """Take part in a folder made by veilsum.parties.local; die after so many steps."""
+    """Take part in a folder made by veilsum.party.local; die after so many steps."""
     os.chdir(folder)
     here = Path(folder)
     try:

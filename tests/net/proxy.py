@@ -11,7 +11,7 @@ from collections import deque
 from contextlib import asynccontextmanager
 from random import Random
 
-from veilsum.agreement.consortium import Address
+from veilsum.consortium.consortium import Address
 
 HOST = "127.0.0.1"
 CHUNK = 1 << 16

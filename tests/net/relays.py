@@ -7,7 +7,7 @@ import secrets
 from contextlib import asynccontextmanager
 
 from net.village import HOST
-from veilsum.agreement.addresses import Address
+from veilsum.consortium.addresses import Address
 from veilsum.net.passes import RELAY_PATH, Pass, token_digest
 from veilsum.net.relay import RelayLimits, RelayServer
 

@@ -22,17 +22,17 @@ import tomli_w
 from idle_clock import patiently
 from net.proxy import Proxy
 from net.village import HOST, QUICK, free_port
-from veilsum.agreement.consortium import Address
+from veilsum.consortium.consortium import Address
 from veilsum.files.ledger import open_ledger
 from veilsum.files.output import as_json
 from veilsum.net.identity import read_identity
 from veilsum.net.passes import own_token
 from veilsum.net.receipt import verify_receipts
-from veilsum.parties import networked
-from veilsum.parties.joining import own_part, receipt_of
-from veilsum.parties.local import local_run
-from veilsum.parties.networked import Networked
-from veilsum.parties.replay import agreed_findings, result_findings
+from veilsum.party import networked
+from veilsum.party.inputs import own_part, receipt_of
+from veilsum.party.local import local_run
+from veilsum.party.networked import Networked
+from veilsum.party.replay import agreed_findings, result_findings
 from veilsum.privacy.accountant import Budget
 
 # Idle seconds: no run here may be silent for longer, what hangs is an error.

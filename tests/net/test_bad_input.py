@@ -26,11 +26,11 @@ from net.runs import (
     reasons,
 )
 from net.village import free_port, until
-from veilsum.agreement.consortium import Address, consortium_from
 from veilsum.cli.join import INTERRUPTED
+from veilsum.consortium.consortium import Address, consortium_from
 from veilsum.errors import InvalidInputError, StoreError
 from veilsum.files.ledger import open_ledger
-from veilsum.parties.networked import LEDGER_GONE, LEFT
+from veilsum.party.networked import LEDGER_GONE, LEFT
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.messages import Quit, Share
 

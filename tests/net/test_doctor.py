@@ -14,15 +14,14 @@ from contextlib import asynccontextmanager, closing
 from importlib.util import find_spec
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from idle_clock import patiently
 from net.test_hello import HEARD, LIMITS, OWN
 from net.test_hostile import BROKEN, bare_context, call, expired, hello, own_context
 from net.village import HOST, PLAN, QUICK, Village, all_connected, free_port, until
-from veilsum.agreement.consortium import Address
+from veilsum.consortium.consortium import Address
 from veilsum.net.doctor import (
     IN_ORDER,
     Check,

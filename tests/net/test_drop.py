@@ -15,8 +15,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from histories import POINTS
 from later import Later
@@ -32,7 +31,6 @@ from veilsum.errors import (
     StoreError,
     WaitingError,
 )
-from veilsum.jobs.recipes import PartyWork
 from veilsum.net import drop as module
 from veilsum.net.drop import (
     KEY,
@@ -51,10 +49,11 @@ from veilsum.net.receipt import verify_receipts
 from veilsum.net.runner import Links
 from veilsum.net.store import RunStore
 from veilsum.numbers.masking import SystemStreams
-from veilsum.parties import local
-from veilsum.parties.networked import Networked
-from veilsum.parties.party_cost import PartyCost
+from veilsum.party import local
+from veilsum.party.networked import Networked
+from veilsum.party.party_cost import PartyCost
 from veilsum.protocol.messages import Status
+from veilsum.sums.recipes import PartyWork
 
 api = Later("statsmodels.api")
 

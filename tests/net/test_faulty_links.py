@@ -10,7 +10,7 @@ import pytest
 from idle_clock import patiently
 from net.proxy import Proxy
 from net.village import HOST, QUICK, Village, all_connected, until
-from veilsum.agreement.consortium import Address
+from veilsum.consortium.consortium import Address
 from veilsum.net.hello import Limits
 
 # Signs of life are wanted often, so that a test need not wait long.

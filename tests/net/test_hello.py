@@ -12,12 +12,11 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec.structs import asdict, replace
 
 from cases import each
-from veilsum.agreement.consortium import NAME_BYTES, check_name
+from veilsum.consortium.consortium import NAME_BYTES, check_name
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.net.hello import (

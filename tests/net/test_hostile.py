@@ -23,7 +23,7 @@ from idle_clock import patiently
 from machines import picture, stopped_at
 from net.runs import ONE_SHOT, Company, answers, changed
 from net.village import HOST, PLAN, QUICK, Village, all_connected, until
-from veilsum.agreement.consortium import Address
+from veilsum.consortium.consortium import Address
 from veilsum.errors import PeerProtocolError
 from veilsum.net import links
 from veilsum.net.hello import PATH, PROTOCOL, Close, Limits

@@ -17,11 +17,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cases import each
-from veilsum.agreement.pem import der_of, pem_of
+from veilsum.consortium.pem import der_of, pem_of
 from veilsum.errors import InvalidInputError, OutputError, SecretError
 from veilsum.files import owners
 from veilsum.files.consortiums import read_certificate

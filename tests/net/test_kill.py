@@ -19,10 +19,10 @@ import tomli_w
 from histories import broken, read_history
 from net.one_party import take_part
 from veilsum.files.ledger import read_ledger
-from veilsum.jobs.recipes import PartyWork
 from veilsum.net.receipt import read_receipt, verify_receipts
-from veilsum.parties.local import local_run
-from veilsum.parties.party_cost import PartyCost
+from veilsum.party.local import local_run
+from veilsum.party.party_cost import PartyCost
+from veilsum.sums.recipes import PartyWork
 
 # From a process that has loaded everything, so that a party starts at once.
 PROCESSES = multiprocessing.get_context("forkserver")

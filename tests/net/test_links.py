@@ -15,7 +15,7 @@ import pytest
 from cases import each
 from idle_clock import patiently
 from net.village import HOST, QUICK, Village, all_connected, free_port, until
-from veilsum.agreement.consortium import Address
+from veilsum.consortium.consortium import Address
 from veilsum.errors import InvalidInputError, PeerProtocolError, SecretError
 from veilsum.net import links, sockets
 from veilsum.net.hello import Close, Limits

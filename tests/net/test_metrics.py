@@ -10,7 +10,7 @@ import pytest
 
 from cases import each
 from net.village import free_port
-from veilsum.agreement.consortium import Address
+from veilsum.consortium.consortium import Address
 from veilsum.errors import InvalidInputError
 from veilsum.net import metrics
 from veilsum.net.metrics import Metric, MetricsServer, as_text, loopback

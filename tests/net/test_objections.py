@@ -18,7 +18,7 @@ from attacks.steering import (
 from net.runs import WAITS, Company, DiedError, data_files
 from net.test_lying_member import call
 from veilsum.files.ledger import read_ledger
-from veilsum.jobs.recipes import ObjectedError, PartyWork
+from veilsum.sums.recipes import ObjectedError, PartyWork
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

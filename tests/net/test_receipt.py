@@ -4,12 +4,11 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from cases import each
 from receipts import DIGEST, OTHER, PARTIES, Study, promised
-from veilsum.agreement.consortium import canonical
+from veilsum.consortium.consortium import canonical
 from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.net.identity import new_identity, public_key
 from veilsum.net.receipt import (

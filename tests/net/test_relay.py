@@ -24,7 +24,7 @@ from net.proxy import Proxy
 from net.relays import TOKEN, asked, deployment, relay_at, request
 from net.runs import ONE_SHOT, Company, answers
 from net.village import HOST, QUICK, Village, all_connected, free_port, until
-from veilsum.agreement.addresses import Address, Relay, Relays
+from veilsum.consortium.addresses import Address, Relay, Relays
 from veilsum.errors import InvalidInputError, InvalidScenarioError, OutputError
 from veilsum.net import relay, tunnel
 from veilsum.net.identity import new_identity

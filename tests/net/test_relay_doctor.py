@@ -8,7 +8,7 @@ from dataclasses import replace
 from idle_clock import patiently
 from net.relays import TOKEN, deployment, relay_at
 from net.village import HOST, Village, all_connected, free_port
-from veilsum.agreement.addresses import Address
+from veilsum.consortium.addresses import Address
 from veilsum.net.doctor import LIMITS, check_up
 
 # Nobody waits for a proxy or a far machine here.

@@ -32,7 +32,7 @@ def be_a_relay(port, digest):
     """Relay until killed."""
     import asyncio  # in a process of its own
 
-    from veilsum.agreement.addresses import Address
+    from veilsum.consortium.addresses import Address
     from veilsum.net.relay import RelayLimits, RelayServer
 
     async def main():

@@ -27,8 +27,8 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import read_ledger
 from veilsum.net.identity import new_identity
 from veilsum.net.receipt import verify_receipts
-from veilsum.parties.networked import Networked
-from veilsum.parties.party_cost import PartyCost
+from veilsum.party.networked import Networked
+from veilsum.party.party_cost import PartyCost
 from veilsum.privacy.accountant import Budget
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -25,7 +25,7 @@ from veilsum.cli.join import ForMachines, ForPeople
 from veilsum.drivers.driver import GivenUpError
 from veilsum.files.output import as_json
 from veilsum.numbers.limbs import to_integers
-from veilsum.parties.party_cost import PartyCost
+from veilsum.party.party_cost import PartyCost
 from veilsum.protocol.messages import Deposit, Masked, Share
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -13,12 +13,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import veilsum.net.store as store_module
-from veilsum.agreement.consortium import consortium_from
-from veilsum.agreement.pem import pem_of
+from veilsum.consortium.consortium import consortium_from
+from veilsum.consortium.pem import pem_of
 from veilsum.errors import SecretError, StoreError
 from veilsum.files.ledger import open_ledger
 from veilsum.files.sqlite import connect, inspected

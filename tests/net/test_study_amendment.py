@@ -6,17 +6,17 @@ from click.testing import CliRunner
 
 import veilsum as vs
 from cases import each
-from parties.test_joining_studies import PATIENT
-from parties.test_studying import FIT, MEANS, NAMES, SMOKERS, Group, stages
-from veilsum.agreement.study import study_from
+from party.test_joining_studies import PATIENT
+from party.test_studying import FIT, MEANS, NAMES, SMOKERS, Group, stages
 from veilsum.cli.app import app
+from veilsum.consortium.study import study_from
 from veilsum.errors import InvalidInputError, OutputError
 from veilsum.files.consortiums import read_agreement, write_consortium
 from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.net.amendment import Amendment, check_amendment, read_amendment
 from veilsum.net.receipt import verify_receipts
-from veilsum.parties.study_page import consent_to_study
-from veilsum.parties.studying import StudyStatus, begun_status, looked_at
+from veilsum.party.study_page import consent_to_study
+from veilsum.party.studying import StudyStatus, begun_status, looked_at
 from veilsum.privacy.accountant import Budget
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes", "_quiet")

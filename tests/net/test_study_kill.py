@@ -19,12 +19,12 @@ import pytest
 
 from histories import broken, read_history
 from net.one_study import take_part
-from parties.test_studying import FIT, MEANS, NAMES, SMOKERS, Group, frames
+from party.test_studying import FIT, MEANS, NAMES, SMOKERS, Group, frames
 from veilsum.files.ledger import read_ledger
 from veilsum.net.receipt import verify_receipts
-from veilsum.parties.consent import consent_to
-from veilsum.parties.joining import own_part
-from veilsum.parties.studying import HomeDriver, _SeenEnough, read_status
+from veilsum.party.consent import consent_to
+from veilsum.party.inputs import own_part
+from veilsum.party.studying import HomeDriver, _SeenEnough, read_status
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unchecked_shapes")]
 PROCESSES = multiprocessing.get_context("forkserver")

@@ -16,23 +16,23 @@ from click.testing import CliRunner
 import veilsum as vs
 from net.runs import DiedError, answers, reasons
 from surveyors import MEMBERS, N_GUESTS, ROWS, Surveyors, cells, in_cents
-from veilsum.agreement.consortium import consortium_from
 from veilsum.cli.app import app
+from veilsum.consortium.consortium import consortium_from
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.consortiums import write_consortium
-from veilsum.guests.delegate import DelegateStore
-from veilsum.guests.survey_set import set_of
-from veilsum.jobs.survey import SurveyRecipe
 from veilsum.net.identity import read_identity
 from veilsum.net.receipt import read_receipt
-from veilsum.parties.at_home import tried
-from veilsum.parties.consent import consent_to
-from veilsum.parties.joining import own_part
-from veilsum.parties.networked import SHOWN_OF_GUESTS
-from veilsum.parties.own_rules import OwnRules, relaxed
-from veilsum.parties.own_survey import STORE, SUBMISSIONS
-from veilsum.parties.surveying import published
-from veilsum.parties.taking_part import take_part
+from veilsum.party.checks import tried
+from veilsum.party.consent import consent_to
+from veilsum.party.inputs import own_part
+from veilsum.party.networked import SHOWN_OF_GUESTS
+from veilsum.party.own_rules import OwnRules, relaxed
+from veilsum.party.own_survey import STORE, SUBMISSIONS
+from veilsum.party.run import take_part
+from veilsum.party.surveying import published
+from veilsum.survey.delegate import DelegateStore
+from veilsum.survey.question import SurveyRecipe
+from veilsum.survey.survey_set import set_of
 
 
 def check(company, found):

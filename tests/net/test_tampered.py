@@ -23,7 +23,7 @@ from net.runs import (
 from veilsum.errors import InvalidInputError, StoreError
 from veilsum.files.ledger import open_ledger
 from veilsum.net.runner import STATE_GONE
-from veilsum.parties.networked import AGAIN, NOTHING_SHOWN, OVER, SHOWN_BEFORE
+from veilsum.party.networked import AGAIN, NOTHING_SHOWN, OVER, SHOWN_BEFORE
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

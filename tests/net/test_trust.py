@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import NameOID
 
-from veilsum.agreement.pem import der_of, pem_of
+from veilsum.consortium.pem import der_of, pem_of
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.net.identity import (
     Identity,

@@ -24,33 +24,20 @@ import numpy as np
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cases import each
 from machines import Stopped, join_frame, sealed, stopped_at
-from parties.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed, certificate
+from party.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed, certificate
 from surveys import opened
-from veilsum.agreement.consortium import consortium_from
-from veilsum.agreement.costs import COST_KINDS
+from veilsum.consortium.consortium import consortium_from
+from veilsum.consortium.costs import COST_KINDS
 from veilsum.costs import domains
 from veilsum.costs.domains import Domain
 from veilsum.errors import InvalidInputError
+from veilsum.fits.fitting import LeastSquaresRecipe, RobustRecipe
 from veilsum.graphs.mixing import MIXING
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.cox import CoxJob
-from veilsum.jobs.dispatch import PriceRecipe
-from veilsum.jobs.evaluate import BinsRecipe, ConcordanceRecipe, RefitsRecipe
-from veilsum.jobs.fitting import LeastSquaresRecipe, RobustRecipe
-from veilsum.jobs.job_file import job_of
-from veilsum.jobs.presence import PRESENCE, Cells, Screened, held
-from veilsum.jobs.regression import FormulaJob
-from veilsum.jobs.releases import ReleaseLimit, shown_of
-from veilsum.jobs.running import plan_for
-from veilsum.jobs.statistics import StatisticsRecipe, Wishes, wishes_of
-from veilsum.jobs.survey import SurveyRecipe
-from veilsum.jobs.survival import SurvivalRecipe
-from veilsum.jobs.terms import Terms
 from veilsum.methods.choosing import ITERATIVE
 from veilsum.models import families
 from veilsum.models.families import Family, Gaussian, LogLink
@@ -76,13 +63,25 @@ from veilsum.net.trust import check_certificates, client_context
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.limbs import type_name
 from veilsum.numbers.units import Counts, Measure
-from veilsum.parties.party_cost import PartyCost
+from veilsum.party.party_cost import PartyCost
 from veilsum.privacy.guarantee import released_by
 from veilsum.protocol.effects import Abort, Send
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Lost, Quit
 from veilsum.protocol.phases import BEFORE_COMMIT
 from veilsum.protocol.plan import Policy
+from veilsum.questions.cox import CoxJob
+from veilsum.questions.dispatch import PriceRecipe
+from veilsum.questions.evaluate import BinsRecipe, ConcordanceRecipe, RefitsRecipe
+from veilsum.questions.job_file import job_of
+from veilsum.questions.regression import FormulaJob
+from veilsum.questions.statistics import StatisticsRecipe, Wishes, wishes_of
+from veilsum.questions.survival import SurvivalRecipe
+from veilsum.sums.presence import PRESENCE, Cells, Screened, held
+from veilsum.sums.releases import ReleaseLimit, shown_of
+from veilsum.sums.running import plan_for
+from veilsum.sums.terms import Terms
+from veilsum.survey.question import SurveyRecipe
 from veilsum.tables.axes import Axis
 from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import Rules

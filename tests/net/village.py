@@ -9,11 +9,11 @@ import time
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 
-from veilsum.agreement.consortium import Address, consortium_from
+from veilsum.consortium.consortium import Address, consortium_from
 from veilsum.net.hello import Limits
 from veilsum.net.identity import new_identity
 from veilsum.net.links import Network
-from veilsum.parties.local import DOORS
+from veilsum.party.local import DOORS
 
 HOST = "127.0.0.1"
 PLAN = bytes(range(32))

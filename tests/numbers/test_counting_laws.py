@@ -6,8 +6,7 @@ from math import ceil
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from strategies import connected_topologies, few, seeds
 from veilsum.errors import InvalidInputError, NumericalError

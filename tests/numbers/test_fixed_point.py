@@ -6,8 +6,7 @@ from math import ceil, log2
 import jaxtyping
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers.fixed_point import (

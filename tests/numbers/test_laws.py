@@ -7,8 +7,7 @@ from math import isqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cases import each
 from strategies import any_topologies, connected_topologies, few, seeds

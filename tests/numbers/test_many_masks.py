@@ -112,6 +112,6 @@ def test_counters_are_for_simulations_only():
         for path in source.rglob("*.py")
         if "CounterStreams" in path.read_text()
     }
-    assert {"numbers/masking.py", "jobs/large.py"} <= homes
-    real = {"protocol", "parties", "net", "guests"}
+    assert {"numbers/masking.py", "minimise/large.py"} <= homes
+    real = {"protocol", "party", "net", "survey"}
     assert not {one.split("/")[0] for one in homes} & real

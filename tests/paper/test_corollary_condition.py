@@ -7,8 +7,7 @@ from math import sqrt
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from cases import each
 from golden import rgg12

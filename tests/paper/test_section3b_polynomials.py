@@ -2,16 +2,15 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from strategies import connected_topologies, fair_pairs, few, seeds
 from veils import veil
-from veilsum.agreement.scenario import Settings
+from veilsum.consortium.scenario import Settings
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.solve import solve
+from veilsum.minimise.solve import solve
 from veilsum.numbers.laws import GaussianMasks, check_sigma
 from veilsum.numbers.masking import ShareStreams, draw_shares
 from veilsum.privacy.divergence import kl_divergence

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from veilsum.agreement.scenario import Settings
+from veilsum.consortium.scenario import Settings
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box
 from veilsum.costs.remainders import SquaredNorm
 from veilsum.drivers.executions import simulate
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.solve import solve
+from veilsum.minimise.solve import solve
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence
 from veilsum.privacy.guarantee import guarantee

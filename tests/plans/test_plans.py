@@ -8,9 +8,9 @@ import pytest
 from plans.ordinary import CAREFUL, CARELESS, PLANS, Plan
 from veilsum.errors import VeilsumError
 from veilsum.files.ledger import open_ledger
-from veilsum.jobs.regression import fit
-from veilsum.jobs.statistics import statistics
 from veilsum.privacy.accountant import Budget
+from veilsum.questions.regression import fit
+from veilsum.questions.statistics import statistics
 
 # Whole jobs, whose parts have tests of their own that check shapes.
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -4,8 +4,7 @@ from dataclasses import replace
 from math import inf, nan
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ledgers import PARTIES, aggregate, mark, private, reservation, run, version
 from veilsum.errors import InvalidInputError

@@ -4,8 +4,7 @@ from math import fsum, inf, nan
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from cases import each
 from ledgers import PARTIES, fields_of, private, run

@@ -4,8 +4,7 @@ from math import exp, inf, nan, sqrt
 
 import mpmath
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cases import each
 from strategies import few

@@ -5,8 +5,7 @@ from itertools import combinations
 
 import networkx as nx
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from strategies import few
 from veilsum.errors import InvalidGraphError, InvalidInputError

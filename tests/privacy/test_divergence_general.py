@@ -7,8 +7,7 @@ from math import inf
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from golden import directed_cycle, rgg12, weighted_ring
 from later import Later

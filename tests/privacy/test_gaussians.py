@@ -1,8 +1,7 @@
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import linalg, stats
 
 from strategies import any_topologies, few, finite_arrays, seeds, zero_sum_rows

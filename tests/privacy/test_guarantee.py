@@ -3,8 +3,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from strategies import any_topologies, coalitions, few, sigmas
 from veilsum.errors import InvalidInputError

@@ -7,8 +7,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from strategies import any_topologies, coalitions, fair_pairs, few
 from veilsum.errors import InvalidInputError

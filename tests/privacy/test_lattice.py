@@ -8,8 +8,7 @@ import mpmath
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from scipy import optimize
 
 from cases import each

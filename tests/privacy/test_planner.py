@@ -7,8 +7,7 @@ from math import comb, inf, isclose, nan, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.special import ndtri
 
 from cases import each

@@ -4,8 +4,7 @@ from itertools import combinations
 
 import pytest
 from flint import fmpz_mat
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from veilsum.errors import BudgetError
 from veilsum.privacy.spans import given_away

@@ -5,8 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import fmpq, fmpq_mat
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cases import each
 from strategies import connected_topologies, few

@@ -8,16 +8,14 @@ from itertools import combinations, pairwise
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cases import each
 from strategies import connected_topologies, few
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import algebraic_connectivity, vertex_connectivity
 from veilsum.graphs.topology import Topology
-from veilsum.privacy import coalitions
-from veilsum.privacy import worst_case as module
+from veilsum.privacy import coalitions, worst_case as module
 from veilsum.privacy.coalitions import Search
 from veilsum.privacy.guarantee import guarantee
 from veilsum.privacy.remaining import (

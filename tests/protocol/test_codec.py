@@ -8,8 +8,7 @@ from hashlib import sha256
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cases import each
 from veilsum.errors import (

@@ -8,8 +8,8 @@ from liars import lying, wrongs
 from machines import stopped_at
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import identities
-from veilsum.parties.events import Telling
-from veilsum.parties.run_status import RunStatus, advice, stamp
+from veilsum.party.events import Telling
+from veilsum.party.run_status import RunStatus, advice, stamp
 from veilsum.protocol.book import Book
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.evidence import commitment, named

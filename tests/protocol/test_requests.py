@@ -11,14 +11,14 @@ from rules import broken_rules
 from veilsum.drivers.driver import GivenUpError
 from veilsum.drivers.loopback import World
 from veilsum.errors import InvalidInputError, LocalProtocolError
-from veilsum.jobs.recipes import Contribution, PartyWork
-from veilsum.jobs.releases import Release
-from veilsum.jobs.running import run_job
-from veilsum.jobs.sums import OneSum
-from veilsum.jobs.terms import Terms
 from veilsum.numbers.layout import Layout, number, vector
 from veilsum.protocol.messages import Masked, Ready
 from veilsum.protocol.work import request_digest
+from veilsum.questions.sums import OneSum
+from veilsum.sums.recipes import Contribution, PartyWork
+from veilsum.sums.releases import Release
+from veilsum.sums.running import run_job
+from veilsum.sums.terms import Terms
 from worlds import Setting
 
 PARTIES = ("a", "b", "c", "d")

@@ -1,4 +1,4 @@
-# Reference values of tests/jobs/test_cox.py: Rscript cox.R, in this folder.
+# Reference values of tests/questions/test_cox.py: Rscript cox.R, in this folder.
 # R 4.5, package survival. Data: survival::gbsg (German Breast Cancer Study Group;
 # Schumacher et al. 1994), four parties by the number of the patient; days, with ties.
 # And survival::retinopathy (Diabetic Retinopathy Study; Huster et al. 1989), each kind

@@ -1,4 +1,4 @@
-# Reference values of tests/jobs/test_evaluate.py: Rscript evaluation.R, in this folder.
+# Reference values of tests/questions/test_evaluate.py: Rscript evaluation.R, in this folder.
 # R 4.2.2, survival 3.5-3, pROC 1.18.0, MASS. Coefficients are found on some rows and tried on
 # others. Data: MASS::Pima.tr and Pima.te (Smith et al. 1988), four parties; survival::mgus2
 # (Kyle et al. 2002) and survival::rotterdam (Foekens et al. 2000), fitted to patients

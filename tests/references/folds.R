@@ -1,4 +1,4 @@
-# Reference values of tests/jobs/test_folds.py: Rscript folds.R, in this folder.
+# Reference values of tests/questions/test_folds.py: Rscript folds.R, in this folder.
 # R 4.2.2, AER 1.2-10. Each fold is predicted by glm() of all other rows, run until
 # nothing changes. Folds are given: the column fold of a table is how rows were dealt
 # with split = 7, and the tests check that it still is. Data, dealt to four parties:

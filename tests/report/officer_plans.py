@@ -5,11 +5,11 @@ from pathlib import Path
 
 import tomli_w
 
-from parties.test_agreed import COST, DISPATCH, MODEL, NAMES, PAIRS, RUN, certificate
-from parties.test_consent import QUESTIONS
+from party.test_agreed import COST, DISPATCH, MODEL, NAMES, PAIRS, RUN, certificate
+from party.test_consent import QUESTIONS
 from receipts import PARTIES, Study
-from veilsum.agreement.consortium import consortium_from
-from veilsum.agreement.study import study_from
+from veilsum.consortium.consortium import consortium_from
+from veilsum.consortium.study import study_from
 from veilsum.files.consortiums import write_consortium
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -21,7 +21,7 @@ from veilsum.audit.attack import Outcome
 from veilsum.audit.auditing import EDGES, Audit, TradeOff
 from veilsum.audit.literature import LiteratureTable, MechanismRow
 from veilsum.files.datasets import gbsg2
-from veilsum.jobs.from_moments import Components, Path
+from veilsum.questions.from_moments import Components, Path
 from veilsum.report.drawing import draw, drawn
 from veilsum.report.figures import series_look
 from veilsum.showing import Shown

@@ -8,12 +8,12 @@ from cases import each
 from readable import can_be_read
 from veilsum.audit.literature import LiteratureTable, MechanismRow
 from veilsum.files.datasets import gbsg2
-from veilsum.jobs.dispatch import dispatch
-from veilsum.jobs.dispatch_periods import dispatch_periods
+from veilsum.minimise.paper import reproduce
 from veilsum.models.fleets import Fleet
 from veilsum.models.price import Site
 from veilsum.models.tallies import Quantile
-from veilsum.paper import reproduce
+from veilsum.questions.dispatch import dispatch
+from veilsum.questions.dispatch_periods import dispatch_periods
 from veilsum.report.drawing import draw
 from veilsum.report.figures import (
     boxes_figure,

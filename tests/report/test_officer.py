@@ -17,8 +17,8 @@ from click.testing import CliRunner
 from browser import SCHEMES, WIDTHS, opened
 from cases import each
 from ledgers import reservation
-from parties.test_agreed import NAMES
-from parties.test_consent import QUESTIONS, tables
+from party.test_agreed import NAMES
+from party.test_consent import QUESTIONS, tables
 from report.officer_plans import (
     EXAMPLES,
     TABLES,
@@ -28,25 +28,24 @@ from report.officer_plans import (
     written_plan,
     written_study,
 )
-from veilsum.agreement.consortium import ConsortiumFile, consortium_from
-from veilsum.agreement.sections import COMMANDS, PolicySection
 from veilsum.audit.run_folder import OF_ALL, RunFolder
 from veilsum.cli.app import app
+from veilsum.consortium.consortium import ConsortiumFile, consortium_from
+from veilsum.consortium.sections import COMMANDS, PolicySection
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.job_file import job_of
-from veilsum.jobs.mixed import PARTIES_EACH
 from veilsum.locale import catalogue, limit
 from veilsum.net.receipt import ALIKE, verify_receipts
-from veilsum.parties.agreed import agreed_on, promise_of
-from veilsum.parties.consent import GENERATORS, consent_to
-from veilsum.parties.own_rules import STRICTER
+from veilsum.party.agreed import agreed_on, promise_of
+from veilsum.party.consent import GENERATORS, consent_to
+from veilsum.party.own_rules import STRICTER
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.guarantee import PARTY_UNITS_LIMIT, against
 from veilsum.privacy.lattice import lattice_success
-from veilsum.report import annex as papers
-from veilsum.report import forms, officer
+from veilsum.questions.job_file import job_of
+from veilsum.questions.mixed import PARTIES_EACH
+from veilsum.report import annex as papers, forms, officer
 from veilsum.report.annex import own_limit, summed
 from veilsum.report.page import html as html_text
 from veilsum.report.plan_facts import CHANCES, _facts, facts_of

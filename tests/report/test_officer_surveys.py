@@ -15,13 +15,10 @@ from cases import each
 from report.officer_plans import NOW, written
 from report.test_officer import fields, names_in, read_annex
 from surveys import MEMBERS, World, guest_row, survey_table
-from veilsum.agreement.consortium import consortium_from
-from veilsum.agreement.survey import closing_of, survey_terms, tally_of
 from veilsum.cli.app import app
+from veilsum.consortium.consortium import consortium_from
 from veilsum.errors import InvalidInputError
-from veilsum.guests.collection import GuestCollection
-from veilsum.report import annex as papers
-from veilsum.report import forms, officer
+from veilsum.report import annex as papers, forms, officer
 from veilsum.report.plan_facts import RunEnd, facts_of
 from veilsum.report.printing import as_pdf, browser
 from veilsum.report.sentences import CATALOGUE, EVERY_SENTENCE, LANGUAGES, values
@@ -33,6 +30,8 @@ from veilsum.report.survey_sentences import (
     risks,
     said,
 )
+from veilsum.survey.collection import GuestCollection
+from veilsum.survey.terms import closing_of, survey_terms, tally_of
 
 
 def closed_table():

@@ -4,8 +4,7 @@ import base64
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from cases import each
 from markup import Tags

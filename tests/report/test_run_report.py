@@ -16,9 +16,9 @@ from veilsum.audit.record import FORMAT, made_with
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.net.receipt import make_receipt
-from veilsum.parties import taking_part
-from veilsum.parties.events import Telling
-from veilsum.parties.studying import STATUS
+from veilsum.party import run as taking_part
+from veilsum.party.events import Telling
+from veilsum.party.studying import STATUS
 from veilsum.report import printing, run_report
 from veilsum.report.drawing import draw
 from veilsum.report.run_report import ReportedRun, report

@@ -12,11 +12,11 @@ import pytest
 
 import veilsum as vs
 from cases import each
-from veilsum import watching
+from veilsum import progress as watching
 from veilsum.errors import InvalidInputError
 from veilsum.graphs import augmentation
 from veilsum.privacy import allocation, diagnosis
-from veilsum.watching import show_activity, silent, staged, watched
+from veilsum.progress import show_activity, silent, staged, watched
 
 
 class Terminal(io.StringIO):

@@ -6,8 +6,7 @@ import tomllib
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from veilsum.tables.drafts import TELLS_LEVELS, draft
 from veilsum.tables.schema import Schema

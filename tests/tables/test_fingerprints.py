@@ -6,8 +6,7 @@ import hmac
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from cases import each
 from veilsum.files.tables import read_table

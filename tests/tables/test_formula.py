@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 import patsy
 import pytest
-from hypothesis import assume, example, given, reject, settings
-from hypothesis import strategies as st
+from hypothesis import assume, example, given, reject, settings, strategies as st
 
 from cases import each
 from veilsum.errors import InvalidInputError

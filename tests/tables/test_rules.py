@@ -5,8 +5,7 @@ import logging
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import veilsum as vs
 from veilsum.models.leverage import OwnColumns

@@ -33,20 +33,20 @@ from cases import each
 from guest_scene import chromium, code_of, visited
 from survey_members import identity_of, signing_survey
 from surveys import MEMBERS, RUN, World, guest_row, opened, seed_of, survey_table
-from veilsum.agreement.consortium import Address, consortium_from
-from veilsum.agreement.survey import closing_of, survey_terms, words_of
+from veilsum.consortium.consortium import Address, consortium_from
 from veilsum.errors import InvalidInputError, StoreError, WaitingError
 from veilsum.files.consortiums import read_consortium, toml_of
-from veilsum.guests import collection as collected
-from veilsum.guests.collection import GuestCollection
-from veilsum.guests.submission import (
+from veilsum.survey import collection as collected
+from veilsum.survey.collection import GuestCollection
+from veilsum.survey.submission import (
     guest_key,
     longest_line,
     make_submission,
     sha256_hex,
 )
-from veilsum.guests.survey_set import write_submissions
-from veilsum.guests.visiting import visit
+from veilsum.survey.survey_set import write_submissions
+from veilsum.survey.terms import closing_of, survey_terms, words_of
+from veilsum.survey.visiting import visit
 from veilsum.web.collecting import (
     FETCHED,
     GUEST_SCHEME,
@@ -488,7 +488,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from surveys import opened
-from veilsum.guests import collection
+from veilsum.survey import collection
 terms = opened()
 store = collection.GuestCollection.open(Path(sys.argv[1]), terms)
 put = store._put

@@ -19,9 +19,9 @@ from scipy.stats import chi2
 from cases import each
 from guest_scene import asked, code_of, large
 from surveys import MEMBERS, delegate_key
-from veilsum.agreement.survey import words_of
 from veilsum.errors import InvalidInputError
-from veilsum.guests.submission import open_share, read_submission
+from veilsum.survey.submission import open_share, read_submission
+from veilsum.survey.terms import words_of
 from veilsum.web.guest_page import (
     PACKAGE,
     SERVED,
@@ -33,7 +33,7 @@ from veilsum.web.guest_page import (
 HERE = Path(__file__).parent
 WEB = Path(str(PACKAGE))
 NODE = shutil.which("node")
-KEPT = json.loads((HERE.parent / "guests" / "vectors.json").read_text())
+KEPT = json.loads((HERE.parent / "survey" / "vectors.json").read_text())
 TERMS = asked()
 SURVEY = json.loads(page_survey(TERMS))
 # A right page is called wrong once in a thousand million tests.

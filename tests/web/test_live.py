@@ -19,10 +19,10 @@ from click.testing import CliRunner
 import veilsum as vs
 from browser import SCHEMES, WIDTHS, opened_at
 from net.runs import ONE_SHOT, Company, changed
-from veilsum.agreement.consortium import Address
 from veilsum.cli.app import app
 from veilsum.cli.join import ForPeople
-from veilsum.parties.run_status import RunStatus, stamp, write_status
+from veilsum.consortium.consortium import Address
+from veilsum.party.run_status import RunStatus, stamp, write_status
 from veilsum.web import live
 from veilsum.web.live import LiveServer, LogLines, RunWatch, page_token
 from veilsum.web.pages import PageBounds

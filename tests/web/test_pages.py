@@ -25,7 +25,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 
-from veilsum.agreement.consortium import Address
+from veilsum.consortium.consortium import Address
 from veilsum.errors import InvalidInputError
 from veilsum.net.identity import new_identity
 from veilsum.net.refusals import LogCap

@@ -7,8 +7,7 @@ from math import sqrt
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 import veilsum as vs
 from cases import each

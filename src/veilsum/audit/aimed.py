@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
-from veilsum.agreement.sections import CoxSection, JobSection, ModelSection
 from veilsum.audit.attack import Outcome
 from veilsum.audit.question import Holdings, Rehearsal, Skipped, in_units, spanned
-from veilsum.jobs.job_file import table_job
-from veilsum.jobs.presence import are_few
+from veilsum.consortium.sections import CoxSection, JobSection, ModelSection
 from veilsum.numbers.arrays import Array, listed
+from veilsum.questions.job_file import table_job
+from veilsum.sums.presence import are_few
 from veilsum.tables.columns import Column
 from veilsum.tables.frames import Frame
 from veilsum.tables.rules import Rules

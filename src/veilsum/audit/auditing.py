@@ -23,7 +23,6 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from veilsum.agreement.consortium import Minimisation
 from veilsum.audit import (
     aimed,
     alone,
@@ -76,6 +75,7 @@ from veilsum.audit.noninterference import (
 from veilsum.audit.planted import PLANTED
 from veilsum.audit.question import BRIEF, Played, Rehearsal, Skipped
 from veilsum.audit.unfinished import AttackSoFar, Gain, Unfinished
+from veilsum.consortium.consortium import Minimisation
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.errors import InvalidInputError, MissingExtraError, NumericalError
@@ -88,9 +88,9 @@ from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.conversions import divergence_for_success, gaussian_mu
 from veilsum.privacy.transcript import Transcript
 from veilsum.privacy.worst_case import MOST_WORK, worst_mu2
+from veilsum.progress import Advance, Progress, silent, watched
 from veilsum.scale.pieces import map_pieces, seed_of
 from veilsum.showing import MOST_ROWS, Block, Showing, Shown, Table
-from veilsum.watching import Advance, Progress, silent, watched
 
 Depth = Literal["quick", "standard", "deep"]
 # A finding that is this much rarer than what chance may find needs no second look.

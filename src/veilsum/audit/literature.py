@@ -50,10 +50,10 @@ from veilsum.engines.numpy import PlainEngine
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import metropolis
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.solve import solve
 from veilsum.methods.base import Method, Traits, Weighting
 from veilsum.methods.dgd import DgdState
 from veilsum.methods.settings import Settings
+from veilsum.minimise.solve import solve
 from veilsum.numbers.arrays import FloatArray, Sparse, Vectors, as_whole, is_number
 from veilsum.numbers.laws import LawName, Masks
 from veilsum.numbers.masking import ShareStreams, at_both_ends, draw_shares

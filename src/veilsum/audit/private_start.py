@@ -23,13 +23,11 @@ from veilsum.audit.attack import Hits, Scene, Sight, Worlds
 from veilsum.audit.made_up import LUCK, near, real, step_of, together
 from veilsum.audit.neighbour import (
     Estimates,
+    aim as aim_neighbour,
     first_round,
     first_word,
     private_numbers,
     two_worlds,
-)
-from veilsum.audit.neighbour import (
-    aim as aim_neighbour,
 )
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.shapes import Float, Shaped

@@ -19,15 +19,15 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from msgspec.structs import replace as replaced
 
-from veilsum.agreement.consortium import Consortium, Minimisation
-from veilsum.agreement.drafting import masks_between
-from veilsum.agreement.sections import (
+from veilsum.consortium.consortium import Consortium, Minimisation
+from veilsum.consortium.drafting import masks_between
+from veilsum.consortium.sections import (
     DispatchSection,
     JobSection,
     MasksSection,
     SurveySection,
 )
-from veilsum.agreement.study import AgreedStudy
+from veilsum.consortium.study import AgreedStudy
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import (
     Assignment,
@@ -46,20 +46,19 @@ from veilsum.files.consortiums import (
 from veilsum.files.datasets import fleet_of, site_of
 from veilsum.files.ledger import Ledger
 from veilsum.files.scenarios import read_scenario_file, read_toml
-from veilsum.jobs.dispatch import PriceRecipe
-from veilsum.jobs.dispatch_periods import PeriodsRecipe
-from veilsum.jobs.job_file import job_of, table_job
-from veilsum.jobs.minimise import Minimised
-from veilsum.jobs.presence import PRESENCE, Screened, answering
-from veilsum.jobs.presence import held as holders
-from veilsum.jobs.recipes import Contribution, PartyWork
-from veilsum.jobs.releases import BY_ROW
-from veilsum.jobs.running import JobResult, run_job
+from veilsum.minimise.question import Minimised
 from veilsum.numbers.arrays import Array, listed
 from veilsum.numbers.laws import LAWS, Law, Masks
 from veilsum.numbers.limbs import is_wide, to_integers
-from veilsum.parties.party_cost import PartyCost
+from veilsum.party.party_cost import PartyCost
 from veilsum.protocol.plan import Plan
+from veilsum.questions.dispatch import PriceRecipe
+from veilsum.questions.dispatch_periods import PeriodsRecipe
+from veilsum.questions.job_file import job_of, table_job
+from veilsum.sums.presence import PRESENCE, Screened, answering, held as holders
+from veilsum.sums.recipes import Contribution, PartyWork
+from veilsum.sums.releases import BY_ROW
+from veilsum.sums.running import JobResult, run_job
 from veilsum.tables.columns import Column
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.formula import read_surv

@@ -33,11 +33,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from veilsum.agreement.consortium import Consortium, Minimisation, consortium_from
 from veilsum.audit import reassignment
 from veilsum.audit.attack import REAL_PARTIES, Outcome
 from veilsum.audit.made_up import never_twice
 from veilsum.audit.question import Holdings, Played, Rehearsal, Skipped
+from veilsum.consortium.consortium import Consortium, Minimisation, consortium_from
 from veilsum.errors import InvalidInputError, WaitingError
 from veilsum.files.sqlite import BESIDE
 from veilsum.net.drop import DropFolder
@@ -47,8 +47,8 @@ from veilsum.numbers.arrays import Array
 from veilsum.numbers.laws import Law
 from veilsum.numbers.limbs import add, subtract, to_integers
 from veilsum.numbers.secrets import Secret
-from veilsum.parties.run_status import ENDING
-from veilsum.parties.taking_part import Joined, Ways, take_part
+from veilsum.party.run import Joined, Ways, take_part
+from veilsum.party.run_status import ENDING
 from veilsum.privacy.transcript import Exchange, Transcript
 
 # More parties or sums than this take too long to be carried from folder to folder.

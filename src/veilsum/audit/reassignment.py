@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from veilsum.agreement.consortium import Minimisation
-from veilsum.agreement.costs import OWN
 from veilsum.audit.attack import Outcome
 from veilsum.audit.question import Held, Holdings, Played, Rehearsal, Skipped
+from veilsum.consortium.consortium import Minimisation
+from veilsum.consortium.costs import OWN
 from veilsum.tables.frames import load_pandas
 
 ATTACK = "reassignment"

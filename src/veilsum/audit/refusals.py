@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.agreement.consortium import Consortium, consortium_from
 from veilsum.audit.aimed import aims
 from veilsum.audit.attack import Outcome
 from veilsum.audit.question import Rehearsal, Skipped
+from veilsum.consortium.consortium import Consortium, consortium_from
 from veilsum.files.ledger import SAME_QUESTIONS, open_ledger
 from veilsum.privacy.accountant import Budget
 from veilsum.tables.frames import load_pandas
@@ -117,8 +117,8 @@ def _by_absences(
 ) -> bool:
     """Say whether bisection by files finds how many rows a party has."""
     # Not before: who draws a figure would need the packages of real parties.
-    from veilsum.parties.at_home import tried
-    from veilsum.parties.joining import OwnTable
+    from veilsum.party.checks import tried
+    from veilsum.party.inputs import OwnTable
 
     victim = question.honest(coalition)[0]
     first, spread = question.size

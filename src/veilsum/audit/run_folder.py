@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from veilsum.agreement.consortium import Consortium
-from veilsum.agreement.pem import der_of
 from veilsum.audit.attack import Outcome
+from veilsum.consortium.consortium import Consortium
+from veilsum.consortium.pem import der_of
 from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.files.consortiums import read_consortium
 from veilsum.net.identity import Identity, read_identity

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.agreement.sections import JobSection
 from veilsum.audit.question import Holdings, Played, Rehearsal
+from veilsum.consortium.sections import JobSection
 from veilsum.graphs.connectivity import components
-from veilsum.jobs.job_file import table_job
 from veilsum.models.leverage import OwnColumns
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import listed
+from veilsum.questions.job_file import table_job
 
 
 @dataclass(frozen=True, kw_only=True)

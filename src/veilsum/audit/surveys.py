@@ -21,9 +21,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from veilsum.agreement.consortium import Consortium
-from veilsum.agreement.sections import SurveySection
-from veilsum.agreement.survey import SurveyTerms, survey_terms, tally_of
 from veilsum.audit import visits
 from veilsum.audit.attack import Outcome, Scene
 from veilsum.audit.auditing import (
@@ -43,6 +40,8 @@ from veilsum.audit.made_up import LUCK
 from veilsum.audit.noninterference import same_frames, says_twice
 from veilsum.audit.question import Rehearsal, Skipped, Witness
 from veilsum.audit.visits import Table, Visits, of_shares, tape
+from veilsum.consortium.consortium import Consortium
+from veilsum.consortium.sections import SurveySection
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import Driver
 from veilsum.drivers.faults import Faults
@@ -50,16 +49,17 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import MOST_BYTES, read_consortium
 from veilsum.files.contents import contents
 from veilsum.files.scenarios import read_toml
-from veilsum.guests.delegate import masked_sums
-from veilsum.guests.submission import Submission, longest_line
-from veilsum.guests.survey_set import closed_set, read_submissions
-from veilsum.jobs.job_file import job_of
-from veilsum.jobs.survey import SurveyRecipe, SurveyResult
 from veilsum.numbers.arrays import listed
-from veilsum.parties.own_survey import SUBMISSIONS
+from veilsum.party.own_survey import SUBMISSIONS
+from veilsum.progress import Progress, silent, watched
+from veilsum.questions.job_file import job_of
 from veilsum.scale.pieces import seed_of
 from veilsum.showing import counted
-from veilsum.watching import Progress, silent, watched
+from veilsum.survey.delegate import masked_sums
+from veilsum.survey.question import SurveyRecipe, SurveyResult
+from veilsum.survey.submission import Submission, longest_line
+from veilsum.survey.survey_set import closed_set, read_submissions
+from veilsum.survey.terms import SurveyTerms, survey_terms, tally_of
 
 # How often a coalition plays each attack on visits.
 TRIALS: Mapping[Depth, int] = {"quick": 100, "standard": 200, "deep": 1000}

@@ -20,9 +20,9 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from veilsum.agreement.consortium import canonical
 from veilsum.audit.attack import Outcome
 from veilsum.audit.question import Skipped
+from veilsum.consortium.consortium import canonical
 from veilsum.errors import InvalidInputError
 from veilsum.files.contents import contents
 from veilsum.files.output import write_files

@@ -24,7 +24,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from veilsum.agreement.consortium import Minimisation
 from veilsum.audit.attack import Outcome
 from veilsum.audit.question import (
     Holdings,
@@ -33,9 +32,10 @@ from veilsum.audit.question import (
     Skipped,
     total,
 )
+from veilsum.consortium.consortium import Minimisation
 from veilsum.errors import VeilsumError
-from veilsum.jobs.presence import size_of
-from veilsum.jobs.releases import Release
+from veilsum.sums.presence import size_of
+from veilsum.sums.releases import Release
 from veilsum.tables.frames import Frame, load_pandas
 
 ATTACK = "numbers beside the list"

@@ -29,14 +29,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from veilsum.agreement.survey import SurveyTerms, Words, words_of
 from veilsum.audit.attack import FALSE_ALARMS, Outcome
 from veilsum.audit.auditing import Control
 from veilsum.audit.made_up import LUCK
 from veilsum.audit.question import Skipped
 from veilsum.errors import InvalidInputError
-from veilsum.guests.delegate import DelegateStore
-from veilsum.guests.submission import (
+from veilsum.numbers.arrays import listed
+from veilsum.numbers.secrets import Secret
+from veilsum.scale.pieces import seed_of
+from veilsum.survey.delegate import DelegateStore
+from veilsum.survey.submission import (
     WORD_BYTES,
     Submission,
     X25519PrivateKey,
@@ -46,11 +48,9 @@ from veilsum.guests.submission import (
     open_share,
     words_from,
 )
-from veilsum.guests.survey_set import is_resent
-from veilsum.guests.visiting import visit
-from veilsum.numbers.arrays import listed
-from veilsum.numbers.secrets import Secret
-from veilsum.scale.pieces import seed_of
+from veilsum.survey.survey_set import is_resent
+from veilsum.survey.terms import SurveyTerms, Words, words_of
+from veilsum.survey.visiting import visit
 
 # Bytes as a guest's program asks for them, call after call.
 Source: TypeAlias = Callable[[int], bytes]

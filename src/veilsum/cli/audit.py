@@ -327,10 +327,9 @@ def _beside_the_literature(
     """Print the table at the middle divergence; write all, with their figure."""
     from veilsum.audit.literature import TARGETS, beside_the_literature
     from veilsum.errors import InvalidInputError
-    from veilsum.files.output import as_json as text
-    from veilsum.files.output import write_files
+    from veilsum.files.output import as_json as text, write_files
+    from veilsum.progress import silent, watched
     from veilsum.report.figures import literature_figure
-    from veilsum.watching import silent, watched
 
     if what is not None:
         raise InvalidInputError("--literature compares mechanisms, and takes no file")

@@ -44,8 +44,8 @@ def make(*, key: Path, out: Path, as_json: bool) -> None:
     Example:
       veilsum backup make keys/hospital-3.key -o hospital-3.backup
     """
-    from veilsum.parties.backup import make_backup
-    from veilsum.parties.own_survey import STORE
+    from veilsum.party.backup import make_backup
+    from veilsum.party.own_survey import STORE
 
     found = make_backup(key.parent, key.stem, out)
     if as_json:
@@ -83,8 +83,8 @@ def restore(*, backup: Path, folder: Path, as_json: bool) -> None:
     Example:
       veilsum backup restore hospital-3.backup --folder keys
     """
-    from veilsum.parties.backup import restore_backup
-    from veilsum.parties.own_survey import STORE
+    from veilsum.party.backup import restore_backup
+    from veilsum.party.own_survey import STORE
 
     found = restore_backup(backup, folder)
     if as_json:
@@ -150,9 +150,9 @@ def resumed(
       veilsum backup resume keys/surveys.store --closed keys/wages-2026
     """
     from veilsum.errors import InvalidInputError
-    from veilsum.guests.delegate import is_copy
-    from veilsum.parties.backup import resume, resume_surveys
-    from veilsum.parties.own_survey import STORE
+    from veilsum.party.backup import resume, resume_surveys
+    from veilsum.party.own_survey import STORE
+    from veilsum.survey.delegate import is_copy
 
     told: dict[str, object] = {"uncounted": list(uncounted)}
     if file.name == STORE or is_copy(file):

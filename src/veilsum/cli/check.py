@@ -13,10 +13,10 @@ from veilsum.cli.output import FILE, json_option, print_json
 from veilsum.cli.own_table import new_data_option, table_options, taken
 
 if TYPE_CHECKING:
-    from veilsum.agreement.consortium import Consortium
-    from veilsum.agreement.study import AgreedStudy
-    from veilsum.parties.consent import Consent, Part
-    from veilsum.parties.own_rules import OwnRules
+    from veilsum.consortium.consortium import Consortium
+    from veilsum.consortium.study import AgreedStudy
+    from veilsum.party.consent import Consent, Part
+    from veilsum.party.own_rules import OwnRules
 
 
 @click.command("check")
@@ -67,9 +67,9 @@ def command(
       veilsum check plan.toml --data ward7.csv
       veilsum check consortium.toml --data ward7.csv --ledger hospital-3.ledger
     """
-    from veilsum.agreement.study import runs_of
-    from veilsum.parties.own_rules import own_rules_in
-    from veilsum.parties.study_page import page_of
+    from veilsum.consortium.study import runs_of
+    from veilsum.party.own_rules import own_rules_in
+    from veilsum.party.study_page import page_of
 
     agreed, drawn = _read(plan)
     page = page_of(agreed, drawn=drawn)
@@ -90,8 +90,8 @@ def command(
 
 def _verdict(consortium: Consortium, *, good: bool, given: bool) -> str:
     """Return the last line: what was not looked at is not said to be good."""
-    from veilsum.agreement.consortium import Minimisation
-    from veilsum.agreement.sections import SurveySection
+    from veilsum.consortium.consortium import Minimisation
+    from veilsum.consortium.sections import SurveySection
 
     if not good:
         return "REFUSED: you may not take part"
@@ -108,7 +108,7 @@ def _verdict(consortium: Consortium, *, good: bool, given: bool) -> str:
 
 def _read(plan: Path) -> tuple[Consortium | AgreedStudy, bool]:
     """Return what a file describes, and whether it is a consortium file already."""
-    from veilsum.agreement.study import is_study
+    from veilsum.consortium.study import is_study
     from veilsum.files.consortiums import read_agreement, read_plan, read_study_plan
     from veilsum.files.scenarios import read_toml
 
@@ -122,7 +122,7 @@ def at_home(
     agreed: Consortium | AgreedStudy, page: Consent, *given: Any
 ) -> tuple[tuple[Part, ...], int]:
     """Return the owner's half of the page, and how many questions are refused."""
-    from veilsum.agreement.study import AgreedStudy
+    from veilsum.consortium.study import AgreedStudy
 
     if isinstance(agreed, AgreedStudy):
         return _study_at_home(agreed, *given)
@@ -142,10 +142,10 @@ def _study_at_home(
 
     from veilsum.errors import InvalidInputError
     from veilsum.files.ledger import open_ledger
-    from veilsum.parties.consent import Part
-    from veilsum.parties.joining import OwnTable, own_part
-    from veilsum.parties.studying import looked_at
-    from veilsum.parties.taking_part import own_ledger
+    from veilsum.party.consent import Part
+    from veilsum.party.inputs import OwnTable, own_part
+    from veilsum.party.run import own_ledger
+    from veilsum.party.studying import looked_at
 
     ruled = {
         name: "; ".join(found)
@@ -190,11 +190,11 @@ def _run_at_home(
     """Return the same about one run."""
     from contextlib import ExitStack
 
-    from veilsum.agreement.sections import SurveySection
+    from veilsum.consortium.sections import SurveySection
     from veilsum.files.ledger import open_ledger
-    from veilsum.parties.at_home import about_you, tried
-    from veilsum.parties.consent import Part
-    from veilsum.parties.joining import own_part
+    from veilsum.party.checks import about_you, tried
+    from veilsum.party.consent import Part
+    from veilsum.party.inputs import own_part
 
     refused = own.refusals(consortium, alone=False)
     asked = own.refusals(consortium, alone=True)
@@ -228,10 +228,10 @@ def _open_survey_at_home(
     """
     from contextlib import closing
 
-    from veilsum.agreement.survey import survey_terms
     from veilsum.errors import InvalidInputError
-    from veilsum.guests.delegate import DelegateStore
-    from veilsum.parties.own_survey import STORE
+    from veilsum.party.own_survey import STORE
+    from veilsum.survey.delegate import DelegateStore
+    from veilsum.survey.terms import survey_terms
 
     try:
         if folder is None or not (folder / STORE).exists():

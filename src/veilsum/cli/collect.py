@@ -15,10 +15,10 @@ from veilsum.cli.output import FILE, json_option, print_json, say
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from veilsum.agreement.consortium import Consortium
-    from veilsum.agreement.survey import SurveyTerms
-    from veilsum.guests.collection import GuestCollection
-    from veilsum.guests.delegate import DelegateStore
+    from veilsum.consortium.consortium import Consortium
+    from veilsum.survey.collection import GuestCollection
+    from veilsum.survey.delegate import DelegateStore
+    from veilsum.survey.terms import SurveyTerms
 
 LISTEN = "127.0.0.1:8470"
 # What a host keeps in its folder.
@@ -94,10 +94,10 @@ def delegate(
       veilsum collect delegate keys/alice.key --guests firms.txt
     """
     from veilsum.files.output import prepare_folder, write_files
-    from veilsum.guests.delegate import DelegateStore
     from veilsum.net.identity import read_identity
-    from veilsum.parties.own_survey import STORE
-    from veilsum.parties.surveying import codes_file, make_part, read_names
+    from veilsum.party.own_survey import STORE
+    from veilsum.party.surveying import codes_file, make_part, read_names
+    from veilsum.survey.delegate import DelegateStore
 
     identity = read_identity(key)
     guests = () if names is None else read_names(names)
@@ -194,7 +194,7 @@ def new(
     from veilsum.cli.consortium import addresses_in, certificates_in
     from veilsum.files.consortiums import write_consortium
     from veilsum.net.trust import check_certificates, check_dates
-    from veilsum.parties.surveying import draft_survey, read_part
+    from veilsum.party.surveying import draft_survey, read_part
     from veilsum.web.guest_page import page_survey
 
     drafted, terms, left_out = draft_survey(
@@ -280,9 +280,9 @@ def invite(
     from contextlib import closing
 
     from veilsum.files.output import write_files
-    from veilsum.guests.submission import sha256_hex
     from veilsum.net.identity import read_identity
-    from veilsum.parties.surveying import check_survey, letters, read_codes
+    from veilsum.party.surveying import check_survey, letters, read_codes
+    from veilsum.survey.submission import sha256_hex
     from veilsum.web.fetching import page_address
     from veilsum.web.guest_page import page_survey, single_file
 
@@ -365,8 +365,8 @@ def serve(
       veilsum collect serve wages.veil --listen 0.0.0.0:443 \\
           --tls page.crt page.key --public https://survey.example.org
     """
-    from veilsum.agreement.addresses import Address, is_loopback
     from veilsum.cli.join import set_up
+    from veilsum.consortium.addresses import Address, is_loopback
     from veilsum.web.collecting import SurveyHost
     from veilsum.web.fetching import page_address
     from veilsum.web.pages import PageServer, listening
@@ -479,14 +479,13 @@ def close(
     Example:
       veilsum collect close wages.veil
     """
-    from veilsum.agreement.consortium import consortium_from
-    from veilsum.agreement.survey import closing_of, survey_terms
+    from veilsum.consortium.consortium import consortium_from
     from veilsum.files.consortiums import read_consortium, toml_of
     from veilsum.files.output import write_files
-    from veilsum.guests.survey_set import list_digest, write_submissions
-    from veilsum.parties.survey_words import released
-    from veilsum.web.fetching import CLOSED, RESULT
-    from veilsum.web.fetching import SENT as SUBMISSIONS
+    from veilsum.party.survey_words import released
+    from veilsum.survey.survey_set import list_digest, write_submissions
+    from veilsum.survey.terms import closing_of, survey_terms
+    from veilsum.web.fetching import CLOSED, RESULT, SENT as SUBMISSIONS
 
     consortium, terms = _read(survey)
     place = _folder(survey, folder)
@@ -575,8 +574,8 @@ def fetch(
       veilsum collect fetch wages.veil https://survey.example.org -o keys
     """
     from veilsum.cli.join import only_key
-    from veilsum.guests.survey_set import list_digest
     from veilsum.net.identity import read_identity
+    from veilsum.survey.survey_set import list_digest
     from veilsum.web.fetching import CLOSED, fetch_closed
 
     consortium, terms = _read(survey)
@@ -618,9 +617,9 @@ def show_set(*, closed: Path, guest: str | None, as_json: bool) -> None:
       veilsum collect set keys/closed.toml
       veilsum collect set keys/closed.toml --guest "Firm 17"
     """
-    from veilsum.agreement.survey import survey_terms
     from veilsum.files.consortiums import read_consortium
-    from veilsum.guests.survey_set import list_digest
+    from veilsum.survey.survey_set import list_digest
+    from veilsum.survey.terms import survey_terms
     from veilsum.web.fetching import read_closed
 
     terms = survey_terms(read_consortium(closed))
@@ -676,12 +675,11 @@ def result(
     Example:
       veilsum collect result wages.veil out --receipt bob.json --receipt carol.json
     """
-    from veilsum.agreement.survey import survey_terms
     from veilsum.files.consortiums import read_consortium
-    from veilsum.files.output import as_json as written
-    from veilsum.files.output import write_files
+    from veilsum.files.output import as_json as written, write_files
     from veilsum.net.receipt import read_receipt
-    from veilsum.parties.surveying import published
+    from veilsum.party.surveying import published
+    from veilsum.survey.terms import survey_terms
     from veilsum.web.fetching import CLOSED, RESULT, read_closed
 
     _, terms = _read(survey)
@@ -718,8 +716,8 @@ def erase(*, survey: Path, folder: Path, yes: bool, as_json: bool) -> None:
     """
     from contextlib import closing
 
-    from veilsum.agreement.survey import survey_terms
     from veilsum.files.consortiums import read_consortium
+    from veilsum.survey.terms import survey_terms
 
     terms = survey_terms(read_consortium(survey))
     if not yes:
@@ -742,8 +740,8 @@ def erase(*, survey: Path, folder: Path, yes: bool, as_json: bool) -> None:
 
 def _read(survey: Path) -> tuple[Consortium, SurveyTerms]:
     """Return an open survey."""
-    from veilsum.agreement.survey import survey_terms
     from veilsum.files.consortiums import read_consortium
+    from veilsum.survey.terms import survey_terms
 
     found = read_consortium(survey)
     terms = survey_terms(found)
@@ -757,8 +755,8 @@ def _read(survey: Path) -> tuple[Consortium, SurveyTerms]:
 
 def _store(folder: Path) -> DelegateStore:
     """Return the store of a member that has made its key."""
-    from veilsum.guests.delegate import DelegateStore
-    from veilsum.parties.own_survey import STORE
+    from veilsum.party.own_survey import STORE
+    from veilsum.survey.delegate import DelegateStore
 
     if not (folder / STORE).exists():
         raise InvalidInputError(
@@ -776,7 +774,7 @@ def _collection(
     folder: Path, terms: SurveyTerms, *, new: bool = True
 ) -> GuestCollection:
     from veilsum.files.output import prepare_folder
-    from veilsum.guests.collection import GuestCollection
+    from veilsum.survey.collection import GuestCollection
 
     if not new and not (folder / SENT).exists():
         raise InvalidInputError(

@@ -14,8 +14,8 @@ from veilsum.cli.output import json_option, print_json
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from veilsum.agreement.consortium import Address, Consortium
-    from veilsum.agreement.study import AgreedStudy
+    from veilsum.consortium.consortium import Address, Consortium
+    from veilsum.consortium.study import AgreedStudy
     from veilsum.net.amendment import Amendment, Change
 
 
@@ -76,10 +76,10 @@ def new(
       veilsum consortium new plan.toml -o study.veil \\
           --certificate hospital-1.crt --address hospital-1=ward7.example.org:8443
     """
-    from veilsum.agreement.study import runs_of
+    from veilsum.consortium.study import runs_of
     from veilsum.files.consortiums import draft_consortium, write_consortium
     from veilsum.net.trust import check_certificates, check_dates
-    from veilsum.parties.agreed import check_agreed
+    from veilsum.party.agreed import check_agreed
 
     drafted, left_out = draft_consortium(
         plan,
@@ -114,7 +114,7 @@ def show(*, file: Path, as_json: bool) -> None:
     Example:
       veilsum consortium show study.veil
     """
-    from veilsum.agreement.study import runs_of
+    from veilsum.consortium.study import runs_of
     from veilsum.files.consortiums import read_agreement
     from veilsum.net.trust import check_certificates
 
@@ -311,7 +311,7 @@ def certificates_in(files: Iterable[Path]) -> dict[str, str]:
 
 def addresses_in(places: Iterable[str]) -> dict[str, Address | None]:
     """Return what NAME=HOST:PORT says, one after the other."""
-    from veilsum.agreement.consortium import Address
+    from veilsum.consortium.consortium import Address
 
     found: dict[str, Address | None] = {}
     for place in places:
@@ -323,9 +323,9 @@ def addresses_in(places: Iterable[str]) -> dict[str, Address | None]:
 
 
 def _document(found: Consortium | AgreedStudy) -> dict[str, Any]:
-    from veilsum.agreement.study import runs_of
+    from veilsum.consortium.study import runs_of
     from veilsum.net.identity import fingerprint, out_of_date
-    from veilsum.parties.study_page import page_of
+    from veilsum.party.study_page import page_of
 
     one_run = runs_of(found)[0]
     return {
@@ -352,9 +352,9 @@ def _document(found: Consortium | AgreedStudy) -> dict[str, Any]:
 
 
 def _print(file: Path, found: Consortium | AgreedStudy) -> None:
-    from veilsum.agreement.study import runs_of
+    from veilsum.consortium.study import runs_of
     from veilsum.net.identity import grouped
-    from veilsum.parties.study_page import page_of
+    from veilsum.party.study_page import page_of
 
     document = _document(found)
     click.echo(f"{document['title']}\n\nfile    {file}\nrun     {found.run}")

@@ -10,9 +10,9 @@ import click
 from veilsum.cli.job import job_options, run
 
 if TYPE_CHECKING:
-    from veilsum.jobs.dispatch import DispatchResult
-    from veilsum.jobs.dispatch_periods import PeriodsResult
-    from veilsum.jobs.job_file import JobFile
+    from veilsum.questions.dispatch import DispatchResult
+    from veilsum.questions.dispatch_periods import PeriodsResult
+    from veilsum.questions.job_file import JobFile
 
 
 @click.command("dispatch")
@@ -39,7 +39,7 @@ def command(*, scenario: Path, driver: str, out: Path | None, as_json: bool) -> 
 
 
 def _draw(job: JobFile, result: DispatchResult | PeriodsResult) -> dict[str, Any]:
-    from veilsum.jobs.dispatch import DispatchResult
+    from veilsum.questions.dispatch import DispatchResult
     from veilsum.report.figures import schedule_figure, supply_figure
 
     title = job.title.partition("\n")[0]

@@ -114,14 +114,14 @@ def _look_around(
     as_json: bool,
 ) -> None:
     """Print what a party's doctor finds on the network."""
-    from veilsum.agreement.consortium import Address
-    from veilsum.agreement.study import runs_of
     from veilsum.cli.join import only_key
+    from veilsum.consortium.consortium import Address
+    from veilsum.consortium.study import runs_of
     from veilsum.files.consortiums import read_agreement
     from veilsum.net.doctor import Check, Health, check_up
     from veilsum.net.passes import own_token
     from veilsum.net.trust import check_certificates
-    from veilsum.parties.own_rules import own_rules_in
+    from veilsum.party.own_rules import own_rules_in
 
     consortium = runs_of(read_agreement(file))[0]
     check_certificates(consortium.certificates)

@@ -10,8 +10,8 @@ import click
 from veilsum.cli.job import job_options, run
 
 if TYPE_CHECKING:
-    from veilsum.jobs.evaluate import AnyEvaluationResult
-    from veilsum.jobs.job_file import JobFile
+    from veilsum.questions.evaluate import AnyEvaluationResult
+    from veilsum.questions.job_file import JobFile
 
 
 @click.command("evaluate")
@@ -37,7 +37,7 @@ def command(*, scenario: Path, driver: str, out: Path | None, as_json: bool) -> 
 
 
 def _draw(job: JobFile, result: AnyEvaluationResult) -> dict[str, Any]:
-    from veilsum.jobs.evaluate import ChanceEvaluation
+    from veilsum.questions.evaluate import ChanceEvaluation
     from veilsum.report.figures import evaluation_figure
 
     if not isinstance(result, ChanceEvaluation):

@@ -13,11 +13,11 @@ import msgspec
 from veilsum.cli.app import on_screen
 from veilsum.cli.output import json_option, print_json, say
 from veilsum.errors import MissingExtraError, printable
+from veilsum.progress import show_activity
 from veilsum.showing import counted
-from veilsum.watching import show_activity
 
 if TYPE_CHECKING:
-    from veilsum.jobs.job_file import JobFile
+    from veilsum.questions.job_file import JobFile
     from veilsum.showing import Showing
 
 # Whether all limits are to be shown, in what click keeps of a command.
@@ -78,10 +78,9 @@ def run(
     `asked` of a result is how to show it.
     """
     with show_activity(f"Reading {printable(scenario.name)}"):
-        from veilsum.files.output import as_json as text
-        from veilsum.files.output import prepare_folder, write_files
-        from veilsum.jobs.job_file import read_job
+        from veilsum.files.output import as_json as text, prepare_folder, write_files
         from veilsum.numbers.arrays import listed
+        from veilsum.questions.job_file import read_job
         from veilsum.tables.schema import rounded_words
 
         folder = None if out is None else prepare_folder(out)

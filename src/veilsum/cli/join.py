@@ -23,12 +23,12 @@ from veilsum.cli.own_table import new_data_option, table_options, taken
 from veilsum.errors import InvalidInputError, VeilsumError, WaitingError, printable
 
 if TYPE_CHECKING:
-    from veilsum.agreement.consortium import Consortium
-    from veilsum.agreement.study import AgreedStudy
-    from veilsum.parties.consent import Consent
-    from veilsum.parties.events import RunEvent
-    from veilsum.parties.studying import QuestionStatus
-    from veilsum.parties.taking_part import Joined, Ways
+    from veilsum.consortium.consortium import Consortium
+    from veilsum.consortium.study import AgreedStudy
+    from veilsum.party.consent import Consent
+    from veilsum.party.events import RunEvent
+    from veilsum.party.run import Joined, Ways
+    from veilsum.party.studying import QuestionStatus
 
 
 # Every attribute that logging itself gives a record; whatever else is there is a field.
@@ -221,8 +221,8 @@ def command(
       veilsum join consortium.toml --cost mine.toml --yes --json
       veilsum join consortium.toml --data ward7.csv --drop letters --once
     """
-    from veilsum.agreement.study import AgreedStudy
     from veilsum.cli.join import set_up
+    from veilsum.consortium.study import AgreedStudy
     from veilsum.files.consortiums import read_agreement
     from veilsum.tables.frames import load_pandas_alone
 
@@ -306,8 +306,8 @@ def _take_part(
 ) -> Joined:
     from veilsum.net.amendment import check_amendment
     from veilsum.net.identity import read_identity
-    from veilsum.parties.own_rules import own_rules_in
-    from veilsum.parties.taking_part import take_part
+    from veilsum.party.own_rules import own_rules_in
+    from veilsum.party.run import take_part
 
     check_amendment(file, agreed)
     identity = read_identity(key or only_key(file.parent))
@@ -336,10 +336,10 @@ def _take_part(
 
 def _ways(how: dict[str, Any]) -> Ways:
     """Take out of the options how a party meets the others."""
-    from veilsum.agreement.consortium import Address
+    from veilsum.consortium.consortium import Address
     from veilsum.files.output import prepare_folder
     from veilsum.net.drop import DropFolder
-    from veilsum.parties.taking_part import Ways
+    from veilsum.party.run import Ways
 
     listen, folder, once = (how.pop(name) for name in ("listen", "drop", "once"))
     return Ways(
@@ -351,7 +351,7 @@ def _ways(how: dict[str, Any]) -> Ways:
 
 def _agree(page: Consent, *, yes: bool, style: str) -> bool:
     """Ask a person; without one, point out what the page would have."""
-    from veilsum.parties.at_home import ASKED_BEFORE
+    from veilsum.party.checks import ASKED_BEFORE
 
     if not yes:
         ask(page)
@@ -385,8 +385,8 @@ def _join_study(
     from veilsum.cli.study import print_status
     from veilsum.net.amendment import check_amendment
     from veilsum.net.identity import read_identity
-    from veilsum.parties.own_rules import own_rules_in
-    from veilsum.parties.studying import take_part_in_study
+    from veilsum.party.own_rules import own_rules_in
+    from veilsum.party.studying import take_part_in_study
 
     style, yes = how["style"], how["yes"]
     if how["state"] is not None:
@@ -472,7 +472,7 @@ def ask(
 
 
 def _stage(event: RunEvent) -> str:
-    from veilsum.parties.events import STAGES
+    from veilsum.party.events import STAGES
 
     return f"{STAGES[event.phase]}{_where(event)}"
 

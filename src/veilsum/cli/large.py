@@ -12,8 +12,8 @@ from veilsum.cli.privacy import names
 from veilsum.cli.ranks import Here, carried_out, ranks_option
 
 if TYPE_CHECKING:
-    from veilsum.jobs.large import LargeMethod, LargeRun
-    from veilsum.jobs.ranks import RanksRun
+    from veilsum.minimise.large import LargeMethod, LargeRun
+    from veilsum.minimise.ranks import RanksRun
 
 # Spelt out: importing them would load numpy for --help.
 METHODS = ("dgd", "gradient-tracking", "extra")
@@ -123,7 +123,7 @@ def command(
       veilsum large regular:1000000:6 --iterations 100 --checkpoint out/large.npz
       veilsum large geometric:1000000:6 --on mpi:4
     """
-    from veilsum.jobs.large import read_targets
+    from veilsum.minimise.large import read_targets
 
     if where is not None and corrupted:
         raise click.UsageError("ranks work out no epsilon: leave --corrupted out")
@@ -156,7 +156,7 @@ def command(
 
 
 def _here(graph: str, how: dict[str, Any], *, certify: bool) -> LargeRun:
-    from veilsum.jobs.large import large
+    from veilsum.minimise.large import large
 
     try:
         return large(graph, **how, certify=certify)
@@ -170,7 +170,7 @@ def _here(graph: str, how: dict[str, Any], *, certify: bool) -> LargeRun:
 
 def _on_ranks(here: Here, graph: str, how: dict[str, Any]) -> RanksRun:
     from veilsum.files.graphs import topology_from
-    from veilsum.jobs.ranks import large_on_ranks
+    from veilsum.minimise.ranks import large_on_ranks
 
     is_file = Path(graph).is_file()
     return large_on_ranks(

@@ -49,7 +49,7 @@ def command(
       veilsum paper --out out/paper --executions 100000
     """
     from veilsum.files.output import prepare_folder, write_files
-    from veilsum.paper import reproduce
+    from veilsum.minimise.paper import reproduce
     from veilsum.report.figures import convergence_figure, density_figure, render
 
     folder = prepare_folder(out)

@@ -74,8 +74,8 @@ def command(
     from veilsum.numbers.laws import Masks
     from veilsum.privacy.guarantee import against
     from veilsum.privacy.worst_case import against_any
+    from veilsum.progress import staged, watched
     from veilsum.scale.workers import shared_by
-    from veilsum.watching import staged, watched
 
     if corrupted is not None and tolerate is not None:
         raise InvalidInputError(

@@ -27,7 +27,7 @@ import click
 
 from veilsum.cli.app import Failure, on_screen
 from veilsum.errors import InvalidInputError, MissingExtraError, VeilsumError
-from veilsum.watching import Progress, Report, staged, watched
+from veilsum.progress import Progress, Report, staged, watched
 
 ranks_option = click.option(
     "--on",

@@ -14,7 +14,7 @@ from veilsum.cli.output import FILE, json_option, print_json, say
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from veilsum.agreement.addresses import Address
+    from veilsum.consortium.addresses import Address
     from veilsum.net.relay import RelayServer
 
 # Seconds that links may go on after a relay was told to end.
@@ -133,8 +133,8 @@ def serve(
           --certificate relay.crt --key relay.key --metrics 127.0.0.1:9100
       veilsum relay serve --listen 127.0.0.1:8080 --admit 6f1c... --behind-proxy
     """
-    from veilsum.agreement.addresses import Address, is_loopback
     from veilsum.cli.join import set_up
+    from veilsum.consortium.addresses import Address, is_loopback
     from veilsum.net.entrance import public_context
     from veilsum.net.relay import RelayLimits, RelayServer
 

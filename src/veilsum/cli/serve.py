@@ -18,7 +18,7 @@ from veilsum.cli.output import FILE, json_option, print_json, say
 from veilsum.cli.own_table import new_data_option, table_options, taken
 
 if TYPE_CHECKING:
-    from veilsum.parties.serving import Household, Serving
+    from veilsum.party.serving import Household, Serving
 
 
 @click.command("serve")
@@ -125,10 +125,10 @@ def command(
       veilsum serve inbox --identity ward7.key --refuse inbox/ages.toml
       veilsum serve inbox --identity ward7.key --data ward7.csv --page
     """
-    from veilsum.agreement.consortium import Address
     from veilsum.cli.join import only_key, set_up
+    from veilsum.consortium.consortium import Address
     from veilsum.net.identity import read_identity
-    from veilsum.parties.serving import Household, Serving
+    from veilsum.party.serving import Household, Serving
 
     if not folder.is_dir():
         raise BadInput(f"expected a folder to watch, found {folder}; make it first")
@@ -161,7 +161,7 @@ def command(
 def _serve(serving: Serving, shown_at: str | None, *, once: bool) -> None:
     """Look, again and again, until somebody says to stop."""
     from veilsum.net.metrics import MetricsServer, loopback
-    from veilsum.parties.serving import LOOK_SECONDS
+    from veilsum.party.serving import LOOK_SECONDS
 
     over = Event()
     with ExitStack() as stack:
@@ -181,12 +181,12 @@ def _serve(serving: Serving, shown_at: str | None, *, once: bool) -> None:
 
 def _agree(home: Household, file: Path, *, as_json: bool) -> None:
     """Show a page, ask, and write down what a person has agreed to."""
-    from veilsum.agreement.study import runs_of
     from veilsum.cli.check import at_home
     from veilsum.cli.join import ask
+    from veilsum.consortium.study import runs_of
     from veilsum.files.consortiums import read_agreement
-    from veilsum.parties.serving import survey_of
-    from veilsum.parties.study_page import page_of
+    from veilsum.party.serving import survey_of
+    from veilsum.party.study_page import page_of
 
     if as_json:
         raise BadInput("--json asks no questions: a person agrees, or nobody does")

@@ -19,8 +19,8 @@ from veilsum.cli.ranks import carried_out, ranks_option
 from veilsum.methods.settings import METHODS
 
 if TYPE_CHECKING:
-    from veilsum.agreement.scenario import Scenario
-    from veilsum.jobs.solve import Run
+    from veilsum.consortium.scenario import Scenario
+    from veilsum.minimise.solve import Run
     from veilsum.numbers.laws import LawName
 
 
@@ -69,7 +69,7 @@ def command(
     """
     from veilsum.files.output import prepare_folder
     from veilsum.files.scenarios import read_scenario
-    from veilsum.jobs.solve import run_scenario
+    from veilsum.minimise.solve import run_scenario
 
     if where is not None and driver != "vectorised":
         raise click.UsageError("--on mpi shares arrays: use --driver vectorised")

@@ -10,8 +10,8 @@ import click
 from veilsum.cli.job import job_options, run
 
 if TYPE_CHECKING:
-    from veilsum.jobs.job_file import JobFile
-    from veilsum.jobs.statistics import StatisticsResult
+    from veilsum.questions.job_file import JobFile
+    from veilsum.questions.statistics import StatisticsResult
 
 
 @click.command("stats")

@@ -15,7 +15,7 @@ from veilsum.cli.live_page import page_options, shown_page
 from veilsum.cli.output import FILE, console, json_option, print_json, table
 
 if TYPE_CHECKING:
-    from veilsum.parties.run_status import RunStatus
+    from veilsum.party.run_status import RunStatus
 
 
 @click.command("status")
@@ -43,7 +43,7 @@ def command(*, folder: Path, page: str | None, page_open: bool, as_json: bool) -
     if page is not None or page_open:
         _show(folder, page, opened=page_open)
         return
-    from veilsum.parties.run_status import advice, statuses_in
+    from veilsum.party.run_status import advice, statuses_in
 
     found, now = list(statuses_in(folder)), time.time()
     if as_json:

@@ -14,7 +14,7 @@ from veilsum.cli.app import BadInput, on_screen
 from veilsum.cli.output import FILE, json_option, print_json
 
 if TYPE_CHECKING:
-    from veilsum.parties.studying import StudyStatus
+    from veilsum.party.studying import StudyStatus
 
 
 @click.group("study")
@@ -41,7 +41,7 @@ def status(*, folder: Path, as_json: bool) -> None:
     Example:
       veilsum study status out
     """
-    from veilsum.parties.studying import read_status
+    from veilsum.party.studying import read_status
 
     found = read_status(folder)
     if as_json:
@@ -73,11 +73,11 @@ def extend(*, study: Path, more: Path, out: Path, as_json: bool) -> None:
     Example:
       veilsum study extend study.toml more.toml -o study-2.toml
     """
-    from veilsum.agreement.study import AgreedStudy, study_from
+    from veilsum.consortium.study import AgreedStudy, study_from
     from veilsum.files.consortiums import read_agreement, write_consortium
     from veilsum.files.scenarios import read_toml
     from veilsum.net.amendment import amendment_file, read_amendment
-    from veilsum.parties.agreed import check_agreed
+    from veilsum.party.agreed import check_agreed
 
     before = read_agreement(study)
     if not isinstance(before, AgreedStudy):

@@ -11,8 +11,8 @@ import click
 from veilsum.cli.job import job_options, run
 
 if TYPE_CHECKING:
-    from veilsum.jobs.job_file import JobFile
-    from veilsum.jobs.survival import SurvivalResult
+    from veilsum.questions.job_file import JobFile
+    from veilsum.questions.survival import SurvivalResult
 
 
 @click.command("survival")

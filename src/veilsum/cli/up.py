@@ -17,8 +17,8 @@ from veilsum.cli.app import Failure
 from veilsum.cli.output import FILE, console, json_option, print_json, say
 
 if TYPE_CHECKING:
-    from veilsum.agreement.consortium import Consortium
-    from veilsum.parties.local import LocalRun
+    from veilsum.consortium.consortium import Consortium
+    from veilsum.party.local import LocalRun
 
 
 @click.command("up")
@@ -66,10 +66,10 @@ def _say_where(folder: Path) -> None:
 
 
 def _run(scenario: Path, folder: Path, *, as_json: bool) -> None:
-    from veilsum.parties.processes import party_processes
+    from veilsum.party.processes import party_processes
 
     party_processes()  # it loads at the same time as what follows
-    from veilsum.parties.local import local_run
+    from veilsum.party.local import local_run
 
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, _leave)
@@ -134,7 +134,7 @@ def _check(run: LocalRun, codes: dict[str, int]) -> None:
 
 
 def _report(run: LocalRun, *, as_json: bool) -> None:
-    from veilsum.agreement.study import AgreedStudy
+    from veilsum.consortium.study import AgreedStudy
 
     if not isinstance(agreed := run.consortium, AgreedStudy):
         outs = [seat.out for seat in run.seats.values()]
@@ -200,7 +200,7 @@ def _print(results: list[dict[str, Any]], *, same: bool, good: bool) -> None:
 
 def _promise(guarantee: dict[str, Any]) -> str:
     """Return a guarantee in two lines or three; result.json has all of it."""
-    from veilsum.jobs.releases import SUM_LIMITS
+    from veilsum.sums.releases import SUM_LIMITS
 
     most, epsilon = guarantee.get("tolerate") or 0, guarantee["epsilon"]
     told = "no epsilon" if epsilon is None else f"epsilon {epsilon:.3g}"

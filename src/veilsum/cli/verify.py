@@ -14,7 +14,7 @@ from veilsum.errors import InvalidInputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from veilsum.agreement.consortium import Consortium
+    from veilsum.consortium.consortium import Consortium
     from veilsum.net.evidence import Evidence, Judgement
     from veilsum.net.receipt import Finding, Receipt, Verdict
 
@@ -72,7 +72,7 @@ def command(
     """
     from veilsum.net.evidence import Evidence, judged, read_signed
     from veilsum.net.receipt import Receipt, read_result, verify_receipts
-    from veilsum.parties.replay import agreed_findings
+    from veilsum.party.replay import agreed_findings
 
     given = [read_signed(file) for file in files]
     receipts = [one for one in given if isinstance(one, Receipt)]
@@ -101,7 +101,7 @@ def _followed(
     receipts: list[Receipt], consortium: Consortium, result: Path
 ) -> list[Finding] | None:
     """Return whether a result follows from the sums beside it; None without them."""
-    from veilsum.parties.replay import SUMS, read_plain, read_sums, result_findings
+    from veilsum.party.replay import SUMS, read_plain, read_sums, result_findings
 
     if not receipts or not (path := result.with_name(SUMS)).exists():
         return None
@@ -112,7 +112,7 @@ def _followed(
 
 def _agreed(file: Path, signed: Sequence[Receipt | Evidence]) -> Consortium:
     """Return what a file agrees on; of a study, the question that was signed about."""
-    from veilsum.agreement.study import runs_of
+    from veilsum.consortium.study import runs_of
     from veilsum.files.consortiums import read_agreement
 
     found = runs_of(read_agreement(file))

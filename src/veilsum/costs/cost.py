@@ -18,8 +18,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.costs.bases import Affine, Basis, Polynomial, Quadratic, check_dimension
-from veilsum.costs.bases import quadratic_coefficients as _quadratic_coefficients
+from veilsum.costs.bases import (
+    Affine,
+    Basis,
+    Polynomial,
+    Quadratic,
+    check_dimension,
+    quadratic_coefficients as _quadratic_coefficients,
+)
 from veilsum.costs.differentiated import gradient_by_jax
 from veilsum.costs.remainders import (
     LocalGradient,

@@ -25,10 +25,10 @@ from veilsum.numbers.masking import Shares, ShareStreams, Streams, SystemStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.transcript import Transcript
+from veilsum.progress import Advance
 from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
 from veilsum.protocol.work import Work
-from veilsum.watching import Advance
 
 Sums = tuple[Array[Any], ...]
 

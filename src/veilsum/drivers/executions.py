@@ -24,10 +24,10 @@ from veilsum.numbers.arrays import FloatArray, as_rows
 from veilsum.numbers.laws import check_sigma
 from veilsum.numbers.shapes import Float
 from veilsum.privacy.view import touching
+from veilsum.progress import Advance, Progress, silent, watched
 from veilsum.scale.pieces import map_pieces
 from veilsum.scale.workers import shared_by
 from veilsum.showing import Showing, Shown, counted
-from veilsum.watching import Advance, Progress, silent, watched
 
 # Normals drawn at once: 256 kB, so that shares are added up before they leave cache.
 CHUNK_NORMALS = 32_768

@@ -20,7 +20,7 @@ from veilsum.methods.certificate import Bounds
 from veilsum.methods.schedule import Schedule
 from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector
 from veilsum.numbers.shapes import Float, Int
-from veilsum.watching import Advance
+from veilsum.progress import Advance
 
 # A bound counts as broken when it is exceeded by more than rounding could do.
 LEEWAY = 1e-6

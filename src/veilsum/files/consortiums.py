@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from veilsum.agreement.consortium import Address, Consortium, consortium_from
-from veilsum.agreement.drafting import consortium_of, study_of
-from veilsum.agreement.pem import der_of, pem_of
-from veilsum.agreement.sections import DeploymentSection, RelaySection, ScenarioFile
-from veilsum.agreement.study import AgreedStudy, is_study, study_from
+from veilsum.consortium.consortium import Address, Consortium, consortium_from
+from veilsum.consortium.drafting import consortium_of, study_of
+from veilsum.consortium.pem import der_of, pem_of
+from veilsum.consortium.sections import DeploymentSection, RelaySection, ScenarioFile
+from veilsum.consortium.study import AgreedStudy, is_study, study_from
 from veilsum.errors import (
     InvalidScenarioError,
     MissingExtraError,

@@ -226,8 +226,7 @@ def fleet_of(table: Frame, periods: int, party: str = "") -> Fleet:
 
 
 def _fleet(table: Frame, periods: int) -> Fleet:
-    from veilsum.models.fleets import GENERATOR as RAMPED
-    from veilsum.models.fleets import STORE, Fleet
+    from veilsum.models.fleets import GENERATOR as RAMPED, STORE, Fleet
 
     demands = tuple(f"demand_{k}" for k in range(1, periods + 1))
     kinds = [kind for kind in (RAMPED, STORE) if {*kind} & {*table.columns}]

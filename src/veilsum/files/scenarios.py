@@ -7,8 +7,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from veilsum.agreement.scenario import Scenario, scenario_from
-from veilsum.agreement.sections import MOST_LINKS, ReadGraph, ScenarioFile
+from veilsum.consortium.scenario import Scenario, scenario_from
+from veilsum.consortium.sections import MOST_LINKS, ReadGraph, ScenarioFile
 from veilsum.errors import InvalidScenarioError
 from veilsum.files.contents import contents
 from veilsum.files.graphs import read_topology

@@ -41,7 +41,7 @@ from veilsum.graphs.connectivity import (
 )
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import frozen
-from veilsum.watching import Advance, Opening, silent
+from veilsum.progress import Advance, Opening, silent
 
 Link = tuple[int, int]
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from veilsum.errors import InvalidGraphError, MemoryShortError
-from veilsum.graphs.links import MOST_LINKS as LINKS_THAT_FIT
 from veilsum.graphs.links import (
+    MOST_LINKS as LINKS_THAT_FIT,
     MOST_NUMBERED,
     LinkArray,
     Only,

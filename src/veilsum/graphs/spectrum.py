@@ -27,7 +27,7 @@ import scipy
 from veilsum.graphs.connectivity import algebraic_connectivity, is_connected
 from veilsum.graphs.topology import Numbered, Topology
 from veilsum.numbers.arrays import EdgeList, FloatArray, Sparse, Vector
-from veilsum.watching import Advance, Opening, silent
+from veilsum.progress import Advance, Opening, silent
 
 Certificate = Literal["exact", "inertia", "probabilistic", "none"]
 

@@ -64,8 +64,14 @@ from veilsum.models.systems import (
 from veilsum.models.weights import note
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.elementary import exp, log1p
-from veilsum.numbers.layout import Layout, array, number, padding, vector
-from veilsum.numbers.layout import symmetric as symmetric_sum
+from veilsum.numbers.layout import (
+    Layout,
+    array,
+    number,
+    padding,
+    symmetric as symmetric_sum,
+    vector,
+)
 from veilsum.numbers.shapes import Float
 from veilsum.numbers.units import CrossSum, GramSum, Integers, limbs_of, sum_bits, total
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from veilsum.agreement.consortium import Consortium, canonical, consortium_from
-from veilsum.agreement.pem import der_of
-from veilsum.agreement.study import AgreedStudy, is_study, runs_of, study_from
+from veilsum.consortium.consortium import Consortium, canonical, consortium_from
+from veilsum.consortium.pem import der_of
+from veilsum.consortium.study import AgreedStudy, is_study, runs_of, study_from
 from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import new_run, read_certificate
 from veilsum.files.contents import contents

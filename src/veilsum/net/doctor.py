@@ -27,8 +27,8 @@ from pathlib import Path
 from socket import SOCK_STREAM, socket
 from typing import TYPE_CHECKING, Any
 
-from veilsum.agreement.addresses import Address, Relay, is_anywhere
-from veilsum.agreement.consortium import Consortium
+from veilsum.consortium.addresses import Address, Relay, is_anywhere
+from veilsum.consortium.consortium import Consortium
 from veilsum.errors import InvalidInputError
 from veilsum.net.hello import (
     Close,
@@ -76,7 +76,7 @@ from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 
 if TYPE_CHECKING:
-    from veilsum.agreement.consortium import Address
+    from veilsum.consortium.consortium import Address
 
 
 IN_ORDER = "everything that was looked at is in order"

@@ -52,10 +52,10 @@ from veilsum.net.hello import (
     Refusal,
     read_hello,
     refusal,
+    said as said_to,
     shown,
     written,
 )
-from veilsum.net.hello import said as said_to
 from veilsum.net.identity import Identity, PartyKeys
 from veilsum.net.links import Hear, Tell, own_hello
 from veilsum.net.refusals import Refusals
@@ -80,7 +80,7 @@ except ImportError:
     ) from None
 
 if TYPE_CHECKING:
-    from veilsum.agreement.consortium import Consortium
+    from veilsum.consortium.consortium import Consortium
     from veilsum.net.store import RunStore
     from veilsum.protocol.plan import Plan
 

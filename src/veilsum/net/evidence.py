@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from veilsum.agreement.consortium import Consortium, canonical
-from veilsum.agreement.pem import der_of
+from veilsum.consortium.consortium import Consortium, canonical
+from veilsum.consortium.pem import der_of
 from veilsum.errors import InvalidInputError
 from veilsum.files.output import as_json
 from veilsum.net.identity import certificate_name, public_key

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import quote
 
-from veilsum.agreement.consortium import check_name
-from veilsum.agreement.pem import der_of, pem_of
+from veilsum.consortium.consortium import check_name
+from veilsum.consortium.pem import der_of, pem_of
 from veilsum.errors import (
     InvalidInputError,
     MissingExtraError,

@@ -64,7 +64,7 @@ from veilsum.net.tunnel import Passage, Tunnels, answer_over, dial_over
 from veilsum.numbers.secrets import Secret
 
 if TYPE_CHECKING:
-    from veilsum.agreement.consortium import Address, Consortium
+    from veilsum.consortium.consortium import Address, Consortium
     from veilsum.net.identity import Identity
 
 

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from veilsum.agreement.addresses import Relays
+from veilsum.consortium.addresses import Relays
 from veilsum.errors import NotReadyError, OutputError
 from veilsum.files.contents import contents
 from veilsum.files.owners import why_open
 
 if TYPE_CHECKING:
-    from veilsum.agreement.consortium import Consortium
+    from veilsum.consortium.consortium import Consortium
 
 # Where a relay is asked, below whatever path it has among other things.
 RELAY_PATH = "/veilsum/relay"

@@ -23,8 +23,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from veilsum.agreement.consortium import Consortium, canonical, check_name
-from veilsum.agreement.pem import der_of
+from veilsum.consortium.consortium import Consortium, canonical, check_name
+from veilsum.consortium.pem import der_of
 from veilsum.errors import InvalidInputError
 from veilsum.files.contents import contents
 from veilsum.files.output import as_json

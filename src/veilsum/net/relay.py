@@ -24,7 +24,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from veilsum.agreement.addresses import Address
+from veilsum.consortium.addresses import Address
 from veilsum.errors import InvalidInputError
 from veilsum.net.entrance import caller, file_room, shrink_tls_buffers
 from veilsum.net.hello import Limits

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from veilsum.agreement.addresses import Address, is_loopback
+from veilsum.consortium.addresses import Address, is_loopback
 from veilsum.errors import MissingExtraError, installing
 from veilsum.net.entrance import Entering, Entrance, Refused, caller, file_room
 from veilsum.net.hello import PATH, Limits
@@ -232,9 +232,9 @@ try:
         ConnectionClosed,
         InvalidProxyMessage,
         InvalidProxyStatus,
+        ProxyError as NotThrough,
         WebSocketException,
     )
-    from websockets.exceptions import ProxyError as NotThrough
     from websockets.frames import BINARY, PING
     from websockets.protocol import State
 except ImportError:

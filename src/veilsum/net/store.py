@@ -24,7 +24,7 @@ from random import uniform
 from time import sleep
 from typing import Self
 
-from veilsum.agreement.consortium import Consortium, canonical
+from veilsum.consortium.consortium import Consortium, canonical
 from veilsum.errors import StoreError, printable
 from veilsum.files.sqlite import (
     Kind,

@@ -18,7 +18,7 @@ from typing import Annotated, Any, cast
 
 import msgspec
 
-from veilsum.agreement.pem import der_of
+from veilsum.consortium.pem import der_of
 from veilsum.errors import InvalidInputError, OutputError, VeilsumError
 from veilsum.files.contents import contents
 from veilsum.files.output import prepare_folder, write_files

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 
-from veilsum.agreement.pem import der_of
+from veilsum.consortium.pem import der_of
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.net.identity import (
     Identity,

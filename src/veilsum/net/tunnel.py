@@ -25,8 +25,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
-from veilsum.agreement.addresses import Relay, Relays
-from veilsum.agreement.consortium import Consortium
+from veilsum.consortium.addresses import Relay, Relays
+from veilsum.consortium.consortium import Consortium
 from veilsum.net.entrance import AEAD
 from veilsum.net.hello import PATH, Limits
 from veilsum.net.passes import JOINED, MOST_FRAME, RELAY_PATH, Pass

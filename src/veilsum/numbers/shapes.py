@@ -11,13 +11,15 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool as Bool
-    from jaxtyping import Float as Float
-    from jaxtyping import Int as Int
-    from jaxtyping import Int64 as Int64
-    from jaxtyping import Shaped as Shaped
-    from jaxtyping import UInt as UInt
-    from jaxtyping import UInt64 as UInt64
+    from jaxtyping import (
+        Bool as Bool,
+        Float as Float,
+        Int as Int,
+        Int64 as Int64,
+        Shaped as Shaped,
+        UInt as UInt,
+        UInt64 as UInt64,
+    )
 elif "jaxtyping" in sys.modules:
     from jaxtyping import Bool, Float, Int, Int64, Shaped, UInt, UInt64
 else:

@@ -28,8 +28,8 @@ from veilsum.numbers.arrays import FloatArray, Matrix, Vector, frozen
 from veilsum.numbers.shapes import Float
 from veilsum.privacy.remaining import BATCH_ENTRIES, mu2_without
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
+from veilsum.progress import Advance, Progress, silent, watched
 from veilsum.showing import Showing, Shown, Table
-from veilsum.watching import Advance, Progress, silent, watched
 
 Coalition = tuple[int, ...]
 Columns = Float[FloatArray, "n r"]

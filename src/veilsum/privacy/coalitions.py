@@ -32,8 +32,8 @@ from veilsum.privacy.remaining import (
     pieces,
     values_without,
 )
+from veilsum.progress import Report
 from veilsum.scale.pieces import map_pieces
-from veilsum.watching import Report
 
 # How far below the attack a coalition must reach to count, relative to the largest
 # degree: far above rounding, far below anything that matters.

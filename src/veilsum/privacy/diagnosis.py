@@ -28,8 +28,8 @@ from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import listed
 from veilsum.privacy.remaining import values_without
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
+from veilsum.progress import Opening, Progress, silent, staged, watched
 from veilsum.showing import Block, Items, Showing, Shown
-from veilsum.watching import Opening, Progress, silent, staged, watched
 
 NamedLink = tuple[str, str]
 

@@ -28,8 +28,8 @@ from veilsum.numbers.arrays import Array, FloatArray, Matrix
 from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.coalitions import attack
 from veilsum.privacy.remaining import mu2_without
+from veilsum.progress import Opening, silent
 from veilsum.scale.pieces import map_pieces
-from veilsum.watching import Opening, silent
 
 Offsets = tuple[int, ...]
 Item = TypeVar("Item")

@@ -37,8 +37,10 @@ from veilsum.numbers.fixed_point import (
     fitting_bits,
 )
 from veilsum.numbers.laws import LawName, check_sigma
-from veilsum.privacy.conversions import attacker_success as success_of
-from veilsum.privacy.conversions import divergence_for_success
+from veilsum.privacy.conversions import (
+    attacker_success as success_of,
+    divergence_for_success,
+)
 from veilsum.privacy.graph_search import (
     Candidate,
     best_circulant,
@@ -61,9 +63,9 @@ from veilsum.privacy.worst_case import (
     check_tolerate,
     worst_mu2,
 )
+from veilsum.progress import Opening, Progress, silent, watched
 from veilsum.scale.workers import shared_by
 from veilsum.showing import Block, Showing, Shown, Table
-from veilsum.watching import Opening, Progress, silent, watched
 
 COLUMNS = ("graph", "kappa", "worst mu2", "links/party", "sigma", "verdict")
 # Above this many parties a network has to be named, not searched for.

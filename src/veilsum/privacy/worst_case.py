@@ -52,8 +52,8 @@ from veilsum.privacy.guarantee import (
     success_at,
 )
 from veilsum.privacy.remaining import BATCH_PARTIES
+from veilsum.progress import Progress, Report, staged, watched
 from veilsum.scale.workers import shared_by
-from veilsum.watching import Progress, Report, staged, watched
 
 # Up to this many parties the search holds dense matrices of the whole graph.
 DENSE_PARTIES = 2500

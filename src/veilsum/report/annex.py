@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from veilsum.errors import MissingExtraError, installing, printable
 from veilsum.locale import Language, Line, catalogue, meaning
-from veilsum.parties.consent import quoted
+from veilsum.party.consent import quoted
 from veilsum.report import page as pages
 from veilsum.report.plan_facts import PlanFacts, SumFacts
 from veilsum.report.sentences import rounded_down, values

@@ -19,36 +19,19 @@ from veilsum.audit.auditing import Audit, TradeOff
 from veilsum.audit.literature import LiteratureTable
 from veilsum.drivers.executions import Executions
 from veilsum.errors import InvalidInputError
+from veilsum.fits.fitted import Fitted, Tested
+from veilsum.fits.summary import ratio_name
 from veilsum.graphs.connectivity import minimum_vertex_cut
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.jobs.dispatch import DispatchResult
-from veilsum.jobs.dispatch_periods import PeriodsResult
-from veilsum.jobs.evaluate import (
-    ChanceEvaluation,
-    ConcordanceEvaluation,
-    FoldsEvaluation,
-    NumberEvaluation,
-)
-from veilsum.jobs.fitted import Fitted, Tested
-from veilsum.jobs.from_moments import INTERCEPT, Components, Path, TwoStageFit
-from veilsum.jobs.gradient_fit import GradientFit
-from veilsum.jobs.meta import PooledResult
-from veilsum.jobs.minimise import Minimised
-from veilsum.jobs.quadratic import QuadraticResult
-from veilsum.jobs.regression import FitResult
-from veilsum.jobs.running import JobResult
-from veilsum.jobs.solve import Run, RunRecord, Trace
-from veilsum.jobs.statistics import StatisticsResult
-from veilsum.jobs.summary import ratio_name
-from veilsum.jobs.sums import SumResult
-from veilsum.jobs.survey import SurveyResult
-from veilsum.jobs.survival import SurvivalResult
-from veilsum.jobs.sweep import Sweep
-from veilsum.jobs.timed import HazardResult
+from veilsum.minimise.gradient_fit import GradientFit
+from veilsum.minimise.paper import PaperReport
+from veilsum.minimise.quadratic import QuadraticResult
+from veilsum.minimise.question import Minimised
+from veilsum.minimise.solve import Run, RunRecord, Trace
+from veilsum.minimise.sweep import Sweep
 from veilsum.models.choices import Choice
 from veilsum.models.inference import Inference, table
 from veilsum.numbers.arrays import listed, nearest
-from veilsum.paper import PaperReport
 from veilsum.privacy.allocation import Allocation
 from veilsum.privacy.conversions import Leakage, attacker_success
 from veilsum.privacy.diagnosis import Diagnosis
@@ -57,8 +40,25 @@ from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.lattice import lattice_success
 from veilsum.privacy.planner import NetworkPlan, Plans
 from veilsum.privacy.worst_case import worst_mu2
+from veilsum.questions.dispatch import DispatchResult
+from veilsum.questions.dispatch_periods import PeriodsResult
+from veilsum.questions.evaluate import (
+    ChanceEvaluation,
+    ConcordanceEvaluation,
+    FoldsEvaluation,
+    NumberEvaluation,
+)
+from veilsum.questions.from_moments import INTERCEPT, Components, Path, TwoStageFit
+from veilsum.questions.meta import PooledResult
+from veilsum.questions.regression import FitResult
+from veilsum.questions.statistics import StatisticsResult
+from veilsum.questions.sums import SumResult
+from veilsum.questions.survival import SurvivalResult
+from veilsum.questions.timed import HazardResult
 from veilsum.report import figures
 from veilsum.showing import counted
+from veilsum.sums.running import JobResult
+from veilsum.survey.question import SurveyResult
 
 # What a cut is looked for in, and how much work each number of colluders is worth.
 MOST_CUT, MOST_WORK = 250, 20_000

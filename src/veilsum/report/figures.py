@@ -21,16 +21,16 @@ from veilsum.audit.literature import LiteratureTable
 from veilsum.errors import MissingExtraError, installing, printable
 from veilsum.graphs.layout import layout
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.dispatch import DispatchResult
-from veilsum.jobs.dispatch_periods import PeriodsResult
-from veilsum.jobs.evaluate import ChanceEvaluation
-from veilsum.jobs.solve import Run, RunRecord, Trace
-from veilsum.jobs.survival import SurvivalResult
+from veilsum.minimise.paper import SIGMA, A, B, PaperReport
+from veilsum.minimise.solve import Run, RunRecord, Trace
 from veilsum.models.survival import SurvivalCurve
 from veilsum.models.tallies import Quantile
 from veilsum.numbers.arrays import FloatArray
-from veilsum.paper import SIGMA, A, B, PaperReport
 from veilsum.privacy.conversions import attacker_success, gaussian_mu
+from veilsum.questions.dispatch import DispatchResult
+from veilsum.questions.dispatch_periods import PeriodsResult
+from veilsum.questions.evaluate import ChanceEvaluation
+from veilsum.questions.survival import SurvivalResult
 from veilsum.showing import counted
 
 # Okabe and Ito's palette: told apart by colour-blind readers too. Lines and marks

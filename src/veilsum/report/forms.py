@@ -28,7 +28,7 @@ from veilsum.audit.run_folder import RunFolder
 from veilsum.errors import InvalidInputError, MissingExtraError, installing, printable
 from veilsum.files.contents import contents
 from veilsum.locale import Language
-from veilsum.parties.own_rules import exact, usual
+from veilsum.party.own_rules import exact, usual
 from veilsum.report import page as pages
 from veilsum.report.annex import (
     Block,

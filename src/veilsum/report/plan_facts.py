@@ -16,25 +16,25 @@ from math import log1p, sqrt
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from veilsum.agreement.consortium import Consortium
-from veilsum.agreement.sections import SurveySection
-from veilsum.agreement.study import AgreedStudy, is_study, runs_of
-from veilsum.agreement.survey import SurveyTerms, survey_terms
 from veilsum.audit.run_folder import OF_ALL, SUFFIXES, RunFolder
+from veilsum.consortium.consortium import Consortium
+from veilsum.consortium.sections import SurveySection
+from veilsum.consortium.study import AgreedStudy, is_study, runs_of
 from veilsum.errors import InvalidInputError, VeilsumError, printable
 from veilsum.files.consortiums import read_agreement, read_plan, read_study_plan
 from veilsum.files.scenarios import read_toml
-from veilsum.jobs.dispatch import PriceRecipe
-from veilsum.jobs.minimise import Minimise
-from veilsum.jobs.presence import Cells, Crossed, Group, Screened, Values, Varying
-from veilsum.jobs.recipes import Guarded, open_limits
-from veilsum.jobs.releases import BY_PARTY, Foreseen
-from veilsum.jobs.terms import Terms
+from veilsum.minimise.question import Minimise
 from veilsum.net.receipt import verify_receipts
-from veilsum.parties.agreed import Asked, agreed_on
-from veilsum.parties.consent import GENERATORS, NOT_ASKED, consent_to
-from veilsum.parties.own_rules import Value, in_force, relaxed
-from veilsum.parties.study_page import composed
+from veilsum.party.agreed import Asked, agreed_on
+from veilsum.party.consent import GENERATORS, NOT_ASKED, consent_to
+from veilsum.party.own_rules import Value, in_force, relaxed
+from veilsum.party.study_page import composed
+from veilsum.questions.dispatch import PriceRecipe
+from veilsum.sums.presence import Cells, Crossed, Group, Screened, Values, Varying
+from veilsum.sums.recipes import Guarded, open_limits
+from veilsum.sums.releases import BY_PARTY, Foreseen
+from veilsum.sums.terms import Terms
+from veilsum.survey.terms import SurveyTerms, survey_terms
 
 Kind: TypeAlias = Literal["plan", "consortium", "study", "run"]
 # Chances for which it is said how far apart two inputs have to be.

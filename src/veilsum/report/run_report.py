@@ -18,13 +18,12 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from veilsum.agreement.consortium import Consortium
-from veilsum.agreement.study import AgreedStudy
 from veilsum.audit.record import AuditRecord, read_record
 from veilsum.audit.run_folder import OF_ALL, SUFFIXES, RunFolder
+from veilsum.consortium.consortium import Consortium
+from veilsum.consortium.study import AgreedStudy
 from veilsum.errors import InvalidInputError, MissingExtraError, VeilsumError
 from veilsum.files.consortiums import read_agreement
-from veilsum.jobs.running import JobResult
 from veilsum.net.identity import fingerprint
 from veilsum.net.receipt import (
     Finding,
@@ -34,8 +33,8 @@ from veilsum.net.receipt import (
     verify_receipts,
 )
 from veilsum.numbers.arrays import Array, listed
-from veilsum.parties.consent import Consent, consent_to
-from veilsum.parties.replay import (
+from veilsum.party.consent import Consent, consent_to
+from veilsum.party.replay import (
     SUMS,
     UNSOUND,
     agreed_findings,
@@ -44,8 +43,8 @@ from veilsum.parties.replay import (
     replay,
     result_findings,
 )
-from veilsum.parties.study_page import consent_to_study
-from veilsum.parties.studying import STATUS, StudyStatus, read_status
+from veilsum.party.study_page import consent_to_study
+from veilsum.party.studying import STATUS, StudyStatus, read_status
 from veilsum.report.drawing import draw
 from veilsum.report.figures import as_svg
 from veilsum.report.network import network_svg
@@ -67,6 +66,7 @@ from veilsum.report.page import (
     tag,
     together,
 )
+from veilsum.sums.running import JobResult
 
 # A page goes by mail: figures that would take more than this are left out, and that is
 # said. On the page a byte of them takes a third more.

@@ -21,8 +21,8 @@ from typing import Literal, TypeAlias
 from veilsum import __version__
 from veilsum.locale import Language, catalogue
 from veilsum.net.identity import grouped
-from veilsum.parties.consent import quoted
-from veilsum.parties.own_rules import Value, exact, usual
+from veilsum.party.consent import quoted
+from veilsum.party.own_rules import Value, exact, usual
 from veilsum.report.plan_facts import CountedGroup, PlanFacts, SurveyFacts
 from veilsum.tables.rules import ALONE
 
@@ -531,12 +531,12 @@ def _few_in_a_sum(facts: PlanFacts) -> bool:
     return "minimum_count" in facts.rules and off
 
 
-CONSENT = "tests/parties/test_consent.py::"
+CONSENT = "tests/party/test_consent.py::"
 OFFICER = "tests/report/test_officer.py::"
 SECRETS = "tests/net/test_secrets_on_the_network.py::"
 RULES = "tests/tables/test_rules.py::"
 LEDGER = "tests/files/test_ledger.py::"
-PRESENCE = "tests/jobs/test_presence.py::"
+PRESENCE = "tests/questions/test_presence.py::"
 RELAY = "tests/attacks/test_evil_relay.py::"
 DROP = "tests/attacks/test_file_drop.py::"
 VIEWS = "tests/audit/test_noninterference.py::"
@@ -566,7 +566,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "Asked for is the minimum of the sum of all members' own costs.",
         "Gefragt ist nach dem Minimum der Summe der eigenen Kosten aller Mitglieder.",
         (
-            "tests/jobs/test_solve.py::"
+            "tests/questions/test_solve.py::"
             "test_masked_runs_approach_the_pooled_minimiser_like_one_over_k",
         ),
     ),
@@ -578,7 +578,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "Gefragt ist nach einer Regression über die Zeilen aller Mitglieder, als "
         "stünden sie in einer Tabelle.",
         (
-            "tests/jobs/test_sites.py::test_a_run_under_masks_is_the_fit_of_all_rows",
+            "tests/questions/test_sites.py::test_a_run_under_masks_is_the_fit_of_all_rows",
             CONSENT + "test_the_page_names_question_columns_levels_tables_and_bins",
         ),
     ),
@@ -587,14 +587,16 @@ CATALOGUE: tuple[Sentence, ...] = (
         _in("statistics"),
         "Asked for, of the rows of all members together: {statistics}.",
         "Gefragt ist, für die Zeilen aller Mitglieder zusammen: {statistics}.",
-        ("tests/jobs/test_statistics.py::test_moments_are_those_of_the_pooled_rows",),
+        (
+            "tests/questions/test_statistics.py::test_moments_are_those_of_the_pooled_rows",
+        ),
     ),
     Sentence(
         "purpose.survival",
         _in("survival"),
         "Asked for are survival curves of the rows of all members together.",
         "Gefragt ist nach Überlebenskurven der Zeilen aller Mitglieder zusammen.",
-        ("tests/jobs/test_survival.py::test_machines_find_the_same_as_arrays",),
+        ("tests/questions/test_survival.py::test_machines_find_the_same_as_arrays",),
     ),
     Sentence(
         "purpose.cox",
@@ -603,7 +605,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "Gefragt ist nach einer Regression der Hazardraten (Cox) über die Zeilen aller "
         "Mitglieder.",
         (
-            "tests/jobs/test_cox.py::"
+            "tests/questions/test_cox.py::"
             "test_a_baseline_over_agreed_times_is_r_s_poisson_regression",
         ),
     ),
@@ -614,7 +616,9 @@ CATALOGUE: tuple[Sentence, ...] = (
         "differ between members.",
         "Gefragt ist nach einem gemischten Modell: Koeffizienten im Mittel, und wie "
         "sehr sie sich zwischen Mitgliedern unterscheiden.",
-        ("tests/jobs/test_sites.py::test_a_run_under_masks_is_the_fit_of_all_rows",),
+        (
+            "tests/questions/test_sites.py::test_a_run_under_masks_is_the_fit_of_all_rows",
+        ),
     ),
     Sentence(
         "purpose.meta",
@@ -623,14 +627,16 @@ CATALOGUE: tuple[Sentence, ...] = (
         "over all members.",
         "Gefragt ist nach einem Koeffizienten, den jedes Mitglied an seinen eigenen "
         "Zeilen bestimmt, zusammengefasst über alle Mitglieder.",
-        ("tests/jobs/test_sites.py::test_pooled_estimates_are_those_of_formulas",),
+        ("tests/questions/test_sites.py::test_pooled_estimates_are_those_of_formulas",),
     ),
     Sentence(
         "purpose.evaluate",
         _in("evaluate"),
         "Asked for is how well predictions fit the rows of all members.",
         "Gefragt ist, wie gut Vorhersagen zu den Zeilen aller Mitglieder passen.",
-        ("tests/jobs/test_evaluate.py::test_a_fit_to_the_same_rows_is_calibrated",),
+        (
+            "tests/questions/test_evaluate.py::test_a_fit_to_the_same_rows_is_calibrated",
+        ),
     ),
     Sentence(
         "purpose.dispatch",
@@ -639,7 +645,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "Gefragt ist nach dem Preis, zu dem das Angebot aller Mitglieder ihre "
         "Nachfrage deckt.",
         (
-            "tests/jobs/test_dispatch_job.py::"
+            "tests/questions/test_dispatch_job.py::"
             "test_steps_and_bids_clear_as_the_pooled_linear_program",
         ),
     ),
@@ -745,7 +751,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "Ausgelassen, bevor eine Summe bekannt war: {lost}. Von ihnen ist nichts in "
         "den Summen.",
         (
-            "tests/jobs/test_who_is_left.py::test_books_and_promises_are_of_those_who_are_left",
+            "tests/questions/test_who_is_left.py::test_books_and_promises_are_of_those_who_are_left",
             "tests/protocol/test_dropout.py::test_nobody_is_dropped_once_a_sum_is_known",
         ),
     ),
@@ -1034,7 +1040,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "mehr, also über mindestens {fewest_others} andere",
         (
             OFFICER + "test_as_few_may_be_left_as_is_said",
-            "tests/jobs/test_who_is_left.py::test_books_and_promises_are_of_those_who_are_left",
+            "tests/questions/test_who_is_left.py::test_books_and_promises_are_of_those_who_are_left",
         ),
     ),
     Sentence(
@@ -1361,7 +1367,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "der Plan sagt nicht, wer ihn geschrieben hat: ein Mitglied erfährt, was "
         "Mitglieder erfahren, jeder andere nur, was Mitglieder weitergeben",
         (
-            "tests/parties/test_own_rules.py::"
+            "tests/party/test_own_rules.py::"
             "test_only_files_of_known_organisers_are_considered",
             OFFICER + "test_facts_are_the_file_s",
         ),
@@ -1490,7 +1496,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "folgt; aus einer Quittung: wer teilnahm, wann, nach welchem Plan, und was "
         "zugesichert war",
         (
-            "tests/parties/test_replay.py::test_what_a_run_has_left_follows_from_its_sums",
+            "tests/party/test_replay.py::test_what_a_run_has_left_follows_from_its_sums",
             "tests/net/test_receipt.py::"
             "test_a_stranger_can_check_the_signature_from_the_file_alone",
         ),
@@ -1730,7 +1736,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "{tolerate} mindestens stehen (release_fraction; üblich: "
         "{usual_release_fraction}).",
         (
-            "tests/jobs/test_presence.py::"
+            "tests/questions/test_presence.py::"
             "test_numbers_of_the_first_sum_count_against_the_limit",
             CONSENT
             + "test_what_is_shown_at_most_adds_up_from_the_rounds_that_are_listed",
@@ -1792,7 +1798,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "Zeilen in jeder Spalte unterscheiden, und der Lauf endet, wenn es weniger als "
         "{holders} sind (site_terms = false).",
         (
-            "tests/jobs/test_cox.py::"
+            "tests/questions/test_cox.py::"
             "test_columns_that_are_constant_at_a_party_leave_r_s_fit",
             "tests/attacks/test_hazards.py::"
             "test_a_column_that_varies_at_few_parties_is_not_summed",
@@ -2054,7 +2060,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "Nutzungsbuch kennt die Läufe des eigenen Mitglieds und keine anderen, "
         "und nichts bemerkt eine Person, die in den Tabellen zweier Mitglieder steht.",
         (
-            "tests/jobs/test_budgets.py::test_three_sets_are_looked_at_together",
+            "tests/questions/test_budgets.py::test_three_sets_are_looked_at_together",
             LEDGER + "test_the_differencing_pair_is_refused",
             OFFICER + "test_a_member_knows_the_sums_over_the_others",
         ),
@@ -2066,7 +2072,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "runs of its own member and no others.",
         "Der nächste Lauf: mit jedem wird mehr über dieselben Daten bekannt. Ein "
         "Nutzungsbuch kennt die Läufe des eigenen Mitglieds und keine anderen.",
-        ("tests/jobs/test_budgets.py::test_three_sets_are_looked_at_together",),
+        ("tests/questions/test_budgets.py::test_three_sets_are_looked_at_together",),
     ),
     Sentence(
         "open.liars",
@@ -2659,7 +2665,7 @@ RISKS: tuple[PlanRisk, ...] = (
             "ablehnen.",
             (
                 LEDGER + "test_the_differencing_pair_is_refused",
-                "tests/jobs/test_budgets.py::"
+                "tests/questions/test_budgets.py::"
                 "test_one_persons_row_cannot_be_asked_for_by_asking_twice",
             ),
         ),
@@ -2781,7 +2787,7 @@ RISKS: tuple[PlanRisk, ...] = (
             "Ein Mitglied verliert seine Dateien des Laufs. Jedes andere, das "
             "teilnahm, hat dieselbe Antwort und eine eigene Quittung.",
             (
-                "tests/parties/test_taking_part.py::"
+                "tests/party/test_taking_part.py::"
                 "test_four_parties_of_one_process_come_to_one_answer",
             ),
         ),

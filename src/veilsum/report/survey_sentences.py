@@ -121,10 +121,10 @@ def _weaker(name: str) -> Condition:
 
 
 GUESTS = "tests/attacks/test_guests.py::"
-SEES = "tests/guests/test_what_a_coalition_sees.py::"
+SEES = "tests/survey/test_what_a_coalition_sees.py::"
 AUDITED = "tests/audit/test_surveys.py::"
-JOB = "tests/jobs/test_survey.py::"
-DELEGATE = "tests/guests/test_delegate.py::"
+JOB = "tests/questions/test_survey.py::"
+DELEGATE = "tests/survey/test_delegate.py::"
 RUNS = "tests/net/test_survey_runs.py::"
 HOST = "tests/web/test_collecting.py::"
 FILE = "tests/attacks/test_the_survey_file.py::"
@@ -207,7 +207,7 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
         "names them by their digest.",
         "Die Erhebung ist geschlossen: welche Einsendungen zusammengezählt werden, "
         "steht fest, und die Datei nennt sie durch ihre Prüfsumme.",
-        ("tests/guests/test_survey_set.py::test_a_closed_file_names_one_set",),
+        ("tests/survey/test_survey_set.py::test_a_closed_file_names_one_set",),
     ),
     # Weaker than usual
     Sentence(
@@ -443,7 +443,7 @@ SURVEY_CATALOGUE: tuple[Sentence, ...] = (
         "Das beruht auf der Verschlüsselung, unter der die Anteile beim Gastgeber "
         "liegen (HPKE: X25519, HKDF-SHA256, AES-256-GCM): wer sie aufhebt und die "
         "Verschlüsselung eines Tages bricht, kann sie lesen.",
-        ("tests/guests/test_vectors.py::*",),
+        ("tests/survey/test_vectors.py::*",),
     ),
     # What is checked
     Sentence(
@@ -720,7 +720,7 @@ SURVEY_WORDS: tuple[Sentence, ...] = tuple(
             "member.",
             "Gast: wer mit einer Einladung einmal die Tabelle ausfüllt und kein "
             "Mitglied ist.",
-            ("tests/guests/test_visiting.py::*",),
+            ("tests/survey/test_visiting.py::*",),
         ),
         (
             "share",
@@ -734,14 +734,14 @@ SURVEY_WORDS: tuple[Sentence, ...] = tuple(
             "submission",
             "submission: what a guest sends, signed with its invitation.",
             "Einsendung: was ein Gast sendet, mit seiner Einladung signiert.",
-            ("tests/guests/test_submission.py::test_every_field_is_signed",),
+            ("tests/survey/test_submission.py::test_every_field_is_signed",),
         ),
         (
             "set",
             "set: the submissions that are added, one of each guest.",
             "Auswahl: die Einsendungen, die zusammengezählt werden, eine von jedem "
             "Gast.",
-            ("tests/guests/test_survey_set.py::test_a_set_is_what_the_page_describes",),
+            ("tests/survey/test_survey_set.py::test_a_set_is_what_the_page_describes",),
         ),
     )
 )
@@ -840,7 +840,7 @@ SURVEY_RISKS: tuple[PlanRisk, ...] = (
             "Namen, oder ein Gast oder Mitglied gibt falsche Zahlen: Summen sind "
             "falsch, und niemand sieht es.",
             (
-                "tests/guests/test_submission.py::"
+                "tests/survey/test_submission.py::"
                 "test_a_signed_submission_of_another_key_is_refused",
                 JOB + "test_a_total_beyond_the_range_is_pointed_out",
             ),

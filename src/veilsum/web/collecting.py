@@ -18,19 +18,19 @@ from urllib.parse import urlsplit
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from veilsum.agreement.addresses import Address, is_anywhere, is_loopback
-from veilsum.agreement.consortium import Consortium
-from veilsum.agreement.survey import SurveyTerms, survey_terms
+from veilsum.consortium.addresses import Address, is_anywhere, is_loopback
+from veilsum.consortium.consortium import Consortium
 from veilsum.errors import (
     InvalidInputError,
     MissingExtraError,
     StoreError,
     installing,
 )
-from veilsum.guests.collection import ClosedError, GuestCollection, OutOfTurnError
-from veilsum.guests.submission import longest_line, sha256_hex
-from veilsum.guests.survey_set import list_digest
 from veilsum.report.page import Html, folded, notice, paragraph, table, tag
+from veilsum.survey.collection import ClosedError, GuestCollection, OutOfTurnError
+from veilsum.survey.submission import longest_line, sha256_hex
+from veilsum.survey.survey_set import list_digest
+from veilsum.survey.terms import SurveyTerms, survey_terms
 from veilsum.web.fetching import CHALLENGE, CLOSED, RESULT, SENT
 from veilsum.web.guest_page import SERVED, page_survey, served_page, single_file
 from veilsum.web.membership import MemberDoor

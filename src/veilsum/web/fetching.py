@@ -11,19 +11,19 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
-from veilsum.agreement.addresses import is_loopback
-from veilsum.agreement.consortium import Consortium
-from veilsum.agreement.survey import SurveyTerms, survey_terms
+from veilsum.consortium.addresses import is_loopback
+from veilsum.consortium.consortium import Consortium
 from veilsum.errors import InvalidInputError, WaitingError
 from veilsum.files.consortiums import MOST_BYTES, read_consortium
 from veilsum.files.contents import contents
 from veilsum.files.output import prepare_folder, write_files
-from veilsum.guests.delegate import DelegateStore
-from veilsum.guests.submission import longest_line
-from veilsum.guests.survey_set import SurveySet, closed_set, read_submissions
 from veilsum.net.identity import Identity
 from veilsum.net.trust import check_identity
-from veilsum.parties.own_survey import STORE
+from veilsum.party.own_survey import STORE
+from veilsum.survey.delegate import DelegateStore
+from veilsum.survey.submission import longest_line
+from veilsum.survey.survey_set import SurveySet, closed_set, read_submissions
+from veilsum.survey.terms import SurveyTerms, survey_terms
 from veilsum.web.membership import CHALLENGE_DIGITS, proof
 
 CLOSED, SENT, RESULT = "closed.toml", "submissions.jsonl", "result.json"

@@ -15,8 +15,8 @@ from importlib.resources import files
 from math import gcd
 from urllib.parse import urlsplit
 
-from veilsum.agreement.survey import SurveyTerms
 from veilsum.errors import InvalidInputError
+from veilsum.survey.terms import SurveyTerms
 
 PACKAGE = files("veilsum.web")
 SURVEY = '<script type="application/json" id="survey" data-submissions="submissions">'

@@ -25,17 +25,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from veilsum.agreement.addresses import Address, is_anywhere, is_loopback
-from veilsum.agreement.consortium import Consortium
-from veilsum.agreement.study import runs_of
+from veilsum.consortium.addresses import Address, is_anywhere, is_loopback
+from veilsum.consortium.consortium import Consortium
+from veilsum.consortium.study import runs_of
 from veilsum.errors import InvalidInputError, VeilsumError, installing, printable
 from veilsum.files.consortiums import read_agreement
 from veilsum.files.contents import contents
 from veilsum.files.output import write_files
 from veilsum.files.owners import why_open
 from veilsum.graphs.layout import layout
-from veilsum.parties.events import STAGES
-from veilsum.parties.run_status import (
+from veilsum.party.events import STAGES
+from veilsum.party.run_status import (
     RunStatus,
     advice,
     read_status,

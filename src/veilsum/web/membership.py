@@ -17,7 +17,7 @@ import secrets
 import time
 from collections.abc import Callable
 
-from veilsum.agreement.consortium import Consortium, canonical
+from veilsum.consortium.consortium import Consortium, canonical
 from veilsum.errors import InvalidInputError
 from veilsum.net.identity import Identity, is_signature, public_key
 

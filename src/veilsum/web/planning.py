@@ -22,8 +22,8 @@ import msgspec
 import numpy as np
 
 # Read with the process, not with the first question.
-from veilsum.agreement.consortium import check_name
-from veilsum.agreement.sections import ScenarioFile
+from veilsum.consortium.consortium import check_name
+from veilsum.consortium.sections import ScenarioFile
 from veilsum.errors import InvalidGraphError, InvalidInputError, VeilsumError
 from veilsum.files.consortiums import toml_of
 from veilsum.files.graphs import topology_in

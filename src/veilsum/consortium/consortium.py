@@ -1,0 +1,680 @@
+"""What a consortium has agreed on before real parties run: one public file.
+
+It names the run and its members with their certificates and addresses, and holds the
+sections of a scenario that everybody may know. Nothing in it is private, and everything
+in it enters the digest that parties compare before they say anything else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cached_property
+from math import isfinite
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from veilsum.consortium.addresses import Address as Address, Relays, is_anywhere
+from veilsum.consortium.costs import PRIVATE, PublicCost
+from veilsum.consortium.pem import der_of, pem_of
+from veilsum.consortium.sections import (
+    COMMANDS,
+    COST_ONLY,
+    JOBS,
+    CoxSection,
+    DispatchSection,
+    DomainSection,
+    EvaluateSection,
+    JobSection,
+    LinksSection,
+    MasksSection,
+    MetaSection,
+    MethodSection,
+    MixedSection,
+    ModelSection,
+    PolicySection,
+    RelaySection,
+    StatisticsSection,
+    StoppingSection,
+    SurveySection,
+    SurvivalSection,
+    job_in,
+    settings_of,
+)
+from veilsum.costs.domains import Domain
+from veilsum.errors import InvalidScenarioError, is_seen, printable
+from veilsum.graphs.connectivity import components
+from veilsum.graphs.topology import Topology
+from veilsum.methods.settings import Settings
+from veilsum.numbers.arrays import listed, nearest
+from veilsum.numbers.laws import Masks
+from veilsum.numbers.units import unit_of
+from veilsum.protocol.plan import Plan
+from veilsum.reading import Section, Table, Text, about, check_keys, read
+from veilsum.showing import Showing, Shown, counted
+from veilsum.tables.schema import Schema, SchemaSection
+
+FORMAT = 1
+NAME_BYTES = 64  # what a certificate has room for
+# More than can meet; and deeper than any section goes. Both before work is done.
+MOST_MEMBERS, DEEPEST = 1000, 16
+TITLE_LETTERS = 200
+_RUN = re.compile(r"[a-z0-9-]*[0-9a-f]{32}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_LAYOUT = {ord("\n"): " ", ord("\t"): " "}
+
+SCHEMA_HINT = (
+    "real parties cannot read one off all tables: write down what every table looks "
+    "like, as in [schema.columns] with one line for each column, such as "
+    'age = { kind = "number", minimum = 0, maximum = 120 }'
+)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A party of the consortium, as the others know it.
+
+    Attributes:
+        name: how it is called in the graph.
+        certificate: its certificate, PEM.
+        address: where others dial it; None if it only dials, or nobody does.
+    """
+
+    name: str
+    certificate: str
+    address: Address | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Minimisation:
+    """Private costs of an agreed kind, minimised together."""
+
+    heading: ClassVar[str] = "cost"
+
+    cost: PublicCost
+    domain: Domain
+    settings: Settings
+
+
+# What parties may be asked together.
+Question: TypeAlias = Minimisation | JobSection
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Consortium(Shown):
+    """An agreement. Build it with `consortium_from`, which checks it.
+
+    Attributes:
+        run: the unique name of the run; no two runs share it.
+        title: what the run is about, in the organiser's words.
+        members: all parties, in the graph's order.
+        topology: who exchanges shares with whom.
+        masks: how they are drawn.
+        rules: what parties keep to, as far as it was written down.
+        schema: what every table looks like, for questions about tables.
+        questions: what is asked, one after the other.
+        organiser: the member that wrote the file, by the file's own word; "" if it does
+            not say.
+        study: digest of the study that this is one question of, if it is; see `Study`.
+        former: digest of the file that this one amends, hexadecimal; "" for none.
+        relays: where members meet who do not reach each other; None: nowhere.
+        written: the whole file in its one spelling; what the digest is of.
+    """
+
+    run: str
+    title: str
+    members: tuple[Member, ...]
+    topology: Topology
+    masks: Masks
+    rules: PolicySection
+    schema: Schema | None
+    questions: tuple[Question, ...]
+    organiser: str = ""
+    study: str = ""
+    former: str = ""
+    relays: Relays | None = None
+    written: bytes = field(repr=False)
+
+    def showing(self) -> Showing:
+        """Return what is asked of whom; certificates stay in the file."""
+        asked = ", ".join(one.heading for one in self.questions) or "nothing"
+        names = ", ".join(member.name for member in self.members)
+        return Showing(
+            f"Consortium for the run {self.run}",
+            [
+                *([self.title] if self.title else []),
+                f"{counted(len(self.members), 'member')}: {names}",
+                f"asked: {asked}; {self.masks.law} masks; "
+                f"{counted(self.topology.n_edges, 'link')}",
+            ],
+            {"SHA-256": [self.digest.hex()]},
+        )
+
+    @property
+    def certificates(self) -> dict[str, str]:
+        """Every member's certificate, PEM."""
+        return {member.name: member.certificate for member in self.members}
+
+    def member(self, name: str) -> Member:
+        """Return a member by name; an unknown one is refused with the nearest."""
+        return self.members[self.topology.index(name)]
+
+    @property
+    def by_files(self) -> bool:
+        """Whether nobody has an address, nor a relay: all meet through files."""
+        placed = any(member.address is not None for member in self.members)
+        return not placed and self.relays is None
+
+    def dials(self, one: str, other: str) -> bool:
+        """Say whether of a link's two ends `one` opens the connection.
+
+        Whoever has no address dials; if both have one, or neither (they meet at a
+        relay then), the earlier member does.
+        """
+        caller, called = self.member(one), self.member(other)
+        if (caller.address is None) is not (called.address is None):
+            return caller.address is None
+        return self.topology.index(one) < self.topology.index(other)
+
+    @property
+    def links(self) -> tuple[tuple[str, str], ...]:
+        """Every link as who dials and who is dialled."""
+        pairs = [self.topology.names(edge) for edge in self.topology.edges.tolist()]
+        return tuple((a, b) if self.dials(a, b) else (b, a) for a, b in pairs)
+
+    def only_relayed(self, name: str) -> tuple[str, ...]:
+        """Return the neighbours that a member can meet at a relay only."""
+        if self.relays is None or self.member(name).address is not None:
+            return ()
+        near = self.topology.neighbours(name)
+        return tuple(one for one in near if self.member(one).address is None)
+
+    def refusal(self, members: Collection[str]) -> str | None:
+        """Say why these members may not go on without the others, if they may not."""
+        topology, policy = self.topology, self.rules.policy
+        left = tuple(name for name in topology.parties if name in members)
+        if any(isinstance(one, SurveySection) for one in self.questions):
+            # Each of them holds a share of every guest's numbers.
+            lost = [name for name in topology.parties if name not in members]
+            return f"without {listed(lost)} nothing adds up" if lost else None
+        # Of a plan only the graph and the policy decide this.
+        law = self.masks.on(topology)
+        plan = Plan(
+            terms=b"", topology=topology, law=law, size=1, answer_size=1, policy=policy
+        )
+        return plan.refusal(left)
+
+    def to_table(self) -> dict[str, Any]:
+        """Return everything as plain values, as the file has it."""
+        found = json.loads(self.written)
+        found["members"] = [member_row(one) for one in self.members]
+        return {
+            name: found[name]
+            for name in ConsortiumFile.__struct_fields__
+            if name in found
+        }
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of everything here: who has another one holds another file."""
+        return hashlib.sha256(b"veilsum consortium\0" + self.written).digest()
+
+    @cached_property
+    def members_digest(self) -> str:
+        """16 letters, the same in every file of the same members; "" for a plan."""
+        if not self.run.strip("0"):  # nobody has a certificate yet
+            return ""
+        who = canonical(sorted(member.certificate for member in self.members))
+        return hashlib.sha256(b"veilsum members\0" + who).hexdigest()[:16]
+
+    @cached_property
+    def bounds(self) -> str:
+        """Ranges, row counts, rules and the like, in their one spelling.
+
+        Two files with the same `question_digest` differ in these. Whoever sees which of
+        them a party refuses learns how large its numbers are.
+        """
+        table = self.to_table()
+        kept = ("cost", "dispatch", "domain", "masks", "policy", "schema")
+        return canonical({name: table[name] for name in kept if name in table}).decode()
+
+    @cached_property
+    def question_digest(self) -> str:
+        """SHA-256 of what is asked of whom, without any bound."""
+        table, (question,) = self.to_table(), self.questions
+        asked = {
+            "heading": question.heading,
+            "members": [member.certificate for member in self.members],
+            "columns": []
+            if self.schema is None
+            else [(one.name, one.kind) for one in self.schema.columns],
+            **{one.heading: table.get(one.heading) for one in JOBS if one.on_tables},
+        }
+        return hashlib.sha256(b"veilsum question\0" + canonical(asked)).hexdigest()
+
+    @cached_property
+    def section_digests(self) -> dict[str, str]:
+        """A short digest of each section, to say where two files differ."""
+        return {
+            name: hashlib.sha256(canonical(content)).hexdigest()[:16]
+            for name, content in self.to_table().items()
+        }
+
+
+class ConsortiumFile(Section, frozen=True, kw_only=True):
+    """A whole consortium file: its head, and the sections that may be public."""
+
+    format: Any = None
+    run: Any = None
+    members: Annotated[
+        tuple[Any, ...],
+        Meta(description="a list, one [[members]] entry for each party"),
+    ]
+    title: Text = ""
+    organiser: Text = ""
+    study: Text = ""
+    former: Text = ""
+    graph: LinksSection
+    masks: MasksSection
+    cost: PublicCost | None = None
+    domain: DomainSection | None = None
+    method: MethodSection | None = None
+    stopping: StoppingSection | None = None
+    model: ModelSection | None = None
+    statistics: StatisticsSection | None = None
+    survival: SurvivalSection | None = None
+    cox: CoxSection | None = None
+    mixed: MixedSection | None = None
+    meta: MetaSection | None = None
+    evaluate: EvaluateSection | None = None
+    dispatch: DispatchSection | None = None
+    survey: SurveySection | None = None
+    schema: SchemaSection | None = None
+    policy: PolicySection | None = None
+    deployment: RelaySection | None = None
+
+
+class MemberEntry(Section, frozen=True, kw_only=True):
+    """One of the file's [[members]]."""
+
+    name: Annotated[Any, Meta(description="every party has one")]
+    address: Text = ""
+    certificate: Text | None = None
+
+
+def canonical(value: Any) -> bytes:
+    """Return plain values as JSON in its one spelling: sorted, without spaces."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), allow_nan=False
+    ).encode()
+
+
+def consortium_from(table: Table) -> Consortium:
+    """Return the consortium that a parsed file describes; refuse all that is odd."""
+    _refuse_what_is_not_public(table)
+    check_format(table)
+    _check_task(table)
+    said = {key: plain(value, key) for key, value in table.items() if key != "members"}
+    members = {"members": table["members"]} if "members" in table else {}
+    file = read({**said, **members}, ConsortiumFile, "the consortium file")
+    sections = msgspec.structs.asdict(file)
+    for name, value in said.items():
+        # Scenarios may have headings without keys; here the digest depends on them.
+        if value == {} and sections[name] is None:
+            raise InvalidScenarioError(
+                f"[{name}] is empty: write its keys under the heading, or remove it"
+            )
+    check_run(file.run)
+    _check_title(file.title)
+    if len(file.members) > MOST_MEMBERS:
+        raise InvalidScenarioError(
+            f"a consortium has {MOST_MEMBERS} members at most, found "
+            f"{len(file.members)}"
+        )
+    found = tuple(member_from(row) for row in file.members)
+    _check_differ(found)
+    _check_organiser(file.organiser, found)
+    relays = None if file.deployment is None else Relays.of(**file.deployment.given())
+    topology = _topology(file.graph, found, relayed=relays is not None)
+    with about("masks"):
+        unit = None if file.cost is None else file.cost.unit
+        masks = file.masks.masks
+        if unit is not None:
+            masks = masks.altered(unit=unit_of(unit))
+        masks.on(topology).check_deployable(least_weight=float(topology.weights.min()))
+    with about("schema"):
+        schema = None if file.schema is None else file.schema.schema
+        for column in () if schema is None else schema.columns:
+            if not column.is_category:
+                _ = column.measure  # nobody could agree on it later
+    return Consortium(
+        run=file.run,
+        title=file.title,
+        members=found,
+        topology=topology,
+        masks=masks,
+        rules=file.policy or PolicySection(),
+        schema=schema,
+        questions=(_question(file),),
+        organiser=file.organiser,
+        study=_checked_study(file.study),
+        former=check_former(file.former),
+        relays=relays,
+        written=canonical({**said, "members": [member_row(one) for one in found]}),
+    )
+
+
+# Sections of a scenario that only one computer can have which plays all parties.
+NOT_PUBLIC = {
+    "data": "each party gives its own table",
+    "simulation": "it is for simulated parties",
+    "deployment": "the file itself is what it described, but for a relay",
+    "parties": "the members are",
+}
+
+
+def _refuse_what_is_not_public(table: Table) -> None:
+    if "question" in table:
+        raise InvalidScenarioError(
+            "this is the file of a study, with several questions: veilsum join and "
+            "veilsum check take it as it is; where one question is wanted, give the "
+            "consortium.toml in that question's folder"
+        )
+    known = dict.fromkeys((*ConsortiumFile.__struct_fields__, *NOT_PUBLIC))
+    check_keys(table, known, "the consortium file")
+    for name, why in NOT_PUBLIC.items():
+        # But for the way between members, which they must agree on.
+        if name in table and "relay" not in _section(table, name):
+            raise InvalidScenarioError(
+                f"[{name}] has no place in a consortium file ({why}): remove it, or "
+                "run veilsum consortium new, which leaves it out"
+            )
+    private = [key for key in PRIVATE if key in _section(table, "cost")]
+    if private:
+        raise InvalidScenarioError(
+            f"[cost] {private[0]} has no place in a consortium file, which all members "
+            "read: each party gives its own when it joins; take it out"
+        )
+    if "corrupted" in _section(table, "policy"):
+        raise InvalidScenarioError(
+            "[policy] corrupted names a coalition for a simulation, and real parties "
+            "promise nothing about it by name: take it out; tolerate says how many "
+            "may collude, whoever they are"
+        )
+
+
+def _section(table: Table, name: str) -> Table:
+    found = table.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def task_of(present: Collection[str]) -> str:
+    """Return which of the sections that are present says what is run."""
+    found = [name for name in COMMANDS if name in present]
+    if not found and "question" in present:
+        raise InvalidScenarioError(
+            "the scenario has several [[question]], a study, and one is wanted here: "
+            "write that one as a section of its own, such as [model]"
+        )
+    if len(found) != 1:
+        choices = ", ".join(f"[{name}]" for name in COMMANDS)
+        raise InvalidScenarioError(
+            f"a consortium runs exactly one of {choices}, found "
+            f"{listed(found) or 'none'}"
+        )
+    return found[0]
+
+
+def _check_task(table: Table) -> None:
+    """Refuse sections that do not go together."""
+    task = task_of(table)
+    if task == "cost":
+        if "schema" in table:
+            raise InvalidScenarioError(
+                "[schema] belongs to a job on data, not to a [cost]"
+            )
+        if "domain" not in table:
+            raise InvalidScenarioError("the consortium needs a [domain] section")
+        return
+    unused = [name for name in COST_ONLY if name in table]
+    if unused:
+        raise InvalidScenarioError(
+            f"[{unused[0]}] belongs to a [cost], and this is a [{task}]: take it out"
+        )
+    on_tables = {job.heading for job in JOBS if job.on_tables}
+    if task in on_tables and "schema" not in table:
+        raise InvalidScenarioError(f"a [{task}] needs a [schema]: {SCHEMA_HINT}")
+
+
+def check_format(table: Table) -> None:
+    """Refuse another format first: whatever else is odd then is no mistake."""
+    found = table.get("format", "none")
+    if type(found) is not int or found != FORMAT:
+        raise InvalidScenarioError(
+            f"the consortium file must say format = {FORMAT}, found {found!r}: make it "
+            "with veilsum consortium new, or use the version of veilsum that made it"
+        )
+
+
+def check_run(run: object) -> None:
+    """Refuse a name that another run may have."""
+    if not isinstance(run, str) or not _RUN.fullmatch(run) or len(run) > 100:
+        raise InvalidScenarioError(
+            "run must be a name that no other run has: small letters, digits and "
+            f"dashes, then 32 random hexadecimal digits, found {run!r}; veilsum "
+            "consortium new makes one"
+        )
+
+
+def _check_title(title: str) -> None:
+    """Refuse a title that could pass for more lines of the screen it is shown on."""
+    if not is_seen(title) or "  " in title or len(title) > TITLE_LETTERS:
+        shown = title if len(title) <= TITLE_LETTERS else f"{title[:TITLE_LETTERS]}..."
+        raise InvalidScenarioError(
+            f"title must be one line of at most {TITLE_LETTERS} letters that can be "
+            f"seen, without two spaces in a row, found {printable(repr(shown))}"
+        )
+
+
+def _check_organiser(name: str, members: Sequence[Member]) -> None:
+    """Refuse an organiser who takes no part: nobody would stand up for the file."""
+    known = [member.name for member in members]
+    if name and name not in known:
+        raise InvalidScenarioError(
+            f"organiser is {name!r}, who is no member; {nearest(name, known)}name the "
+            "member that wrote the file, or leave it out"
+        )
+
+
+def _checked_study(digest: str) -> str:
+    if digest and not _DIGEST.fullmatch(digest):
+        raise InvalidScenarioError(
+            "study is the digest of the study that a file is one question of, 64 "
+            f"hexadecimal digits, found {printable(repr(digest[:TITLE_LETTERS]))}: "
+            "leave it out"
+        )
+    return digest
+
+
+def check_former(digest: str) -> str:
+    """Return the digest of what a file amends; refuse what is none."""
+    if digest and not re.fullmatch("[0-9a-f]{64}", digest):
+        raise InvalidScenarioError(
+            "former must be the digest of the file that this one amends, 64 "
+            "hexadecimal digits: veilsum consortium amend writes it"
+        )
+    return digest
+
+
+def _question(file: ConsortiumFile) -> Question:
+    """Return what is asked; which sections go together was checked before."""
+    job = job_in(file)
+    if job is not None:
+        (file.policy or PolicySection()).check_for(job)
+        return job
+    assert file.cost is not None
+    assert file.domain is not None
+    with about("domain"):
+        domain = file.domain.domain(file.cost.dim)
+    with about("method"):
+        settings = settings_of(file.method, file.stopping)
+    return Minimisation(cost=file.cost, domain=domain, settings=settings)
+
+
+def _topology(
+    graph: LinksSection, members: Sequence[Member], *, relayed: bool
+) -> Topology:
+    """Return the graph; refuse pieces, and a link that neither end can open.
+
+    Unless nobody has an address: then nobody opens any.
+    """
+    with about("graph"):
+        found = Topology.from_edges(
+            list(graph.edges),
+            parties=[member.name for member in members],
+            weights=graph.weights,
+        )
+        pieces = components(found)
+    if len(pieces) > 1:
+        named = "; ".join(listed(found.names(piece)) for piece in pieces[:4])
+        raise InvalidScenarioError(
+            f"[graph] is in {len(pieces)} pieces ({named}), and parties in different "
+            "ones cannot run together: add a link between them"
+        )
+    by_files = all(member.address is None for member in members)
+    for edge in [] if by_files else found.edges.tolist():
+        a, b = (members[i] for i in edge)
+        if a.address is None and b.address is None and not relayed:
+            raise InvalidScenarioError(
+                f"the link {a.name} - {b.name} joins two parties without an address, "
+                "and neither can dial the other: give one of them an address, name a "
+                "relay in [deployment], or take the link out"
+            )
+    return found
+
+
+def member_from(row: object) -> Member:
+    """Return a member as one of the file's [[members]] has it; refuse what is odd."""
+    if not isinstance(row, Mapping):
+        raise InvalidScenarioError(f"[[members]] must be tables, found {row!r}")
+    entry = read(row, MemberEntry, "[[members]]")
+    name = check_name(entry.name)
+    try:
+        if entry.certificate is None:
+            raise InvalidScenarioError(
+                "it has no certificate: it makes one with veilsum identity new, and "
+                "sends the .crt file"
+            )
+        certificate = pem_of(der_of(entry.certificate))
+        return Member(name, certificate, _address(entry.address))
+    except InvalidScenarioError as error:
+        raise InvalidScenarioError(f"member {name!r}: {error}") from None
+
+
+def member_row(member: Member) -> dict[str, str]:
+    """Return a member as a file has it, in its one spelling."""
+    address = {} if member.address is None else {"address": str(member.address)}
+    return {"name": member.name, **address, "certificate": member.certificate}
+
+
+def _address(text: str) -> Address | None:
+    """Return where a member is dialled; "" says that it only dials."""
+    if not text.strip():
+        return None
+    address = Address.of(text)
+    if is_anywhere(address.host):
+        raise InvalidScenarioError(
+            f"{address} says where to listen, and nobody can dial it: write the "
+            "address that the others reach"
+        )
+    return address
+
+
+def check_name(name: object) -> str:
+    """Return a party's name; refuse one that files or certificates cannot carry.
+
+    >>> check_name("hospital-1")
+    'hospital-1'
+    """
+    if not isinstance(name, str) or not _is_name(name):
+        raise InvalidScenarioError(
+            "the name of a real party is made of letters, digits, and, between them, "
+            f"spaces, dots, dashes and underscores, {NAME_BYTES} bytes at most, found "
+            f"{name!r}"
+        )
+    return name
+
+
+def _is_name(name: str) -> bool:
+    inner = all(letter.isalnum() or letter in " ._-" for letter in name)
+    ends = name[:1].isalnum() and name[-1:].isalnum()
+    # One spelling of an accented letter: two parties must not look alike.
+    plain_letters = unicodedata.is_normalized("NFKC", name)
+    return inner and ends and plain_letters and len(name.encode()) <= NAME_BYTES
+
+
+def _check_differ(members: Sequence[Member]) -> None:
+    """Refuse two members with one name, one certificate or one address."""
+    for what in ("name", "certificate", "address"):
+        owners: dict[str, str] = {}
+        for member in members:
+            value = getattr(member, what)
+            if value is None:
+                continue
+            # Names become file names, and not every disk tells A from a.
+            key = value if what == "certificate" else str(value).casefold()
+            if key in owners:
+                raise InvalidScenarioError(
+                    f"two members have one {what}: {owners[key]!r} and "
+                    f"{member.name!r}; give each its own"
+                )
+            owners[key] = member.name
+
+
+def plain(value: Any, where: str, depth: int = 0) -> Any:
+    """Return a TOML value in the one form that is compared: keys sorted, copied.
+
+    The order of keys in a file then means nothing, whoever reads it.
+    """
+    if depth > DEEPEST:
+        raise InvalidScenarioError(
+            f"[{where.partition('.')[0]}] has tables or lists inside each other more "
+            f"than {DEEPEST} deep, and no section has that"
+        )
+    if isinstance(value, Mapping):
+        named = {_text(str(key), where): value[key] for key in sorted(value)}
+        return {
+            key: plain(item, f"{where}.{key}", depth + 1) for key, item in named.items()
+        }
+    if isinstance(value, list | tuple):
+        return [plain(item, where, depth + 1) for item in value]
+    if isinstance(value, str):
+        return _text(value, where)
+    if isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
+        return value
+    if type(value) is date and where.startswith("schema."):
+        # TOML has dates of its own: one spelling for both.
+        return value.isoformat()
+    raise InvalidScenarioError(
+        f"[{where}] must be made of texts, finite numbers, true and false, found "
+        f"{value!r}"
+    )
+
+
+def _text(value: str, where: str) -> str:
+    """Return a text; refuse one that could write over what a terminal shows."""
+    text = value.replace("\r\n", "\n")
+    # Also what turns the direction of writing, or begins another line or paragraph.
+    if not is_seen(text.translate(_LAYOUT)):
+        raise InvalidScenarioError(
+            f"[{printable(where)}] has control characters in a text, or others that "
+            f"cannot be seen: take them out of {printable(repr(value))}"
+        )
+    return text

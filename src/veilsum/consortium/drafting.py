@@ -1,0 +1,251 @@
+"""From a scenario to what real parties agree on: the private parts are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from veilsum.consortium.consortium import (
+    FORMAT,
+    TITLE_LETTERS,
+    Address,
+    Consortium,
+    consortium_from,
+    task_of,
+)
+from veilsum.consortium.costs import PRIVATE
+from veilsum.consortium.sections import (
+    COMMANDS,
+    COST_ONLY,
+    GraphSection,
+    LinksSection,
+    MasksSection,
+    PolicySection,
+    ReadGraph,
+    ScenarioFile,
+)
+from veilsum.consortium.study import AgreedStudy, study_from
+from veilsum.errors import InvalidScenarioError
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import listed
+from veilsum.numbers.laws import LAWS
+from veilsum.reading import Section, about
+
+COVERED = (
+    "names a coalition for a simulation; among real parties tolerate covers every "
+    "coalition of that size"
+)
+
+
+def consortium_of(
+    file: ScenarioFile,
+    *,
+    certificates: Mapping[str, str],
+    addresses: Mapping[str, Address | None],
+    run: str,
+    organiser: str = "",
+    relay: Mapping[str, Any] | None = None,
+    read_graph: ReadGraph | None = None,
+) -> tuple[Consortium, tuple[str, ...]]:
+    """Return what the parties of a scenario agree on, and what was left out of it.
+
+    Args:
+        file: the scenario, with or without the parties' private parts.
+        certificates: every party's certificate by name, PEM. A job on data calls its
+            parties so, in this order, unless [parties] or the graph names them.
+        addresses: where parties are dialled; those that are missing only dial.
+        run: a name that no other run has.
+        organiser: the member that writes the file, if it says so.
+        relay: the [deployment] of the new file, if members may meet at a relay.
+        read_graph: opens a graph file, if the scenario names one.
+    """
+    table, left_out = _drafted(
+        file,
+        task_of(file.given()),
+        certificates=certificates,
+        addresses=addresses,
+        run=run,
+        organiser=organiser,
+        relay=relay,
+        read_graph=read_graph or _no_files,
+    )
+    return consortium_from(table), left_out
+
+
+def study_of(
+    file: ScenarioFile, *, read_graph: ReadGraph | None = None, **known: Any
+) -> tuple[AgreedStudy, tuple[str, ...]]:
+    """Return the same where the scenario has several questions; see `consortium_of`."""
+    asked = file.given().keys() & COMMANDS.keys()
+    if asked:
+        raise InvalidScenarioError(
+            f"the scenario has [[question]], and [{min(asked)}] beside it: write that "
+            f"as [question.{min(asked)}], under a [[question]] with a name"
+        )
+    table, left_out = _drafted(
+        file, "question", read_graph=read_graph or _no_files, **known
+    )
+    return study_from(table), left_out
+
+
+def _drafted(
+    file: ScenarioFile,
+    task: str,
+    *,
+    certificates: Mapping[str, str],
+    addresses: Mapping[str, Address | None],
+    run: str,
+    organiser: str = "",
+    relay: Mapping[str, Any] | None = None,
+    read_graph: ReadGraph,
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the table of a file that real parties hold, and what was left out."""
+    topology = _topology(file, task, tuple(certificates), read_graph)
+    _check_named(topology, certificates, addresses)
+    copied = (task, "schema", *(COST_ONLY if task == "cost" else ()))
+    public = {name: getattr(file, name) for name in copied}
+    sections = {
+        name: part.given() if isinstance(part, Section) else [*part]
+        for name, part in public.items()
+        if part is not None
+    }
+    if file.cost is not None:
+        sections["cost"] = file.cost.public(topology)
+    if file.policy is not None:
+        sections["policy"] = _public_policy(file.policy, topology)
+    members = [
+        {
+            "name": name,
+            "address": str(addresses.get(name) or ""),
+            "certificate": certificates[name],
+        }
+        for name in topology.parties
+    ]
+    # Members see its title among other lines, so it is one: a scenario's first.
+    first = file.title.strip().partition("\n")[0]
+    title = " ".join(first.split())[:TITLE_LETTERS]
+    table = {
+        "format": FORMAT,
+        "run": run,
+        "members": members,
+        **({"title": title} if title else {}),
+        **({"organiser": organiser} if organiser else {}),
+        **({"deployment": dict(relay)} if relay else {}),
+        "graph": LinksSection.of(topology).given(),
+        "masks": masks_between(file),
+        **sections,
+    }
+    return table, tuple(_left_out(file, task))
+
+
+def masks_between(file: ScenarioFile) -> dict[str, Any]:
+    """Return the masks of real parties: [deployment]'s, else [masks], else uniform."""
+    simulated = (file.masks or MasksSection(law="uniform")).given()
+    deployment = {} if file.deployment is None else file.deployment.given()
+    own = {
+        key: deployment[key]
+        for key in MasksSection.__struct_fields__
+        if key in deployment
+    }
+    law = own.get("law", simulated["law"])
+    # A new law takes over what it has: a sigma, or a grid, and not the other's.
+    kept = ("law", *LAWS[law].keys)
+    return {key: simulated[key] for key in kept if key in simulated} | own
+
+
+def _topology(
+    file: ScenarioFile, task: str, given: tuple[str, ...], read_graph: ReadGraph
+) -> Topology:
+    names = None if file.parties is None else file.parties.names
+    graph = file.graph or GraphSection()
+    with about("graph"):
+        if task == "cost" or graph.file is not None or graph.edges is not None:
+            found = graph.topology(names, read_graph)
+        elif graph.given():
+            found = graph.topology(names or given, read_graph)
+        else:
+            called = names or given
+            found = Topology.family(f"complete:{len(called)}").renamed(called)
+    if found.directed:
+        raise InvalidScenarioError(
+            "[graph] has links in one direction, and a run needs links that carry both "
+            "ways: use an undirected graph"
+        )
+    return found
+
+
+def _no_files(name: str, weight: str | None) -> NoReturn:
+    del weight
+    raise InvalidScenarioError(
+        f"[graph] names the file {name!r}, which is not read here: write family or "
+        "edges instead"
+    )
+
+
+def _check_named(
+    topology: Topology,
+    certificates: Mapping[str, str],
+    addresses: Mapping[str, Address | None],
+) -> None:
+    with about("deployment"):
+        topology.indices([*certificates, *addresses])
+    missing = [name for name in topology.parties if name not in certificates]
+    if missing:
+        raise InvalidScenarioError(
+            f"there is no certificate of {listed(missing)}: each party makes its own "
+            "with veilsum identity new NAME and sends the .crt file; name it in "
+            "[deployment] certificates or with --certificate"
+        )
+
+
+def _public_policy(section: PolicySection, topology: Topology) -> dict[str, Any]:
+    """Return the policy without a named coalition; refuse one beyond `tolerate`.
+
+    Real parties are promised the same against whoever colludes, up to that number.
+    """
+    named = section.corrupted or ()
+    with about("policy"):
+        size = len(topology.indices(named))
+    covered = section.policy.tolerate
+    if size > covered:
+        raise InvalidScenarioError(
+            f"[policy] corrupted names {size} parties ({listed(named)}), and what real "
+            f"parties are promised holds against {covered} (tolerate), whoever they "
+            f"are: set tolerate = {size}, or name fewer"
+        )
+    return {key: v for key, v in section.given().items() if key != "corrupted"}
+
+
+def _left_out(file: ScenarioFile, task: str) -> list[str]:
+    """Return what the members will not read in their file, and why."""
+    given, found = file.given(), []
+    if file.cost is not None:
+        private = [key for key in PRIVATE if key in file.cost.given()]
+        found += [f"[cost] {key}: private, each party gives its own" for key in private]
+    else:
+        found += [
+            f"[{name}]: a [{task}] does not use it"
+            for name in COST_ONLY
+            if name in given
+        ]
+    if "data" in given:
+        found.append("[data]: private, each party gives its own table")
+    if file.policy is not None and file.policy.corrupted is not None:
+        found.append(f"[policy] corrupted: {COVERED}")
+    if file.simulation is not None:
+        simulated = file.simulation.given()
+        found += [f"[simulation] {key}: {_why(key)}" for key in simulated]
+    masks = {} if file.masks is None else file.masks.given()
+    used = masks_between(file)
+    gone = [key for key in masks if masks[key] != used.get(key)]
+    return found + [
+        f"[masks] {key} = {masks[key]!r}: [deployment] replaces it" for key in gone
+    ]
+
+
+def _why(key: str) -> str:
+    reasons = {
+        "seed": "real parties draw their shares from the operating system",
+        "bounds_from_costs": "agree on bounds, and write them in [method]",
+    }
+    return reasons.get(key, "for simulated parties only")

@@ -1,0 +1,810 @@
+"""The sections of scenario and consortium files, and what each of them means.
+
+One `Section` for each heading: its keys, and methods that return the value it stands
+for. A file is read once, by `read`; whoever needs something of it asks these values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
+
+from msgspec import Meta
+
+from veilsum.consortium.costs import CostSection, Unit
+from veilsum.costs.domains import Ball, Box, Domain, HalfSpaces, Simplex, WholeSpace
+from veilsum.errors import InvalidScenarioError
+from veilsum.graphs.topology import Topology
+from veilsum.methods.link_faults import LinkFaults
+from veilsum.methods.settings import METHODS, Settings
+from veilsum.models.family_names import canonical
+from veilsum.numbers.arrays import FloatArray, as_floats, listed
+from veilsum.numbers.laws import LAWS, LawName, Masks
+from veilsum.protocol.plan import Policy
+from veilsum.reading import (
+    Flag,
+    Names,
+    Number,
+    Real,
+    Reals,
+    Section,
+    Text,
+    Whole,
+    about,
+    check_keys,
+    missing,
+    read,
+)
+from veilsum.tables.rules import Rules
+from veilsum.tables.schema import SchemaSection
+
+# What a file may say: others run what it says, and a rule beyond these would be none.
+# Whoever calls Python with numbers of its own may go further.
+BOUNDS: dict[str, dict[str, tuple[float, float]]] = {
+    "masks": {"sigma": (1e-100, 1e100), "largest": (1e-100, 1e100)},
+    "policy": {
+        "tolerate": (0, 1000),
+        "minimum_honest": (2, 1000),  # one alone cannot be hidden
+        "resend": (0.01, 3600),
+        "meeting": (0, 90 * 86_400),  # files may be carried by people
+        "deadline": (0.01, 90 * 86_400),
+        "patience": (1, 1000),
+        "maximum_columns": (0, 1),
+        "maximum_levels": (1, 10_000),
+        "release_fraction": (1e-9, 1),
+        "most_rounds": (1, 100),
+    },
+}
+
+
+def check_bounds(heading: str, section: Section) -> None:
+    """Refuse a number that nobody may ask others for."""
+    for key, (least, most) in BOUNDS[heading].items():
+        found = section.given().get(key, least)
+        for one in found if isinstance(found, tuple) else (found,):
+            if not least <= one <= most:
+                raise InvalidScenarioError(
+                    f"[{heading}] {key} must be from {least:g} to {most:g} in a file, "
+                    f"found {one:g}"
+                )
+
+
+# Of the graph of a scenario, which somebody else may have written: each party has a
+# cost of its own in it, and links are counted before one is made.
+MOST_PARTIES, MOST_LINKS = 1_000_000, 2_000_000
+# Opens a graph file, with the attribute that holds its weights.
+ReadGraph = Callable[[str, str | None], Topology]
+
+Pairs: TypeAlias = Annotated[
+    tuple[tuple[str, str], ...],
+    Meta(
+        description='a list of pairs of names, such as [["a", "b"], ["b", "c"]]',
+        extra={"names": tuple[tuple[str | int, str | int], ...]},
+    ),
+]
+Sigma: TypeAlias = Annotated[
+    float | tuple[float, ...],
+    Meta(description="a number, or one for each coefficient"),
+]
+Ends: TypeAlias = Annotated[
+    tuple[float, float], Meta(description="the least and the largest")
+]
+PartyTexts: TypeAlias = Annotated[
+    dict[str, str], Meta(description="a table with one text for each party")
+]
+
+
+class PartiesSection(Section, frozen=True, kw_only=True):
+    """What the parties are called."""
+
+    names: Names | None = None
+
+
+class GraphSection(Section, frozen=True, kw_only=True):
+    """Who exchanges masks with whom, in a scenario: named, in a file, or listed."""
+
+    family: Text | None = None
+    file: Text | None = None
+    edges: Pairs | None = None
+    weight: Text | None = None
+
+    def topology(
+        self, names: tuple[str, ...] | None, read_graph: ReadGraph
+    ) -> Topology:
+        """Return the graph; its parties are called by these names, if there are any."""
+        sources = [key for key in ("family", "file", "edges") if key in self.given()]
+        if len(sources) != 1:
+            raise InvalidScenarioError(
+                "[graph] needs exactly one of family, file and edges, found "
+                f"{listed(sources) or 'none'}"
+            )
+        if self.weight is not None and self.file is None:
+            raise InvalidScenarioError(
+                "[graph] weight names an attribute of a graph file"
+            )
+        if self.edges is not None:
+            return Topology.from_edges(list(self.edges), parties=names)
+        if self.family is not None:
+            found = Topology.family(self.family, most_links=MOST_LINKS)
+        else:
+            found = read_graph(str(self.file), self.weight)
+        if found.n_parties > MOST_PARTIES:
+            raise InvalidScenarioError(
+                f"[graph] has {found.n_parties:,} parties, and at most "
+                f"{MOST_PARTIES:,} fit into a scenario: use veilsum large for more"
+            )
+        return found if names is None else found.renamed(names)
+
+
+class LinksSection(Section, frozen=True, kw_only=True):
+    """Who exchanges masks with whom, among real parties: every link by itself."""
+
+    edges: Pairs
+    weights: (
+        Annotated[
+            tuple[float, ...], Meta(description="a list, one number for each link")
+        ]
+        | None
+    ) = None
+
+    @classmethod
+    def of(cls, topology: Topology) -> LinksSection:
+        """Return a graph link by link: nobody has to build it the same way."""
+        pairs = tuple(
+            (topology.parties[a], topology.parties[b])
+            for a, b in topology.edges.tolist()
+        )
+        plain = bool((topology.weights == 1.0).all())
+        return cls(
+            edges=pairs, weights=None if plain else tuple(topology.weights.tolist())
+        )
+
+
+DomainKind = Literal["box", "ball", "simplex", "half-spaces", "all"]
+_DOMAIN_KEYS: dict[DomainKind, tuple[str, ...]] = {
+    "box": ("lower", "upper"),
+    "ball": ("centre", "radius"),
+    "simplex": ("total",),
+    "half-spaces": ("normals", "offsets"),
+    "all": (),
+}
+
+
+class DomainSection(Section, frozen=True, kw_only=True):
+    """Where the answer is looked for."""
+
+    kind: DomainKind
+    lower: Reals | None = None
+    upper: Reals | None = None
+    centre: Reals | None = None
+    radius: Real | None = None
+    total: Real | None = None
+    normals: Reals | None = None
+    offsets: Reals | None = None
+
+    def __post_init__(self) -> None:
+        known = ("kind", *_DOMAIN_KEYS[self.kind])
+        check_keys(self.given(), known, f"[domain] of kind {self.kind!r}")
+        if self.kind in {"box", "half-spaces"}:
+            for key in _DOMAIN_KEYS[self.kind]:
+                if getattr(self, key) is None:
+                    raise missing("[domain]", key, f"a {self.kind} is described by it")
+
+    def domain(self, dim: int) -> Domain:
+        """Return the set, in so many variables."""
+
+        def given(key: str) -> FloatArray:
+            return as_floats(getattr(self, key), what=f"[domain] {key}")
+
+        match self.kind:
+            case "box":
+                return Box(given("lower"), given("upper"), dim=dim)
+            case "ball":
+                centre = 0.0 if self.centre is None else given("centre")
+                radius = 1.0 if self.radius is None else self.radius
+                return Ball(centre, radius, dim=dim)
+            case "simplex":
+                return Simplex(dim, 1.0 if self.total is None else self.total)
+            case "half-spaces":
+                return HalfSpaces(given("normals"), given("offsets"))
+            case "all":
+                return WholeSpace(dim)
+
+
+# The laws there are when a file is read, not when this was loaded.
+LawWord: TypeAlias = Annotated[str, Meta(extra={"choices": LAWS})]
+
+
+class MasksSection(Section, frozen=True, kw_only=True):
+    """How masks are drawn."""
+
+    law: LawWord
+    sigma: Sigma | None = None
+    grid: Whole | None = None
+    largest: Real | None = None
+
+    def __post_init__(self) -> None:
+        check_bounds("masks", self)
+
+    @property
+    def masks(self) -> Masks:
+        """What it stands for; refuses a contradiction."""
+        if "sigma" in LAWS[self.law].keys and self.sigma is None:
+            raise missing("[masks]", "sigma", "the standard deviation of one share")
+        with about("masks"):
+            law = cast("LawName", self.law)
+            return Masks(law, self.sigma, self.grid, self.largest)
+
+
+class MethodSection(Section, frozen=True, kw_only=True):
+    """How private costs are minimised."""
+
+    name: Annotated[str, Meta(extra={"choices": METHODS})] | None = None
+    step: Real | None = None
+    power: Real | None = None
+    gradient_at: Text | None = None
+    mixing: Text | None = None
+    rounds: Whole | None = None
+    recentre: Flag | None = None
+    smooth: Real | None = None
+    mean_smooth: Real | None = None
+    mean_convex: Real | None = None
+    convex_locals: Flag | None = None
+    start: Reals | None = None
+    spread: Text | None = None
+
+
+class StoppingSection(Section, frozen=True, kw_only=True):
+    """When parties stop."""
+
+    iterations: Whole | None = None
+    tolerance: Real | None = None
+    byte_budget: Whole | None = None
+
+
+class SimulationSection(Section, frozen=True, kw_only=True):
+    """What only one computer can have that plays all parties."""
+
+    seed: Whole | None = None
+    engine: Text | None = None
+    precision: Text | None = None
+    history: Whole | None = None
+    bounds_from_costs: Flag | None = None
+    faults: Annotated[dict[str, Any], Meta(description="a table")] | None = None
+
+    def link_faults(self, topology: Topology) -> LinkFaults | None:
+        """Return what goes wrong between parties; stragglers are named, or a part."""
+        if self.faults is None:
+            return None
+        known = tuple(one.name for one in fields(LinkFaults))
+        check_keys(self.faults, known, "[simulation] faults")
+        found = dict(self.faults)
+        if isinstance(found.get("stragglers"), list):
+            found["stragglers"] = tuple(sorted(topology.indices(found["stragglers"])))
+        if isinstance(found.get("delay"), list):
+            found["delay"] = tuple(found["delay"])
+        return LinkFaults(**found)
+
+
+def settings_of(
+    method: MethodSection | None,
+    stopping: StoppingSection | None,
+    simulation: SimulationSection | None = None,
+) -> Settings:
+    """Return how costs are minimised: each key that is there, under its own name."""
+    found: dict[str, Any] = {}
+    for section in (method, stopping, simulation):
+        found |= {} if section is None else section.given()
+    for gone in ("seed", "faults"):
+        found.pop(gone, None)
+    if "name" in found:
+        found["method"] = found.pop("name")
+    return Settings(**found)
+
+
+# What everybody keeps to while summing, and how long they wait for each other.
+SUMMING = ("tolerate", "minimum_honest", "drop")
+WAITS = ("resend", "meeting", "deadline", "patience")
+# What may be asked of tables; a schema says how many rows they have.
+_ROWS = ("minimum_rows", "maximum_rows")
+RULES = tuple(
+    one.name
+    for one in fields(Rules)
+    if one.name not in ("minimum_rows", "maximum_rows")
+)
+
+
+class RulesSection(Section, frozen=True, kw_only=True):
+    """Rules as they are written down: in a policy, or as floors of a party's own.
+
+    Attributes:
+        tolerate: how many may collude, whoever they are.
+        minimum_honest: how many others there must be.
+        drop: whether the others may go on without a party that is lost early.
+        minimum_count: see `Rules`, for all that follow too.
+    """
+
+    tolerate: Whole | None = None
+    minimum_honest: Whole | None = None
+    drop: Flag | None = None
+    minimum_count: Whole | None = None
+    effective_count: Number | None = None
+    maximum_leverage: Number | None = None
+    residual_rows: Whole | None = None
+    maximum_levels: Whole | None = None
+    maximum_columns: Number | None = None
+    dominance: Number | None = None
+    site_terms: Flag | None = None
+    release_fraction: Number | None = None
+    most_rounds: Whole | None = None
+
+
+class PolicySection(RulesSection, frozen=True, kw_only=True):
+    """What parties keep to, as far as it was written down.
+
+    Attributes:
+        corrupted: who colludes in a simulation.
+        resend: seconds; see `Policy`, for the three after it too.
+    """
+
+    corrupted: Names | None = None
+    resend: Number | None = None
+    meeting: Number | None = None
+    deadline: Number | None = None
+    patience: Whole | None = None
+
+    def __post_init__(self) -> None:
+        check_bounds("policy", self)
+        with about("policy"):
+            policy_of(**self._said(*WAITS))
+            _ = self.rules
+
+    def _said(self, *keys: str) -> dict[str, Any]:
+        return {key: value for key, value in self.given().items() if key in keys}
+
+    @property
+    def policy(self) -> Policy:
+        """What the machines of real parties keep to."""
+        return policy_of(**self._said(*SUMMING, *WAITS))
+
+    @property
+    def summing(self) -> dict[str, Any]:
+        """What a job is told about summing; see `Options`."""
+        return {**self._said(*SUMMING), "waits": self._said(*WAITS)}
+
+    @property
+    def rules(self) -> Rules:
+        """What every party keeps to before it answers."""
+        return Rules(**self._said(*RULES))
+
+    def check_for(self, job: JobSection) -> None:
+        """Refuse a rule that this kind of job does not have: it would not be kept."""
+        known = (*SUMMING, *WAITS, *(RULES if job.on_tables else ()))
+        for key in self.given():
+            if key not in known:
+                raise InvalidScenarioError(
+                    f"[policy] {key} is no rule of veilsum {job.command}, which has "
+                    f"{', '.join(known)}"
+                )
+
+
+def policy_of(
+    *, tolerate: int = 1, minimum_honest: int = 3, drop: bool = False, **waits: Any
+) -> Policy:
+    """Return what parties keep to where nothing else was said."""
+    return Policy(
+        tolerate=tolerate,
+        minimum_honest=minimum_honest,
+        drop=drop,
+        minimum_parties=min(3, minimum_honest + tolerate),
+        **waits,
+    )
+
+
+class JobSection(Section, frozen=True, kw_only=True):
+    """A job on data: what is asked of everybody's tables together.
+
+    Attributes:
+        heading: of its section.
+        command: which of veilsum's runs it.
+        on_tables: whether a schema says what every table looks like.
+    """
+
+    heading: ClassVar[str]
+    command: ClassVar[str]
+    on_tables: ClassVar[bool] = True
+
+    def asked(self) -> dict[str, Any]:
+        """Return what a job is called with."""
+        return self.given()
+
+
+class ModelSection(JobSection, frozen=True, kw_only=True):
+    """A regression."""
+
+    heading = "model"
+    command = "fit"
+
+    formula: Text = ""
+    family: Text | None = None
+    alpha: Number | None = None
+    weights: Text | None = None
+    offset: Text | None = None
+    ridge: Number | None = None
+    bits: Whole | None = None
+    errors: Text | None = None
+    absorb: Flag | None = None
+    further: Text | None = None
+    propensity: (
+        Annotated[
+            dict[str, Any],
+            Meta(description="a section [model.propensity] with the earlier fit"),
+        ]
+        | None
+    ) = None
+
+    def __post_init__(self) -> None:
+        if self.propensity is not None and self.weights is not None:
+            raise InvalidScenarioError(
+                "[model] weights names a column, and [model.propensity] makes weights "
+                "of an earlier fit: leave one of them out"
+            )
+        _ = self.asked()
+
+    def given(self) -> dict[str, Any]:
+        """Return what was written; a family by its one name."""
+        found = super().given()
+        return found | ({"family": canonical(self.family)} if self.family else {})
+
+    def asked(self) -> dict[str, Any]:
+        """Return the same with the weights that a propensity stands for."""
+        found = self.given()
+        if (table := found.pop("propensity", None)) is None:
+            return found
+        from veilsum.tables.propensity import Propensity
+
+        with about("model.propensity"):
+            return found | {"weights": read(table, Propensity, "[model.propensity]")}
+
+
+class StatisticsSection(JobSection, frozen=True, kw_only=True):
+    """Counts, moments, histograms and tables."""
+
+    heading = "statistics"
+    command = "stats"
+
+    columns: Names | None = None
+    histograms: (
+        Annotated[
+            dict[str, tuple[int | float, ...]],
+            Meta(description="a table with the edges of bins for each column"),
+        ]
+        | None
+    ) = None
+    tables: (
+        Annotated[
+            tuple[tuple[str, ...], ...],
+            Meta(description='lists of columns, such as [["sex", "smoker"]]'),
+        ]
+        | None
+    ) = None
+    by: Text | None = None
+    quantiles: (
+        Annotated[
+            dict[str, tuple[int | float, ...]],
+            Meta(description="a table with shares, such as { age = [0.5] }"),
+        ]
+        | None
+    ) = None
+    missing: Literal["columns", "groups"] | None = None
+
+
+class SurvivalSection(JobSection, frozen=True, kw_only=True):
+    """Kaplan-Meier curves and the log-rank test, on agreed times."""
+
+    heading = "survival"
+    command = "survival"
+
+    formula: Annotated[
+        str, Meta(description='a text such as "Surv(time, event) ~ C(sex)"')
+    ]
+    times: Annotated[
+        tuple[int | float, ...], Meta(description="a list of times, such as [90, 180]")
+    ]
+
+
+class CoxSection(JobSection, frozen=True, kw_only=True):
+    """A Cox regression, with a baseline for each party or over agreed times."""
+
+    heading = "cox"
+    command = "cox"
+
+    formula: Text = ""
+    ties: Annotated[str, Meta(extra={"choices": ("efron", "breslow")})] | None = None
+    times: (
+        Annotated[
+            tuple[int | float, ...],
+            Meta(description="a list of numbers, such as [100, 200]"),
+        ]
+        | None
+    ) = None
+    strata: Annotated[str, Meta(extra={"choices": ("party", "none")})] | None = None
+    check: Flag | None = None
+
+
+class EvaluateSection(JobSection, frozen=True, kw_only=True):
+    """How well known coefficients predict; or, with folds, a fit without each."""
+
+    heading = "evaluate"
+    command = "evaluate"
+
+    formula: Text = ""
+    coefficients: (
+        Annotated[
+            dict[str, int | float],
+            Meta(description="a table with a number for each column of the formula"),
+        ]
+        | None
+    ) = None
+    family: Text | None = None
+    edges: (
+        Annotated[
+            tuple[int | float, ...],
+            Meta(description="a list of numbers, such as [0.25, 0.5, 0.75]"),
+        ]
+        | None
+    ) = None
+    times: (
+        Annotated[
+            tuple[int | float, ...],
+            Meta(description="a list of numbers, such as [100, 200]"),
+        ]
+        | None
+    ) = None
+    calibration: Flag | None = None
+    folds: Whole | None = None
+    split: Whole | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return what was written; a family by its one name."""
+        found = super().given()
+        return found | ({"family": canonical(self.family)} if self.family else {})
+
+
+class MixedSection(JobSection, frozen=True, kw_only=True):
+    """A regression with coefficients that differ between parties."""
+
+    heading = "mixed"
+    command = "mixed"
+
+    formula: Text = ""
+    random: Names | None = None
+    method: Text | None = None
+    bits: Whole | None = None
+
+
+class MetaSection(JobSection, frozen=True, kw_only=True):
+    """A coefficient that every party fits to its own rows, pooled."""
+
+    heading = "meta"
+    command = "meta"
+
+    formula: Text = ""
+    coefficient: Text = ""
+    family: Text | None = None
+    effects: Ends | None = None
+    errors: Ends | None = None
+    bits: Whole | None = None
+
+
+class DispatchSection(JobSection, frozen=True, kw_only=True):
+    """A price at which everybody's generators meet everybody's demand; or several."""
+
+    heading = "dispatch"
+    command = "dispatch"
+    on_tables = False
+
+    prices: Annotated[
+        tuple[float, float], Meta(description="the lowest and the highest")
+    ]
+    tolerance: Number | None = None
+    max_rounds: Whole | None = None
+    unit: Unit | None = None
+    price_unit: Unit | None = None
+    total_cost: bool | None = None
+    periods: Whole | None = None
+    rise: Number | None = None
+
+    def __post_init__(self) -> None:
+        one, many = ("unit", "price_unit", "total_cost"), ("rise",)
+        wrong, when = (many, "without") if self.periods is None else (one, "with")
+        for key in wrong:
+            if key in self.given():
+                raise InvalidScenarioError(
+                    f"[dispatch] {key} has no meaning {when} periods: take it out"
+                )
+
+
+class SurveySection(JobSection, frozen=True, kw_only=True):
+    """A table of cells that guests fill in one visit each; see `SurveyTerms`."""
+
+    heading = "survey"
+    command = "collect"
+    on_tables = False
+
+    title: Text
+    unit: Unit
+    rows: Names
+    columns: Names
+    range: Annotated[
+        tuple[int | float, int | float],
+        Meta(description="the least and the largest of one guest's cell"),
+    ]
+    minimum_honest: Whole | None = None
+    minimum_guests: Whole | None = None
+    tolerate_guests: Whole | None = None
+    closes: Text | None = None
+    set: Text | None = None
+    guest: (
+        Annotated[
+            tuple[dict[str, Any], ...],
+            Meta(description="a list, one [[survey.guest]] for each that is invited"),
+        ]
+        | None
+    ) = None
+    delegates: (
+        Annotated[
+            dict[str, str],
+            Meta(description="a table with one key for each member"),
+        ]
+        | None
+    ) = None
+    filled: (
+        Annotated[
+            dict[str, tuple[int, ...]],
+            Meta(description="a table with whole numbers for each member"),
+        ]
+        | None
+    ) = None
+    near: (
+        Annotated[
+            tuple[tuple[int, int], ...], Meta(description="a list of pairs of cells")
+        ]
+        | None
+    ) = None
+    more_near: bool | None = None
+
+
+JOBS: tuple[type[JobSection], ...] = (
+    ModelSection,
+    StatisticsSection,
+    SurvivalSection,
+    CoxSection,
+    MixedSection,
+    MetaSection,
+    EvaluateSection,
+    DispatchSection,
+    SurveySection,
+)
+
+
+def job_in(file: Section) -> JobSection | None:
+    """Return what a file asks of everybody's tables, if it has a section for that."""
+    found = (getattr(file, one.heading) for one in JOBS)
+    return next((one for one in found if one is not None), None)
+
+
+# Each section that says what is run, and the command that runs it.
+COMMANDS: dict[str, str] = {
+    "cost": "solve",
+    **{job.heading: job.command for job in JOBS},
+}
+# Sections that say how private costs are minimised; jobs do not use them.
+COST_ONLY = ("domain", "method", "stopping")
+
+
+# How a table's file is written: for all parties, or for each by name.
+WRITTEN = ("decimal", "separator", "missing", "encoding", "dates")
+EachText: TypeAlias = Annotated[
+    str | dict[str, str],
+    Meta(description="a text, or a table with one for each party"),
+]
+
+
+class DataSection(Section, frozen=True, kw_only=True):
+    """Where each party's table is."""
+
+    dataset: Text | None = None
+    parties: Whole | None = None
+    file: Text | None = None
+    files: PartyTexts | None = None
+    party: Text | None = None
+    decimal: EachText | None = None
+    separator: EachText | None = None
+    missing: (
+        Annotated[
+            tuple[str, ...] | dict[str, tuple[str, ...]],
+            Meta(description="a list of words, or a table with one for each party"),
+        ]
+        | None
+    ) = None
+    encoding: EachText | None = None
+    dates: EachText | None = None
+
+    @property
+    def parquet(self) -> bool:
+        """Whether any of the files is a Parquet file."""
+        names = [*(self.files or {}).values(), self.file or ""]
+        return any(name.lower().endswith(".parquet") for name in names)
+
+    def written(self, party: str | None = None) -> dict[str, Any]:
+        """Return how a party's file is written; what one was not told is not there."""
+        mine = {
+            key: value.get(party) if isinstance(value, dict) else value
+            for key, value in self.given().items()
+            if key in WRITTEN
+        }
+        return {key: value for key, value in mine.items() if value is not None}
+
+
+Places: TypeAlias = Annotated[
+    str | tuple[str, ...], Meta(description="a text, or a list of texts")
+]
+
+
+class RelaySection(Section, frozen=True, kw_only=True):
+    """What a consortium file says about the way between its members."""
+
+    relay: Places
+    relay_token: Text
+    relay_certificate: Text | None = None
+
+
+class DeploymentSection(Section, frozen=True, kw_only=True):
+    """What a scenario says about real parties: their masks, and where they are."""
+
+    law: LawWord | None = None
+    sigma: Sigma | None = None
+    grid: Whole | None = None
+    largest: Real | None = None
+    addresses: PartyTexts | None = None
+    certificates: PartyTexts | None = None
+    organiser: Text | None = None
+    relay: Places | None = None
+    relay_token: Text | None = None
+    relay_certificate: Text | None = None
+
+
+class ScenarioFile(Section, frozen=True, kw_only=True):
+    """A whole scenario file, as one value."""
+
+    title: Text = ""
+    graph: GraphSection | None = None
+    parties: PartiesSection | None = None
+    cost: CostSection | None = None
+    domain: DomainSection | None = None
+    masks: MasksSection | None = None
+    method: MethodSection | None = None
+    stopping: StoppingSection | None = None
+    policy: PolicySection | None = None
+    simulation: SimulationSection | None = None
+    data: DataSection | None = None
+    schema: SchemaSection | None = None
+    model: ModelSection | None = None
+    statistics: StatisticsSection | None = None
+    survival: SurvivalSection | None = None
+    cox: CoxSection | None = None
+    mixed: MixedSection | None = None
+    meta: MetaSection | None = None
+    evaluate: EvaluateSection | None = None
+    dispatch: DispatchSection | None = None
+    survey: SurveySection | None = None
+    question: (
+        Annotated[
+            tuple[dict[str, Any], ...],
+            Meta(description="a list, one [[question]] for each question of a study"),
+        ]
+        | None
+    ) = None
+    deployment: DeploymentSection | None = None

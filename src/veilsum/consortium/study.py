@@ -1,0 +1,324 @@
+"""A study: several questions to the same members about the same tables, in one file.
+
+Each question is a run of its own, with a `Consortium` that says everything about it: so
+masks, plans, stores, results and receipts of two questions have nothing in common, and
+what is proved of one run holds for each. Members, graph, masks, schema and policy are
+said once, for all questions. They cannot be said for one: whoever sees which of several
+questions a party stays away from must not learn how its numbers lie to several bounds.
+
+A study may grow. Each question carries the digest of the edition that it came with, so
+that those who meet about it hold the same edition; the file of a later edition has all
+that the earlier ones had, unchanged, and names their digests, which follow from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from veilsum.consortium.consortium import (
+    MOST_MEMBERS,
+    Consortium,
+    ConsortiumFile,
+    canonical,
+    check_format,
+    check_former,
+    check_run,
+    consortium_from,
+    member_from,
+    member_row,
+    plain,
+)
+from veilsum.consortium.sections import COMMANDS, COST_ONLY, JOBS
+from veilsum.errors import InvalidScenarioError, printable
+from veilsum.numbers.arrays import listed
+from veilsum.reading import Section, Table, Text, Whole, check_keys, read
+from veilsum.showing import Items, Showing, Shown, counted
+
+# More than a page of consent has room for; before work is done.
+MOST_QUESTIONS, NAME_LETTERS = 30, 40
+# What may be asked: of one table, which every member brings.
+ASKED = tuple(job.heading for job in JOBS if job.on_tables)
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+# What is said once, for all questions.
+SHARED = tuple(
+    name
+    for name in ConsortiumFile.__struct_fields__
+    if name not in ("format", "run", "study", "former", *COMMANDS, *COST_ONLY)
+)
+_KNOWN = ("format", "run", *SHARED, "question", "earlier", "former")
+
+
+class StudyHead(Section, frozen=True, kw_only=True):
+    """What a study's file has by itself; the rest each question's consortium reads.
+
+    Attributes:
+        question: what is asked, in order.
+        earlier: the editions before this one.
+        former: digest of the study that it amends; see `AgreedStudy`.
+    """
+
+    run: Text
+    members: Annotated[
+        tuple[Any, ...],
+        Meta(description="a list, one [[members]] entry for each party"),
+    ]
+    title: Text = ""
+    organiser: Text = ""
+    question: Annotated[
+        tuple[dict[str, Any], ...],
+        Meta(description="a list, one [[question]] for each question"),
+    ]
+    earlier: Annotated[
+        tuple[dict[str, Any], ...],
+        Meta(description="a list, one [[earlier]] for each edition before this one"),
+    ] = ()
+    former: Text = ""
+
+
+_HEAD = StudyHead.__struct_fields__
+
+
+class Edition(Section, frozen=True, kw_only=True):
+    """A study as it was at one time.
+
+    Attributes:
+        questions: how many it had, from the first on.
+        digest: SHA-256 of its file.
+    """
+
+    questions: Whole
+    digest: Text
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AgreedStudy(Shown):
+    """What members have agreed on. Build it with `study_from`, which checks it.
+
+    Attributes:
+        run: the unique name of the study.
+        title: what it is about, in the organiser's words.
+        organiser: the member that wrote the file, by the file's own word.
+        questions: each as a consortium of its own, by name and in order.
+        editions: all of them; this one is the last.
+        former: digest of the study of which this one changes certificates alone,
+            hexadecimal; "" for none.
+        written: the whole file in its one spelling.
+    """
+
+    run: str
+    title: str
+    organiser: str
+    questions: Mapping[str, Consortium]
+    editions: tuple[Edition, ...]
+    former: str = ""
+    written: bytes = field(repr=False)
+
+    def showing(self) -> Showing:
+        """Return the questions, and who is asked; certificates stay in the file."""
+        asked = [
+            f"{name}: {', '.join(part.heading for part in one.questions)}"
+            for name, one in self.questions.items()
+        ]
+        names = ", ".join(self.certificates)
+        return Showing(
+            f"Study {self.run}, edition {len(self.editions)}",
+            [
+                *([self.title] if self.title else []),
+                f"{counted(len(self.certificates), 'member')}: {names}",
+                Items("Questions:", asked),
+            ],
+            {"SHA-256": [self.editions[-1].digest]},
+        )
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of everything here."""
+        return bytes.fromhex(self.editions[-1].digest)
+
+    @property
+    def first(self) -> Consortium:
+        """The first question: members, graph, masks, schema and rules are all's."""
+        return next(iter(self.questions.values()))
+
+    @property
+    def certificates(self) -> Mapping[str, str]:
+        """Every member's, in every question."""
+        return self.first.certificates
+
+    @property
+    def new(self) -> tuple[str, ...]:
+        """The questions that came with this edition."""
+        before = 0 if len(self.editions) == 1 else self.editions[-2].questions
+        return tuple(self.questions)[before:]
+
+    def after(self, name: str) -> frozenset[str]:
+        """Return the runs of all questions after one."""
+        names = tuple(self.questions)
+        later = names[names.index(name) + 1 :]
+        return frozenset(self.questions[one].run for one in later)
+
+    def grown(self, questions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the table of the next edition, with more questions."""
+        found = self.to_table()
+        return {
+            **found,
+            "question": [*found["question"], *questions],
+            "earlier": [one.given() for one in self.editions],
+        }
+
+    def to_table(self) -> dict[str, Any]:
+        """Return everything as plain values, as the file has it."""
+        found = json.loads(self.written)
+        return {name: found[name] for name in _KNOWN if name in found}
+
+
+def is_study(table: Table) -> bool:
+    """Say whether a parsed file is one of a study."""
+    return "question" in table
+
+
+def runs_of(agreed: Consortium | AgreedStudy) -> tuple[Consortium, ...]:
+    """Return what a file agrees on, run by run; members and rules are one in all."""
+    if isinstance(agreed, Consortium):
+        return (agreed,)
+    return tuple(agreed.questions.values())
+
+
+def study_from(table: Table) -> AgreedStudy:
+    """Return the study that a parsed file describes; refuse all that is odd."""
+    where = "the study file"
+    for heading in COMMANDS:
+        if heading in table:
+            raise InvalidScenarioError(
+                f"[{heading}] stands beside [[question]]: a study asks by its "
+                f"questions only; write it as [question.{heading}], under a "
+                "[[question]] with a name"
+            )
+    check_keys(table, _KNOWN, where)
+    check_format(table)
+    said = {key: plain(value, key) for key, value in table.items() if key != "members"}
+    own = {key: value for key, value in said.items() if key in _HEAD}
+    members = {"members": table["members"]} if "members" in table else {}
+    file = read({**own, **members}, StudyHead, where)
+    for what, found, most in (
+        ("members", file.members, MOST_MEMBERS),
+        ("questions", file.question, MOST_QUESTIONS),
+        ("editions", file.earlier, MOST_QUESTIONS),
+    ):
+        if len(found) > most:
+            raise InvalidScenarioError(
+                f"a study has {most} {what} at most, found {len(found)}"
+            )
+    check_run(file.run)
+    said["members"] = [member_row(member_from(row)) for row in file.members]
+    asked = _asked(file.question)
+    editions = _editions(said, file)
+    questions: dict[str, Consortium] = {}
+    for place, (name, question) in enumerate(asked.items()):
+        edition = next(one for one in editions if place < one.questions)
+        content = {
+            "format": said["format"],
+            "run": question_run(edition.digest, name),
+            "study": edition.digest,
+            **{key: said[key] for key in SHARED if key in said},
+            **question,
+        }
+        try:
+            questions[name] = consortium_from(content)
+        except InvalidScenarioError as error:
+            raise InvalidScenarioError(f"question {name!r}: {error}") from None
+    return AgreedStudy(
+        run=file.run,
+        title=file.title,
+        organiser=file.organiser,
+        questions=questions,
+        editions=editions,
+        former=check_former(file.former),
+        written=canonical(said),
+    )
+
+
+def question_run(edition: str, name: str) -> str:
+    """Return the run of a question: no other edition, study or question has it."""
+    found = canonical([edition, name])
+    digest = hashlib.sha256(b"veilsum question of a study\0" + found).hexdigest()
+    return f"{name}-{digest[:32]}"
+
+
+def _asked(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return by name what each question asks; refuse what is none, or comes twice."""
+    if not rows:
+        raise InvalidScenarioError("a study has at least one [[question]], found none")
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        name = row.get("name")
+        if (
+            not isinstance(name, str)
+            or not _NAME.fullmatch(name)
+            or len(name) > NAME_LETTERS
+        ):
+            raise InvalidScenarioError(
+                "every [[question]] has a name of small letters, digits and, between "
+                f"them, dashes, {NAME_LETTERS} letters at most, such as "
+                f"blood-pressure; found {printable(repr(name))[:200]}"
+            )
+        if name in found:
+            raise InvalidScenarioError(
+                f"two questions are called {name!r}: give each its own name"
+            )
+        question = {key: value for key, value in row.items() if key != "name"}
+        if len(question) != 1 or not question.keys() <= {*ASKED}:
+            choices = ", ".join(f"[question.{one}]" for one in ASKED)
+            raise InvalidScenarioError(
+                f"question {name!r} must have exactly one of {choices}, found "
+                f"{listed(list(question)) or 'none'}: a study asks about one table of "
+                "every member, under one [schema] and one [policy] for all questions"
+            )
+        for other, before in found.items():
+            if before == question:
+                raise InvalidScenarioError(
+                    f"the questions {other!r} and {name!r} ask the same: a second "
+                    "answer would only cost; leave one out"
+                )
+        found[name] = question
+    return found
+
+
+def _editions(said: Mapping[str, Any], file: StudyHead) -> tuple[Edition, ...]:
+    """Return all editions; refuse a file that changes what was agreed before."""
+    earlier = tuple(read(row, Edition, "[[earlier]]") for row in file.earlier)
+    counts = [one.questions for one in earlier] + [len(file.question)]
+    if counts[0] < 1 or any(b <= a for a, b in pairwise(counts)):
+        raise InvalidScenarioError(
+            "every edition of a study has more questions than the one before, found "
+            f"{', '.join(map(str, counts))}"
+        )
+    found = []
+    for place, count in enumerate(counts):
+        content = {
+            **{key: value for key, value in said.items() if key != "earlier"},
+            "question": said["question"][:count],
+            **({"earlier": said["earlier"][:place]} if place else {}),
+        }
+        written = b"veilsum study\0" + canonical(content)
+        found.append(
+            Edition(questions=count, digest=hashlib.sha256(written).hexdigest())
+        )
+    for named, made in zip(earlier, found, strict=False):
+        if named.digest != made.digest:
+            raise InvalidScenarioError(
+                f"the edition with {named.questions} questions had the digest "
+                f"{printable(named.digest)[:64]}, and without the questions that came "
+                f"later this file has {made.digest}: what was agreed before was "
+                "changed; a later edition adds questions, and a study with other "
+                "members, graph, masks, schema or policy is a new one"
+            )
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Fits on a formula, shared by the questions that need one."""

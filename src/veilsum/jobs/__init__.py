@@ -1,1 +1,0 @@
-"""Jobs: whole pieces of work made of simulations and, later, of real runs."""

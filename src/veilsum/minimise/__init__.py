@@ -1,0 +1,1 @@
+"""The paper's own subject: private costs, minimised together."""

@@ -1,0 +1,509 @@
+"""Minimising the sum of all parties' costs: a recipe like any other.
+
+Where coefficients say everything, one sum of them is the whole problem, and everybody
+solves it. Otherwise an iterative method goes on from masked coefficients in rounds of
+messages. Everything here but `contribution` is public and the same for all parties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cached_property
+from types import UnionType
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from veilsum.costs.bases import Basis, Quadratic
+from veilsum.costs.cost import Cost, common_basis
+from veilsum.costs.domains import Domain
+from veilsum.costs.remainders import Kind, Remainder, SquaredNorm, exposed, stack
+from veilsum.errors import (
+    InvalidGraphError,
+    InvalidInputError,
+    ProtocolError,
+    RangeError,
+)
+from veilsum.graphs.connectivity import components
+from veilsum.graphs.topology import Topology
+from veilsum.locale import Line
+from veilsum.methods.link_faults import LinkFaults
+from veilsum.methods.one_shot import OneShot
+from veilsum.methods.schedule import Facts, Schedule
+from veilsum.methods.settings import Settings
+from veilsum.numbers.arrays import Array, Vector, Vectors, as_floats, as_vector, listed
+from veilsum.numbers.laws import Law, Masks
+from veilsum.numbers.secrets import Secret
+from veilsum.privacy.guarantee import Guarantee, released_by
+from veilsum.protocol.rounds import MethodRounds, Schedules
+from veilsum.showing import Showing, counted, in_line
+from veilsum.sums.recipes import Contribution, Sums
+from veilsum.sums.releases import Foreseen, Release
+from veilsum.sums.running import JobResult
+
+# Up to here "auto" prefers one sum of all coefficients to iterations.
+MOST_COEFFICIENTS = 5000
+
+# The settings that all parties must have alike, beside method, iterations and start.
+AGREED = (
+    *("step", "power", "gradient_at", "mixing", "rounds", "recentre", "convex_locals"),
+    *("smooth", "mean_smooth", "mean_convex", "tolerance", "byte_budget"),
+)
+
+
+@dataclass(frozen=True)
+class Withheld:
+    """Stands for the part of a cost that its owner keeps: known to be there, no more.
+
+    Attributes:
+        exposes: what is known to be left in the open.
+    """
+
+    exposes: tuple[str, ...] = ()
+    kind: Kind = field(default="local", init=False)
+
+    def gradient(self, x: Vectors) -> Vectors:
+        """Refuse: only its owner can say."""
+        raise ProtocolError(
+            f"a gradient at {len(x)} numbers was asked of a part of a cost that stays "
+            "with its owner"
+        )
+
+    def rows(self, which: slice) -> Withheld:  # noqa: ARG002 - alike for all
+        """Return itself."""
+        return self
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Minimise:
+    """What all parties know of the costs, and what they do about them.
+
+    Attributes:
+        basis: phi, which all coefficients belong to.
+        domain: X.
+        remainders: by party, what of its cost is not masked; `Withheld` where only its
+            owner has it.
+        law: of the masks.
+        settings: as they were agreed.
+        schedules: how an iterative method runs among whoever is in the epoch; None for
+            one sum.
+        schedule: the same among all.
+        start: by party, x_i(0).
+        limits: what masks do not cover here.
+        tolerance_unused: why a tolerance that was asked for cannot end the method.
+    """
+
+    objects: ClassVar[bool] = False
+
+    basis: Basis
+    domain: Domain
+    remainders: Mapping[str, Remainder]
+    law: Law
+    settings: Settings
+    schedules: Schedules | None = None
+    schedule: Schedule | None = None
+    start: Mapping[str, Vector] = field(default_factory=dict)
+    limits: tuple[str, ...] = ()
+    tolerance_unused: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        basis: Basis,
+        remainders: Mapping[str, Remainder],
+        *,
+        topology: Topology,
+        law: Law,
+        domain: Domain,
+        settings: Settings,
+        faults: LinkFaults | None = None,
+        limits: tuple[str, ...] = (),
+    ) -> Self:
+        """Return the recipe that the settings name, or refuse with the reason.
+
+        Args:
+            basis: of all costs.
+            remainders: by party; what is a party's own is not looked at.
+            topology: who exchanges messages with whom.
+            law: of the masks.
+            domain: X.
+            settings: the method, and all that it takes.
+            faults: what goes wrong between iterating parties, in a simulation.
+            limits: what masks do not cover beside the remainders.
+        """
+        known = {
+            name: Withheld(exposed(one)) if one.kind == "local" else one
+            for name, one in remainders.items()
+        }
+        rest = stack(list(known.values()))
+        made = cls(
+            basis=basis,
+            domain=domain,
+            remainders=known,
+            law=law,
+            settings=settings,
+            limits=(*exposed(rest), *limits),
+        )
+        wrong = faults is not None and bool(faults.kinds)
+        simple = rest.kind != "local" and basis.size <= MOST_COEFFICIENTS
+        if settings.method == OneShot.name or (
+            settings.method == "auto" and simple and not wrong
+        ):
+            _check_one_shot(topology, wrong=wrong)
+            # It refuses parts of costs that stay with their owners.
+            OneShot(basis, rest, topology.n_parties, domain)
+            return made
+        _check_magnitudes(settings, law, wrong=wrong)
+        facts = public_facts(topology, domain, law, basis, rest, faults)
+        schedules = Schedules(settings, facts)
+        start = _start(settings.start, topology, domain)
+        unused = None
+        if faults is not None and settings.tolerance is not None:
+            unused = faults.no_stopping
+        return replace(
+            made,
+            schedules=schedules,
+            schedule=schedules.on(topology),
+            start=dict(zip(topology.parties, start, strict=True)),
+            tolerance_unused=unused,
+        )
+
+    # What the parties agree on.
+
+    @property
+    def size(self) -> int:
+        """As many numbers as the basis has."""
+        return self.basis.size
+
+    @property
+    def answer_size(self) -> int:
+        """The dimension."""
+        return self.basis.dim
+
+    @property
+    def round_size(self) -> int:
+        """What a message of the method holds; 0 for one sum."""
+        if (plan := self.schedule) is None:
+            return 0
+        return plan.message_vectors * self.basis.dim + (plan.stopping is not None)
+
+    @property
+    def tolerance(self) -> float:
+        """How far two parties' answers may be apart."""
+        far = self.settings.agreement(iterative=self.schedule is not None)
+        if self.schedule is None or self.schedule.stopping is None:
+            return far
+        # Two answers that are both so near to the right one may be twice as far apart.
+        return 2.0 * far
+
+    @property
+    def stand_in(self) -> bool:
+        """Nobody can stand in for a part of a cost that never left its owner."""
+        return self.remainder.kind != "local"
+
+    @property
+    def spread(self) -> str:
+        """How masked vectors reach everybody."""
+        return self.settings.spread if self.schedule is None else "flooding"
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """Everything else that parties compare before they start."""
+        settings = self.settings
+        return {
+            "basis": plain_value(self.basis),
+            "remainder": plain_value(self.remainder),
+            "domain": plain_value(self.domain),
+            "method": settings.method,
+            "iterations": settings.iterations,
+            "start": np.asarray(settings.start, dtype=np.float64).tolist(),
+            **{name: getattr(settings, name) for name in AGREED},
+        }
+
+    # What they do.
+
+    def request(self, sums: Sums) -> str | None:
+        """Ask for coefficients, once."""
+        return None if sums else "coefficients"
+
+    def check_sum(self, sums: Sums) -> None:
+        """Accept every sum: coefficients of costs have no agreed range."""
+
+    def contribution(self, party: str, cost: Cost) -> Contribution:
+        """Return how one party answers, and how it goes on with what is its own."""
+        rounds = None
+        if self.schedules is not None:
+            rounds = MethodRounds(
+                schedules=self.schedules,
+                law=self.law,
+                basis=self.basis,
+                remainder=cost.remainder,
+                start=self.start[party],
+            )
+        own = cost.given(self.law)
+        return Contribution(lambda _: own, (cost.coefficients,), rounds)
+
+    def among(self, members: tuple[str, ...]) -> Self:
+        """Return the recipe for those who are left: theirs are the remainders."""
+        kept = {name: self.remainders[name] for name in members}
+        return replace(self, remainders=kept)
+
+    @property
+    def remainder(self) -> Remainder:
+        """What is known of all remainders together."""
+        return stack(list(self.remainders.values()))
+
+    @property
+    def one_shot(self) -> OneShot:
+        """What follows from the sum of all coefficients."""
+        n = len(self.remainders)
+        return OneShot(self.basis, self.remainder, n, self.domain)
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the minimiser within the domain."""
+        if not self.stand_in:
+            raise ProtocolError(
+                "a sum is not the answer where costs have a part of their own"
+            )
+        return self.one_shot.solve(sums[0])
+
+    @property
+    def method(self) -> str:
+        """The name of what runs."""
+        return OneShot.name if self.schedule is None else self.schedule.name
+
+    def iterations(self, rounds: int) -> int:
+        """Return how many iterations so many rounds of messages make."""
+        if (plan := self.schedule) is None:
+            return 0
+        return max(0, rounds - plan.recentring) // plan.method.rounds_per_iteration
+
+    # What becomes known.
+
+    @property
+    def most_numbers(self) -> int:
+        """Those of one sum: rounds lead to nothing beyond it."""
+        return self.size
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the sum shows."""
+        del sums
+        shown = {"cost_coefficients": self.size}
+        return Release("a minimiser of summed costs", shown)
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """One sum: an iterative method leads to nothing beyond it."""
+        return (Foreseen("only_sum", self.release(()).statistics),)
+
+    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+        """Return what holds, with what masks do not cover of these costs."""
+        del releases
+        if not promise.kind.hides:
+            return promise
+        limits = dict.fromkeys((*promise.limits, *self.limits))
+        return replace(promise, limits=tuple(limits))
+
+    def shown(
+        self, members: tuple[str, ...], releases: Sequence[Release]
+    ) -> tuple[Line, ...]:
+        """Return in words that the sum of the costs becomes known."""
+        del releases
+        return (released_by(members),)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Minimised(JobResult):
+    """The minimiser of all parties' costs together, as one of them knows it."""
+
+    @property
+    def costs(self) -> Minimise:
+        """What was known of the costs, and what was done."""
+        return cast("Minimise", self.recipe)
+
+    @cached_property
+    def releases(self) -> tuple[Release, ...]:
+        """What the one sum showed, or would show: rounds lead to nothing beyond it."""
+        return (self.recipe.release(()),)
+
+    @property
+    def minimiser(self) -> Vector:
+        """What the parties computed."""
+        return self.answer
+
+    @property
+    def method(self) -> str:
+        """The name of the method that ran."""
+        return self.costs.method
+
+    def answered(self) -> Showing:
+        """Return the minimiser, to be seen."""
+        many = counted(len(self.released.members), "party")
+        return Showing(f"Minimiser over {many}: {in_line(self.minimiser.tolist())}")
+
+    @property
+    def road(self) -> str:
+        """What it took."""
+        if not self.iterations:
+            return super().road
+        return (
+            f"{counted(self.iterations, 'iteration')} of {self.method} under "
+            f"{self.terms.law.name} masks; {self.released.bytes:,} bytes over all links"
+        )
+
+    @property
+    def iterations(self) -> int:
+        """How many of them it took; 0 for one-shot."""
+        return self.costs.iterations(self.released.rounds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "minimiser": self.minimiser.tolist(),
+            "reference": None,
+            "max_error": None,
+            **super().to_dict(),
+            "iterations": self.iterations,
+            "method": self.method,
+        }
+
+
+def public_facts(
+    topology: Topology,
+    domain: Domain,
+    law: Law,
+    basis: Basis,
+    remainder: Remainder,
+    faults: LinkFaults | None = None,
+) -> Facts:
+    """Return what everybody knows of a problem."""
+    drawn = np.asarray(law.masks.sigma or 0.0)
+    if isinstance(basis, Quadratic):
+        drawn = drawn / basis.widths
+    shared = remainder.scale if isinstance(remainder, SquaredNorm) else 0.0
+    return Facts(
+        domain=domain,
+        basis=basis,
+        curvature=2.0 * shared if shared > 0 else None,
+        sigma=float(drawn.max() * np.sqrt(topology.weights.max())),
+        integers=law.exact,
+        number_bytes=law.number_bytes,
+        faults=frozenset() if faults is None else faults.kinds,
+    )
+
+
+def masks_of(masks: Masks, basis: Basis) -> Masks:
+    """Return masks whose one sigma is the same in all directions of a basis."""
+    if isinstance(basis, Quadratic) and isinstance(masks.sigma, float):
+        return masks.altered(sigma=masks.sigma * basis.widths)
+    return masks
+
+
+def plain_value(value: Any) -> Any:
+    """Return a public value as JSON has it; what is a party's own is only named."""
+    name = type(value).__name__
+    if isinstance(value, Secret) or not is_dataclass(value):
+        return [name]
+    parts = {one.name: getattr(value, one.name) for one in fields(value)}
+    return [name, {key: np.asarray(part).tolist() for key, part in parts.items()}]
+
+
+def _start(start: ArrayLike, topology: Topology, domain: Domain) -> Vectors:
+    shape = (topology.n_parties, domain.dim)
+    array = as_floats(start, what="the start")
+    if array.shape == shape:
+        return np.array(array)
+    point = as_vector(array, dim=domain.dim, what="the start")
+    return np.array(np.broadcast_to(point, shape))
+
+
+def _check_one_shot(topology: Topology, *, wrong: bool) -> None:
+    if topology.directed:
+        raise InvalidGraphError(
+            "masked vectors and sums travel both ways over every link, and this graph "
+            "has one-way links: use an undirected one"
+        )
+    if wrong:
+        raise InvalidInputError(
+            "faults are simulated between iterations, and one-shot takes none: use "
+            "method auto, which takes one that bears them, or leave faults out"
+        )
+
+
+def _check_magnitudes(settings: Settings, law: Law, *, wrong: bool) -> None:
+    if law.sums_only:
+        use = "law lattice" if wrong else "method one-shot, or law lattice"
+        raise InvalidInputError(
+            f"{settings.method} needs masked costs that have a size, and {law.name} "
+            "masks leave residues modulo 2^64 that mean nothing until they are summed: "
+            f"use {use}"
+        )
+    if settings.recentre and law.hides and not law.exact:
+        raise InvalidInputError(
+            "recentring keeps the sum exactly, which needs integers: use law lattice"
+        )
+
+
+# Costs that are here: everybody's in a simulation, or a real party's own.
+
+
+def check_costs(costs: Mapping[str, Cost], topology: Topology, domain: Domain) -> Basis:
+    """Refuse costs that do not fit each other, the domain or the graph.
+
+    Returns:
+        the basis of all of them.
+    """
+    _check_domain(domain)
+    for name, cost in costs.items():
+        wanted = "Cost.from_gradient(function, dim=2)"
+        check_kind(f"the cost of {name!r}", cost, Cost, wanted)
+    common_basis(costs)
+    basis = next(iter(costs.values())).basis
+    if basis.dim != domain.dim:
+        raise InvalidInputError(
+            f"the costs are functions of {basis.dim} variables, "
+            f"but the domain has dimension {domain.dim}"
+        )
+    parts = components(topology)
+    if len(parts) > 1:
+        pieces = "; ".join(listed(topology.names(part)) for part in parts[:4])
+        raise InvalidGraphError(
+            f"the graph is in {len(parts)} pieces ({pieces}): estimates cannot spread "
+            "and the sum cannot be minimised; add links between the pieces"
+        )
+    return basis
+
+
+def encoded(costs: Mapping[str, Cost], law: Law) -> Array[Any]:
+    """Return coefficients in the law's numbers, a row each; name who is beyond it."""
+    rows = []
+    for name, cost in costs.items():
+        try:
+            rows.append(law.encode(cost.given(law)))
+        except RangeError as error:
+            told = f"party {name!r}: {error}"
+            raise RangeError(told, plain=error.plain) from None
+    return np.stack(rows)
+
+
+def check_kind(what: str, found: object, kind: type | UnionType, wanted: str) -> None:
+    """Refuse what is of another kind, and say what to give instead."""
+    if not isinstance(found, kind):
+        name = type(found).__name__
+        raise InvalidInputError(f"{what} cannot be a {name}: give {wanted}")
+
+
+def _check_domain(domain: object) -> None:
+    if isinstance(domain, Mapping | list | tuple):
+        raise InvalidInputError(
+            "one public domain serves all parties: a domain of a party's own would "
+            "show in its estimates and void the guarantee; give one, such as "
+            "Box(-1, 1, dim=2)"
+        )
+    if not isinstance(domain, Domain):
+        raise InvalidInputError(
+            "the domain must be a Box, Ball, Simplex, HalfSpaces or WholeSpace, found "
+            f"{type(domain).__name__}"
+        )

@@ -1,0 +1,649 @@
+"""`solve`: all parties' costs in one process, minimised as the parties would do it.
+
+A simulation can do more than parties can: compare with the pooled answer, say what the
+grid did to it, show what a coalition would have seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from veilsum.consortium.scenario import Scenario
+from veilsum.costs.cost import Cost, coefficient_rows, common_unit
+from veilsum.costs.domains import Domain
+from veilsum.costs.effective import EffectiveCost
+from veilsum.costs.minimise import minimise
+from veilsum.costs.remainders import stack
+from veilsum.drivers.driver import Driver, Seen
+from veilsum.errors import BadGradientError, InvalidInputError
+from veilsum.graphs.spreading import Spread, spreading_cost
+from veilsum.graphs.topology import GraphLike, Topology
+from veilsum.locale import limit
+from veilsum.methods.link_faults import LinkFaults
+from veilsum.methods.one_shot import gradient_of_sum
+from veilsum.methods.schedule import FLOAT_BYTES
+from veilsum.methods.settings import Settings
+from veilsum.minimise.question import (
+    Minimise,
+    Minimised,
+    check_costs,
+    check_kind,
+    encoded,
+    masks_of,
+)
+from veilsum.models.curvature import curvature_bounds
+from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector, listed
+from veilsum.numbers.fixed_point import Grid
+from veilsum.numbers.laws import LawName, Masks
+from veilsum.numbers.limbs import total
+from veilsum.numbers.units import few_decimals
+from veilsum.privacy.guarantee import Guarantee
+from veilsum.privacy.transcript import Drawn, Transcript, simulated
+from veilsum.privacy.view import View
+from veilsum.progress import Progress
+from veilsum.protocol.plan import Policy
+from veilsum.showing import Showing, Shown, Table, counted, in_line
+from veilsum.sums.running import run_job
+from veilsum.sums.terms import Terms, driver_of
+
+BOUNDS_READ = limit("bounds_read")
+# Parties whose estimates are this part of the domain's width apart agree on nothing.
+APART = 0.1
+# Of the iterations of a trace, how many are shown.
+MOST_TIMES = 10
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace(Shown):
+    """What a figure needs: estimates and errors at some iterations.
+
+    Attributes:
+        iterations: k, spaced evenly on a logarithmic scale.
+        estimates: x_i(k), (times, n, m).
+        errors: ||x_i(k) - reference||, (times, n).
+        sent: the bytes of bare numbers that each party has sent by then, shares
+            included, (times, n); None for one-shot, which has one time only.
+        parties: their names.
+    """
+
+    iterations: Array[np.int64]
+    estimates: FloatArray
+    errors: FloatArray
+    sent: FloatArray | None
+    parties: tuple[str, ...]
+
+    def showing(self) -> Showing:
+        """Return the errors at a few of the iterations; of no single party."""
+        many = len(self.iterations)
+        places = np.linspace(0, many - 1, min(many, MOST_TIMES)).round().astype(int)
+        rows = [
+            [int(self.iterations[k]), worst, middle]
+            for k, worst, middle in zip(
+                places,
+                self.errors.max(axis=1)[places].tolist(),
+                np.median(self.errors, axis=1)[places].tolist(),
+                strict=True,
+            )
+        ]
+        return Showing(
+            f"Worst party's error {self.errors[-1].max():.3g} after "
+            f"{counted(int(self.iterations[-1]), 'iteration')}",
+            [Table(["iteration", "worst party's error", "median"], rows)],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantisation:
+    """What the grid did to the answer, apart from what the method did.
+
+    Attributes:
+        bits: q, the grid being 2^-q, or 2^-q of a unit.
+        step: g, its step.
+        bias_bound: how far rounding the coefficients can move the minimiser, from the
+            released sum alone; None where the sum of the costs is flat.
+        bias: how far it did move it.
+        solver_error: the worst party's distance from the rounded problem's minimiser.
+    """
+
+    bits: int
+    step: float
+    bias_bound: float | None
+    bias: float
+    solver_error: float
+
+    @property
+    def sentence(self) -> str:
+        """What the grid did, in words."""
+        bound = "" if self.bias_bound is None else f", at most {self.bias_bound:.2g}"
+        return (
+            f"grid 2^{-self.bits}: rounding moved the answer by {self.bias:.2g}{bound};"
+            f" the method's own error is {self.solver_error:.2g}"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class RunRecord(Shown):
+    """What a run found, without anybody's shares or costs: it may be pickled.
+
+    Attributes:
+        minimiser: what the parties computed, averaged over them.
+        estimates: each party's own final estimate, by row.
+        reference: the pooled minimiser, computed centrally by scipy.
+        sum_of_masks: the largest coordinate of |sum_i u_i|; rounding error of float64,
+            exactly zero for integer masks.
+        rounds: message rounds, phase I included.
+        bytes: what crossed all links together, as bare numbers.
+        quantisation: for integer masks, what the grid did.
+        spread: for one-shot, how masked vectors travelled.
+        method: the name of the method that ran.
+        stopped: why it ended: "tolerance", "iterations" or "bytes"; None for one-shot.
+        engine: what carried iterations out; None if parties did, one by one.
+        tolerance_unused: why a tolerance that was asked for could not end it; None if
+            it could, or there was none.
+        drowned: where masks kept an iterative method from any answer, that they did,
+            and what to do; None otherwise, or if parties ran one by one.
+    """
+
+    topology: Topology
+    minimiser: Vector
+    estimates: PartyPoints
+    reference: Vector
+    trace: Trace
+    sum_of_masks: float
+    iterations: int
+    rounds: int
+    bytes: int
+    guarantee: Guarantee
+    quantisation: Quantisation | None
+    spread: str | None
+    method: str
+    stopped: str | None
+    engine: str | None
+    tolerance_unused: str | None
+    drowned: str | None
+
+    @property
+    def max_error(self) -> float:
+        """The worst party's distance from the reference."""
+        return _farthest(self.estimates, self.reference)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain values for JSON."""
+        grid = self.quantisation
+        return {
+            "minimiser": self.minimiser.tolist(),
+            "reference": self.reference.tolist(),
+            "max_error": self.max_error,
+            "sum_of_masks": self.sum_of_masks,
+            "iterations": self.iterations,
+            "rounds": self.rounds,
+            "bytes": self.bytes,
+            "quantisation": None if grid is None else asdict(grid),
+            "spread": self.spread,
+            "method": self.method,
+            "stopped": self.stopped,
+            "engine": self.engine,
+            "tolerance_unused": self.tolerance_unused,
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+    def showing(self) -> Showing:
+        """Return the minimiser beside the pooled one, and what it rests on."""
+        pairs = zip(self.minimiser.tolist(), self.reference.tolist(), strict=True)
+        rows = [[str(k), f"{a:.8g}", f"{b:.8g}"] for k, (a, b) in enumerate(pairs, 1)]
+        heads = ("coordinate", "parties found", "pooled answer")
+        promise = self.guarantee.showing()
+        return Showing(
+            f"Minimiser over {self.topology.n_parties} parties: "
+            f"{in_line(self.minimiser.tolist())}",
+            [
+                Table(heads, rows, align="<>>"),
+                tuple(self._told()),
+                promise.title,
+                *promise.blocks,
+            ],
+            promise.folded,
+        )
+
+    def _told(self) -> Iterator[str]:
+        taken = f"after {self.iterations:,} iterations of {self.method}"
+        if self.spread is not None:
+            taken = f"from one sum by {self.spread}"
+        elif self.stopped == "tolerance":
+            taken += ", where everybody was near enough"
+        yield (
+            f"worst party's error {self.max_error:.3g} {taken}; |sum of masks| "
+            f"{self.sum_of_masks:.2g}; {self.rounds:,} rounds, {self.bytes:,} bytes"
+        )
+        if self.tolerance_unused is not None:
+            yield f"the tolerance was not used: {self.tolerance_unused}"
+        if self.drowned is not None:
+            yield self.drowned
+        if (grid := self.quantisation) is not None:
+            yield grid.sentence
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Run(Minimised):
+    """The result of one simulated run; for what it says see `RunRecord`.
+
+    It holds what only a simulation has: every share, and private coefficients. `record`
+    leaves them behind, for other processes.
+    """
+
+    reference: Vector
+    quantisation: Quantisation | None
+    drowned: str | None
+    private: Array[Any]
+
+    def record(self) -> RunRecord:
+        """Return all that the run found, as plain values without a secret."""
+        held = {one.name: getattr(self, one.name) for one in fields(RunRecord)}
+        return RunRecord(**held)
+
+    def view(self, corrupted: Iterable[Hashable]) -> View:
+        """Return what the proof grants a coalition of this run (Definition 1)."""
+        first = Drawn(0, self.private, self.seen.shares)
+        view = simulated(self.terms.law, [first], corrupted=corrupted).view()
+        near = {*view.corrupted, *(name for edge in view.known_edges for name in edge)}
+        heard = sorted(self.topology.indices(near))
+        return replace(
+            view,
+            heard=self.topology.names(heard),
+            estimates=self.seen.estimates[:, heard],
+        )
+
+    def transcript(self, corrupted: Iterable[Hashable]) -> Transcript:
+        """Return all numbers that a coalition stored, sent and received.
+
+        A view has what the proof grants a coalition; this has what it really held.
+        """
+        return self.seen.transcript(corrupted)
+
+    @property
+    def seen(self) -> Seen:
+        """What the driver saw of all parties."""
+        return cast("Seen", self.released.seen)
+
+    @property
+    def topology(self) -> Topology:
+        """Who exchanged shares and estimates with whom."""
+        return self.terms.topology
+
+    @property
+    def minimiser(self) -> Vector:
+        """What the parties computed, averaged over them."""
+        return self.estimates.mean(axis=0)
+
+    @property
+    def estimates(self) -> PartyPoints:
+        """Each party's own final estimate, by row."""
+        return self.seen.estimates[-1]
+
+    @cached_property
+    def trace(self) -> Trace:
+        """Estimates and errors along the way."""
+        seen, there = self.seen, self.reference
+        # Time by time: all of them together would be another 16 MB.
+        errors = [np.linalg.norm(x - there, axis=1) for x in seen.estimates]
+        sent = self._sent(seen.times)
+        return Trace(
+            seen.times,
+            seen.estimates,
+            np.stack(errors),
+            sent,
+            tuple(self.topology.parties),
+        )
+
+    def _sent(self, times: Array[np.int64]) -> FloatArray | None:
+        """Return what each party has sent by some iterations; None for one-shot."""
+        if (plan := self.costs.schedule) is None:
+            return None
+        graph, law = self.topology, self.terms.law
+        before = (1 + plan.recentring) * self.costs.size * law.number_bytes
+        each = plan.method.rounds_per_iteration * self.costs.round_size * FLOAT_BYTES
+        ends = graph.edges[:, 0] if graph.directed else graph.edges.ravel()
+        links = np.bincount(ends, minlength=graph.n_parties)
+        return np.outer(before + each * times, links).astype(np.float64)
+
+    @property
+    def max_error(self) -> float:
+        """The worst party's distance from the reference."""
+        return _farthest(self.estimates, self.reference)
+
+    @property
+    def sum_of_masks(self) -> float:
+        """The largest coordinate of |sum_i u_i|."""
+        return cast("float", self.released.sum_of_masks)
+
+    @property
+    def rounds(self) -> int:
+        """Message rounds: one for shares, then the method's or those of spreading."""
+        if self.spread is None:
+            return 1 + self.released.rounds
+        return 1 + spreading_cost(self.topology, self.spread)[0]
+
+    @property
+    def bytes(self) -> int:
+        """What crossed all links together, as bare numbers."""
+        return self.released.bytes
+
+    @property
+    def spread(self) -> Spread | None:
+        """For one-shot, how masked vectors travelled."""
+        if self.costs.schedule is not None:
+            return None
+        return self.terms.spread_of(self.costs.size)
+
+    @property
+    def effective(self) -> EffectiveCost | None:
+        """The masked costs of an iterative method."""
+        return self.seen.effective
+
+    @property
+    def stopped(self) -> str | None:
+        """Why it ended."""
+        return self.seen.stopped
+
+    @property
+    def engine(self) -> str | None:
+        """What carried iterations out."""
+        return self.seen.engine
+
+    @property
+    def tolerance_unused(self) -> str | None:
+        """Why a tolerance that was asked for could not end it."""
+        return self.costs.tolerance_unused
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain values for JSON."""
+        return self.record().to_dict()
+
+    def showing(self, **options: Any) -> Showing:
+        """Return what there is to see of its record."""
+        del options
+        return self.record().showing()
+
+
+def solve(
+    costs: Mapping[str, Cost] | Sequence[Cost],
+    topology: GraphLike,
+    *,
+    domain: Domain,
+    sigma: ArrayLike | None = None,
+    law: LawName = "gaussian",
+    grid: int | None = None,
+    largest: float | None = None,
+    unit: object = None,
+    corrupted: Iterable[Hashable] = (),
+    settings: Settings | None = None,
+    faults: LinkFaults | None = None,
+    driver: str | Driver = "vectorised",
+    seed: int | None = None,
+    progress: Progress = None,
+) -> Run:
+    """Simulate one run of Function Sharing.
+
+    Args:
+        costs: one private cost per party, by name or in the order of the parties.
+        topology: who exchanges shares and estimates with whom.
+        domain: X, public; compact for DGD.
+        sigma: standard deviation of one coordinate of one share.
+        law: `gaussian`; `lattice` or `uniform` for integer masks; `none` for the plain
+            method without privacy.
+        grid: q for integer masks on multiples of 2^-q, or of 2^-q units; by default the
+            finest that fits.
+        largest: for integer masks, the declared range of coefficients.
+        unit: what coefficients are rounded to whole numbers of under integer masks; by
+            default the costs' own. Without either, and without a grid, it is read off
+            all coefficients if these are decimals, as only a simulation can.
+        corrupted: the coalition the guarantee speaks about.
+        settings: the method, iterations, steps, mixing weights, start.
+        faults: what goes wrong between iterating parties.
+        driver: `vectorised`, all parties as rows of one array, or `loopback`: each the
+            machine that would run on its own computer.
+        seed: repeats the shares; without one they are fresh.
+        progress: None for a bar, False for none, or a function of done and total.
+
+    >>> from veilsum.costs.domains import Box
+    >>> costs = [Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0)]
+    >>> run = solve(costs, Topology.family("complete:3"), domain=Box(-9, 9, dim=1),
+    ...             sigma=1e6, law="lattice", seed=0,
+    ...             settings=Settings(method="one-shot"))
+    >>> run.minimiser.round(9).tolist(), run.sum_of_masks, run.guarantee.status
+    ([3.0], 0.0, 'private')
+    """
+    topology = Topology.of(topology)
+    check_kind("settings", settings, Settings | None, 'Settings(method="nids")')
+    check_kind("faults", faults, LinkFaults | None, "LinkFaults(loss=0.3)")
+    members = _by_party(costs, topology)
+    basis = check_costs(members, topology, domain)
+    agreed = Masks(law, sigma, grid, largest, unit or common_unit(members))
+    limits: tuple[str, ...] = ()
+    plain = agreed.grid is None and agreed.unit is None
+    plain = plain and all(cost.summed is None for cost in members.values())
+    if plain and "grid" in agreed.kind.keys:
+        agreed = agreed.altered(
+            unit=few_decimals(coefficient_rows([*members.values()]))
+        )
+        limits = (
+            () if agreed.unit is None else (limit("unit_read", unit=str(agreed.unit)),)
+        )
+    masks = masks_of(agreed, basis).on(topology)
+    # Terms of rows are rounded one by one; other coefficients when they are encoded.
+    step = masks.masks.rounding
+    held = {
+        name: cost.counted(agreed.unit if cost.summed is None else step)
+        for name, cost in members.items()
+    }
+    chosen = settings or Settings()
+    if chosen.bounds_from_costs:
+        bounds = curvature_bounds(list(members.values()), domain)
+        chosen = replace(chosen, **asdict(bounds))
+        limits = (BOUNDS_READ, *limits)
+    recipe = Minimise.of(
+        basis,
+        {name: cost.remainder for name, cost in members.items()},
+        topology=topology,
+        law=masks,
+        domain=domain,
+        settings=chosen,
+        faults=faults,
+        limits=limits,
+    )
+    colluders = topology.names(topology.indices(corrupted))
+    terms = Terms(
+        topology=topology,
+        law=masks,
+        policy=Policy(tolerate=len(colluders)),
+        spread=recipe.spread,
+        driver=_driver(driver, seed, faults),
+        progress=progress,
+        corrupted=colluders,
+    )
+    # What cannot be promised, or masked, is refused before anything is drawn.
+    terms.promise(terms.parties)
+    private = encoded(held, masks)
+    with _named(tuple(topology.parties)):
+        released = run_job(
+            recipe,
+            {name: recipe.contribution(name, one) for name, one in held.items()},
+            terms,
+            agreed=recipe.agreed,
+            watched=True,
+        )
+        reference = central_minimiser(list(members.values()), domain)
+        run = Run(
+            terms=terms,
+            recipe=recipe,
+            released=released,
+            reference=reference,
+            quantisation=None,
+            drowned=None,
+            private=private,
+        )
+        said = None
+        if run.effective is not None:
+            owned = list(members.values())
+            said = _drowned(run.estimates, run.effective, owned, domain)
+        grid_error = _quantisation(run, held)
+        return replace(run, quantisation=grid_error, drowned=said)
+
+
+def _drowned(
+    estimates: PartyPoints,
+    effective: EffectiveCost,
+    costs: Sequence[Cost],
+    domain: Domain,
+) -> str | None:
+    """Return in words that masks kept parties apart to the end; None if they did not.
+
+    Args:
+        estimates: the last ones.
+        effective: all parties' masked costs, as the method found them.
+        costs: their private ones; a simulation has them.
+        domain: X; one that is not bounded is never filled.
+    """
+    if not domain.is_bounded:
+        return None
+    centre = estimates.mean(axis=0)
+    apart = np.linalg.norm(estimates - centre, axis=1)
+    furthest = estimates[int(np.argmax(apart))] - centre
+    # How wide the domain is that way: from where it ends to where it ends behind.
+    ends = [domain.project(centre + sign * furthest / APART**2) for sign in (1.0, -1.0)]
+    width = float(np.linalg.norm(ends[0] - ends[1]))
+    if not apart.max() > APART * width:
+        return None
+    own = np.array([one.gradient(x) for one, x in zip(costs, estimates, strict=True)])
+    masks = effective.gradient(estimates) - own
+    pulls = [float(np.linalg.norm(each, axis=1).max()) for each in (masks, own)]
+    if not pulls[0] > pulls[1]:
+        return None
+    return (
+        f"masks drown the answer: estimates end up to {apart.max():.2g} from their "
+        f"average, in a domain {width:.2g} wide, and masks pull at them with "
+        f"{pulls[0]:.2g} where costs do with {pulls[1]:.2g}. Draw masks together first "
+        "(law lattice does, unless recentre = false), or take a smaller sigma, more "
+        "iterations or another method"
+    )
+
+
+def run_scenario(
+    scenario: Scenario,
+    *,
+    driver: str | Driver = "vectorised",
+    progress: Progress = None,
+) -> Run:
+    """Return the result of one simulated run of the scenario; see `solve`.
+
+    Args:
+        scenario: what `read_scenario` returns.
+        driver: `vectorised`, or `loopback`: each party a machine of its own.
+        progress: None for a bar, False for none, or a function of done and total.
+    """
+    return solve(
+        scenario.costs,
+        scenario.topology,
+        domain=scenario.domain,
+        **asdict(scenario.masks),
+        corrupted=scenario.corrupted,
+        settings=scenario.settings,
+        faults=scenario.faults,
+        driver=driver,
+        seed=scenario.seed,
+        progress=progress,
+    )
+
+
+def central_minimiser(costs: Sequence[Cost], domain: Domain) -> Vector:
+    """Return argmin over X of the sum of all costs, which one owner would compute."""
+    total = coefficient_rows(costs).sum(axis=0)
+    remainder = stack([cost.remainder for cost in costs])
+    return minimise(
+        gradient_of_sum(costs[0].basis, total, remainder, len(costs)), domain
+    )
+
+
+def _by_party(
+    costs: Mapping[str, Cost] | Sequence[Cost], topology: Topology
+) -> dict[str, Cost]:
+    """Return the costs in the order of the parties."""
+    if not isinstance(costs, Mapping):
+        check_kind("costs", costs, Iterable, "one Cost per party, in a list")
+        members = list(costs)
+        if len(members) != topology.n_parties:
+            raise InvalidInputError(
+                f"expected one cost for each of {topology.n_parties} parties, "
+                f"found {len(members)}"
+            )
+        return dict(zip(topology.parties, members, strict=True))
+    given = {str(name): cost for name, cost in costs.items()}
+    missing = [name for name in topology.parties if name not in given]
+    unknown = [name for name in given if name not in topology.parties]
+    if missing or unknown:
+        raise InvalidInputError(
+            "costs and parties differ: "
+            f"no cost for {listed(missing) or 'nobody'}, "
+            f"no such party for {listed(unknown) or 'no cost'}"
+        )
+    return {name: given[name] for name in topology.parties}
+
+
+def _driver(
+    driver: str | Driver, seed: int | None, faults: LinkFaults | None
+) -> Driver:
+    if faults is None:
+        return driver_of(driver, seed=seed)
+    if driver != "vectorised":
+        raise InvalidInputError(
+            "faults of links are simulated with all parties in one array: use the "
+            "driver vectorised; machines have faults of their own"
+        )
+    return driver_of(driver, seed=seed, faults=faults)
+
+
+def _farthest(estimates: PartyPoints, point: Vector) -> float:
+    return float(np.linalg.norm(estimates - point, axis=1).max())
+
+
+def _quantisation(run: Run, costs: Mapping[str, Cost]) -> Quantisation | None:
+    law, recipe = run.terms.law, run.costs
+    bits = law.masks.grid
+    if bits is None:
+        return None
+    grid = Grid(bits, law.masks.unit)
+    rounded = [
+        replace(cost, coefficients=law.decode(law.encode(cost.given(law))))
+        for cost in costs.values()
+    ]
+    target = central_minimiser(rounded, recipe.domain)
+    bound = None
+    if recipe.stand_in:
+        pooled = law.decode(total(run.private))
+        bound = recipe.one_shot.bias_bound(pooled, target, float(grid.rounding))
+    return Quantisation(
+        bits=bits,
+        step=grid.step,
+        bias_bound=bound,
+        bias=float(np.linalg.norm(target - run.reference)),
+        solver_error=_farthest(run.estimates, target),
+    )
+
+
+@contextmanager
+def _named(parties: tuple[str, ...]) -> Iterator[None]:
+    """Say a party's name where only its row was known: before and after iterations."""
+    try:
+        yield
+    except BadGradientError as error:
+        if not isinstance(error.party, int):
+            raise
+        named = BadGradientError(error.reason, parties[error.party])
+        raise named from error.__cause__

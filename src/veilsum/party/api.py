@@ -1,0 +1,288 @@
+"""Taking part from Python: `join`, which waits, and `join_async`, which does not.
+
+Both take what the command takes, for a run or for all questions of a study, and go the
+same way. Nobody agrees by default.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, TypedDict, Unpack, overload
+
+from veilsum.consortium.consortium import Address, Consortium
+from veilsum.consortium.study import AgreedStudy
+from veilsum.errors import InvalidInputError, LocalProtocolError
+from veilsum.files.consortiums import read_agreement
+from veilsum.files.ledger import Ledger
+from veilsum.net.amendment import check_amendment
+from veilsum.net.drop import DropFolder
+from veilsum.net.identity import Identity, read_identity
+from veilsum.party.consent import Consent
+from veilsum.party.events import Listener, RunEvent
+from veilsum.party.own_rules import OwnRules, read_own_rules
+from veilsum.party.run import (
+    ConsentError,
+    Consenting,
+    Halting,
+    Joined,
+    Ways,
+    take_part,
+)
+from veilsum.party.studying import JoinedStudy, take_part_in_study
+from veilsum.reading import check_keys
+
+# What text stands for, and what is said of a table.
+MADE: Mapping[str, Callable[[Any], object]] = {
+    "rules": read_own_rules,
+    "listen": Address.of,
+    "drop": lambda path: DropFolder(Path(path)),
+    **dict.fromkeys(("cost", "ledger", "state", "transcript", "out"), Path),
+    "relay_token": Path,
+}
+WRITTEN = (
+    *("decimal", "separator", "missing", "encoding", "dates", "query"),
+    "new_data",
+)
+
+
+class JoinOptions(TypedDict, total=False):
+    """What a party takes part with; all but its table or its cost has a default.
+
+    Attributes:
+        data: its table, for a question about tables: a file, or a table in memory
+            (pandas, polars, a mapping of columns, a NumPy array with named fields).
+        cost: its cost, for a question about costs: a TOML file, or its entries.
+        decimal: how a file with a table is written, and so to `query`; see
+            `read_table`.
+        separator: between cells.
+        missing: words for a value that is not there.
+        encoding: of letters.
+        dates: how dates are written.
+        query: one SELECT, for a database.
+        new_data: whether the table or cost is about other people than all data that the
+            ledger knows; by default what it does not know again counts as the earlier
+            data.
+        rules: its own rules, or their file; by default veilsum.toml beside the key, if
+            it is there.
+        ledger: its ledger, or its file; by default beside the key, made if needed.
+        state: the run's own file; by default beside the key. A study has one for each
+            question, and they are there.
+        listen: host:port to listen at, if the others dial another one.
+        drop: the folder through which all meet, if they do without connections.
+        relay_token: file with the token of the consortium's relays; by default
+            relay.token beside the key, or what the environment has.
+        transcript: a file for all numbers that it stores, sends and receives, encrypted
+            with its key; by default none is kept. Of a study, a folder with such files.
+        out: a folder for the page, the result, the receipt, and evidence; by default
+            none is written. A study has one always, by default beside the key.
+        without: of a study, the names of questions to stay away from.
+        on_event: called with a `RunEvent` whenever something happens.
+    """
+
+    data: Any
+    cost: str | Path | Mapping[str, Any] | None
+    decimal: str
+    separator: str
+    missing: Sequence[str]
+    encoding: str
+    dates: str
+    query: str
+    new_data: bool
+    rules: OwnRules | str | Path | None
+    ledger: Ledger | str | Path | None
+    state: str | Path | None
+    listen: Address | str | None
+    drop: str | Path | None
+    relay_token: str | Path | None
+    transcript: str | Path | None
+    out: str | Path | None
+    without: Sequence[str]
+    on_event: Listener | None
+
+
+@overload
+def join(
+    consortium: Consortium,
+    *,
+    identity: Identity | str | Path,
+    consent: Consenting | str | None = None,
+    **options: Unpack[JoinOptions],
+) -> Joined: ...
+@overload
+def join(
+    consortium: AgreedStudy,
+    *,
+    identity: Identity | str | Path,
+    consent: Consenting | str | None = None,
+    **options: Unpack[JoinOptions],
+) -> JoinedStudy: ...
+@overload
+def join(
+    consortium: str | Path,
+    *,
+    identity: Identity | str | Path,
+    consent: Consenting | str | None = None,
+    **options: Unpack[JoinOptions],
+) -> Joined | JoinedStudy: ...
+def join(
+    consortium: Consortium | AgreedStudy | str | Path,
+    *,
+    identity: Identity | str | Path,
+    consent: Consenting | str | None = None,
+    **options: Unpack[JoinOptions],
+) -> Joined | JoinedStudy:
+    """Take part in a run with the other members of a consortium, and wait for its end.
+
+    The same call after an interruption goes on where it was.
+
+    Args:
+        consortium: what was agreed on, or its file: a consortium's, or a study's.
+        identity: this party's, or its key file.
+        consent: what agrees for this party. A function that is shown the page and
+            returns True to agree; or the digest of a page that somebody has read and
+            agreed to beforehand, in hexadecimal (`consent_to(consortium).digest`).
+            Without one nothing is sent, and the error shows the page.
+        **options: what it takes part with, see `JoinOptions`.
+
+    Returns:
+        The result, this party's receipt, and evidence against others if there is any.
+        Of a study, how far each question is, and all this of each that has a result;
+        one that fails raises nothing.
+
+    Raises:
+        ConsentError: nobody has agreed; nothing was sent.
+        InvalidInputError: this party cannot take part with what it gave.
+        GivenUpError: the parties did not come to an answer.
+        LocalProtocolError: this is called inside a running event loop.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _call(consortium, identity, consent, options)()
+    raise LocalProtocolError(
+        "join waits for the others, and an event loop runs here that would stand still "
+        "meanwhile (a notebook has one): await veilsum.join_async(...) instead"
+    )
+
+
+@overload
+async def join_async(
+    consortium: Consortium,
+    *,
+    identity: Identity | str | Path,
+    consent: Consenting | str | None = None,
+    **options: Unpack[JoinOptions],
+) -> Joined: ...
+@overload
+async def join_async(
+    consortium: AgreedStudy,
+    *,
+    identity: Identity | str | Path,
+    consent: Consenting | str | None = None,
+    **options: Unpack[JoinOptions],
+) -> JoinedStudy: ...
+@overload
+async def join_async(
+    consortium: str | Path,
+    *,
+    identity: Identity | str | Path,
+    consent: Consenting | str | None = None,
+    **options: Unpack[JoinOptions],
+) -> Joined | JoinedStudy: ...
+async def join_async(
+    consortium: Consortium | AgreedStudy | str | Path,
+    *,
+    identity: Identity | str | Path,
+    consent: Consenting | str | None = None,
+    **options: Unpack[JoinOptions],
+) -> Joined | JoinedStudy:
+    """Take part in a run without holding up the event loop that this is called from.
+
+    It takes what `join` takes. The party has a thread of its own, in which `consent`
+    is called; `on_event` is called in this event loop. If this is cancelled, the party
+    stops as if its process had been: the same call goes on, unless the others'
+    deadlines have passed by then.
+    """
+    here, halting = asyncio.get_running_loop(), Halting()
+    call = _call(consortium, identity, consent, options)
+    if (listener := options.get("on_event")) is not None:
+
+        def tell(event: RunEvent) -> None:
+            here.call_soon_threadsafe(listener, event)
+
+        call = partial(call, on_event=tell)
+    # Not a thread of the loop's own pool: parties there would wait for each other's.
+    pool = ThreadPoolExecutor(1, thread_name_prefix="veilsum")
+    work = here.run_in_executor(pool, partial(call, looping=halting.run))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        if halting.halt():
+            await asyncio.wait([work])
+        raise
+    finally:
+        pool.shutdown(wait=False)
+
+
+NOBODY = (
+    "nobody has agreed to this page, and nothing was sent: read it, then give "
+    "consent=, a function that is shown the page and returns True, or the page's "
+    "digest, {}"
+)
+
+
+def _call(
+    agreed: Consortium | AgreedStudy | str | Path,
+    identity: Identity | str | Path,
+    consent: Consenting | str | None,
+    options: JoinOptions,
+) -> Callable[..., Joined | JoinedStudy]:
+    """Return the call of `take_part`, or of several, that these arguments stand for."""
+    check_keys(options, JoinOptions.__annotations__, "join")
+    own: dict[str, Any] = {**options}
+    how = {key: own.pop(key) for key in WRITTEN if key in own}
+    for key, made in MADE.items():
+        if isinstance(own.get(key), str | Path):
+            own[key] = made(own[key])
+    met = {key: own.pop(key) for key in Ways.__annotations__ if key in own}
+    file = None
+    if isinstance(agreed, str | Path):
+        file = Path(agreed)
+        agreed = read_agreement(file)
+        check_amendment(file, agreed)
+    elif agreed.former:
+        raise InvalidInputError(
+            "this consortium amends an earlier one, and whether its members said yes "
+            "to that stands beside its file: give the file's path"
+        )
+    who = identity if isinstance(identity, Identity) else read_identity(identity)
+    asked = consent if callable(consent) else partial(_agreed_beforehand, consent)
+    own |= {"consent": asked, "how": how, "ways": Ways(**met)}
+    if isinstance(agreed, Consortium):
+        if own.pop("without", ()):
+            raise InvalidInputError("without is for questions of a study; this is none")
+        return partial(take_part, agreed, who, file=file, **own)
+    if own.pop("state", None) is not None:
+        raise InvalidInputError(
+            "state is the file of one run, and a study has one for each question, "
+            "beside the key: leave it out"
+        )
+    own["without"] = tuple(own.get("without", ()))
+    return partial(take_part_in_study, agreed, who, again=True, **own)
+
+
+def _agreed_beforehand(digest: str | None, page: Consent) -> bool:
+    """Say whether it is this page that somebody has agreed to."""
+    if digest is None:
+        raise ConsentError(NOBODY.format(page.digest), page)
+    if digest.replace(" ", "").lower() != page.digest:
+        raise ConsentError(
+            f"the page that was agreed to has the digest {digest}, and this one "
+            f"{page.digest}; nothing was sent: read this one",
+            page,
+        )
+    return True

@@ -1,0 +1,307 @@
+"""A question put to a party's own table or cost at home: the checks of a run, unsent.
+
+It goes the way that a run goes, up to the point at which something would be sent. So
+what passes here passes there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, NoReturn
+
+from veilsum.consortium.consortium import Consortium
+from veilsum.drivers.driver import Assignment
+from veilsum.errors import BudgetError, InvalidInputError
+from veilsum.files.ledger import Ledger
+from veilsum.numbers.arrays import listed
+from veilsum.numbers.secrets import Secret
+from veilsum.party.consent import Part
+from veilsum.party.inputs import (
+    TABLE_AND_LEDGER,
+    OwnPart,
+    OwnTable,
+    promise_shown,
+)
+from veilsum.party.own_rules import OwnRules
+from veilsum.privacy.accountant import accounts
+from veilsum.privacy.guarantee import Guarantee
+from veilsum.sums.recipes import PartyWork
+from veilsum.sums.releases import SUM_LIMITS
+from veilsum.survey.question import SurveyGuarantee, SurveyRecipe
+from veilsum.tables.rules import Rules
+
+RULES = tuple(one.name for one in fields(Rules))
+
+
+class _WouldSendError(Exception):
+    """Everything was checked: from here on others would hear of it."""
+
+
+@dataclass(eq=False, repr=False)
+class Onlooker(Secret):
+    """Takes part for a party as far as nobody else hears of it."""
+
+    party: str
+    assignment: Assignment | None = None
+
+    def carry_out(self, assignment: Assignment) -> NoReturn:
+        """Ask the party's ledger; then stop."""
+        self.assignment = assignment
+        if assignment.check is not None:
+            assignment.check(self.party)
+        raise _WouldSendError
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundAtHome(Secret):
+    """What was found at home; for the owner's eyes.
+
+    Attributes:
+        refusals: by rule, in full; `table` stands for what was agreed about tables, and
+            `ledger` for the ledger.
+        passed: the rules that refuse nothing.
+        unknown: rules that could not be looked at, since the table has to fit first.
+        assignment: what a run would have begun with; None if it would not have.
+    """
+
+    refusals: Mapping[str, str]
+    passed: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    assignment: Assignment | None = None
+
+    @property
+    def good(self) -> bool:
+        """Whether the party may take part."""
+        return not self.refusals
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Every rule and what it says, for the owner."""
+        words = [f"- {rule}: REFUSED: {why}" for rule, why in self.refusals.items()]
+        words += [f"- {rule}: passed" for rule in self.passed]
+        return (*words, *(f"- {rule}: not looked at" for rule in self.unknown))
+
+
+def tried(part: OwnPart, party: str, ledger: Ledger | None) -> FoundAtHome:
+    """Return what a party's own checks say to a question; nothing is sent."""
+    names, (data, books) = () if part.rules is None else RULES, part.checks
+    onlooker = Onlooker(party)
+    try:
+        part.run(onlooker, ledger)
+    except _WouldSendError:
+        assert onlooker.assignment is not None
+        return passed(part, ledger, onlooker.assignment)
+    except BudgetError as error:
+        return FoundAtHome(refusals={books: str(error)}, passed=(data, *names))
+    except InvalidInputError as error:
+        first = {_rule(error, data): str(error)}
+    if part.rules is None:
+        return FoundAtHome(refusals=first)
+    assert isinstance(part, OwnTable)
+    return _one_by_one(part, party, part.rules, first)
+
+
+def passed(part: OwnPart, ledger: Ledger | None, task: Assignment) -> FoundAtHome:
+    """Return what was found where a run has got as far as to an assignment."""
+    names, (data, books) = () if part.rules is None else RULES, part.checks
+    kept = () if ledger is None and part.checks == TABLE_AND_LEDGER else (books,)
+    return FoundAtHome(refusals={}, passed=(data, *names, *kept), assignment=task)
+
+
+def _one_by_one(
+    part: OwnTable, party: str, rules: Rules, first: Mapping[str, str]
+) -> FoundAtHome:
+    """Return which rules refuse: each is asked by itself, after the table."""
+
+    def refusal(**kept: Any) -> InvalidInputError | None:
+        try:
+            part.run(Onlooker(party), None, rules=Rules.none(**kept))
+        except _WouldSendError:
+            return None
+        except InvalidInputError as error:
+            return error
+        raise AssertionError("an onlooker never comes to an answer")
+
+    if (wrong := refusal()) is not None:
+        rule = _rule(wrong)
+        left = tuple(name for name in RULES if name != rule)
+        return FoundAtHome(refusals={rule: str(wrong)}, unknown=left)
+    found = {name: refusal(**{name: getattr(rules, name)}) for name in RULES}
+    refused = {name: str(told) for name, told in found.items() if told is not None}
+    # Rules may refuse together what each of them would let pass.
+    refused = refused or dict(first)
+    kept = ("table", *(name for name in RULES if name not in refused))
+    return FoundAtHome(refusals=refused, passed=kept)
+
+
+def _rule(error: InvalidInputError, data: str = "table") -> str:
+    """Return the rule that refuses; what is brought if it is none of a policy's."""
+    rule = getattr(error, "rule", None)
+    return rule if rule in RULES else data
+
+
+def ledger_lines(ledger: Ledger | None, task: Assignment, most: int) -> tuple[str, ...]:
+    """Return what a ledger knows of the data before a run, and at most after it."""
+    (work,) = task.works.values()
+    assert isinstance(work, PartyWork)
+    if isinstance(work.recipe, SurveyRecipe):
+        return (NOT_CHARGED,)
+    if ledger is None:
+        return (
+            "none was looked at: --ledger FILE names yours; where there is none yet, "
+            "joining makes one beside your key",
+        )
+    known = ledger.data(work.contribution.data)
+    found = accounts(ledger.history().of(known.data))
+    numbers = found[0].numbers + found[0].reserved if found else 0
+    left = found[0].numbers_left if found else None
+    spent = found[0].total.epsilon if found else 0.0
+    room = "" if left is None else f", and there is room for {left} more"
+    reserved = work.recipe.most_numbers
+    meanwhile = (
+        ""
+        if reserved == most
+        else f" While it runs {reserved} are reserved, for sums are filled up to one "
+        "length."
+    )
+    return (
+        f"kept in {ledger.path}, a file of yours that counts what your data were used "
+        "for",
+        *people_lines(ledger, known.data),
+        f"before: {numbers} numbers about these data are known or reserved{room}; "
+        f"epsilon spent {'without bound' if spent is None else f'{spent:.6g}'}",
+        f"after: at most {numbers + most} numbers; what a run does not use of them is "
+        f"given back when it ends.{meanwhile}",
+    )
+
+
+NEW_PEOPLE = (
+    "--new-data: you declare that these data are about other people than all that the "
+    "ledger knows. Their account begins anew, and sums are not compared with earlier "
+    "ones. If anybody is in both, the difference of two sums may show that person: "
+    "leave it out unless you are sure"
+)
+SAME_PEOPLE = (
+    "these data are not known again, so they count as the earlier ones: other names, "
+    "units and files do not begin a new account. If they are about other people, stop "
+    "here and say --new-data (new_data=True in Python)"
+)
+KNOWN_ROWS = (
+    "--new-data does not count here: rows of these data are known from before, and so "
+    "are the people"
+)
+
+
+def people_lines(ledger: Ledger, data: str) -> tuple[str, ...]:
+    """Return whether a ledger takes data to be about the people that it knows."""
+    history = ledger.history()
+    is_new = any(one.data == data for one in history.declared)
+    for one in history.versions:
+        if one.data == data and one.is_whole:
+            if is_new:
+                return (KNOWN_ROWS if one.same else NEW_PEOPLE,)
+            return (SAME_PEOPLE,) if one.taken_for else ()
+    return ()
+
+
+NOT_CHARGED = (
+    "not asked and not charged: none of your own data is in this. Guests have no "
+    "ledger at all; for them your store of surveys keeps which set was added, and "
+    "refuses a later survey whose guests differ from it by few"
+)
+MOST_SHOWN = 10
+# The heading under which a page has what follows.
+ASKED_BEFORE = "ASKED BEFORE"
+
+
+def asked_before(consortium: Consortium, ledger: Ledger | None) -> tuple[str, ...]:
+    """Return which files asked the same of the same members, within other bounds."""
+    if ledger is None:
+        return ()
+    history = ledger.history()
+    now, refused = _leaves(consortium.bounds), {one.file for one in history.refusals}
+    lines = []
+    for one in history.inquiries:
+        if (
+            one.question != consortium.question_digest
+            or one.bounds == consortium.bounds
+        ):
+            continue
+        then = _leaves(one.bounds)
+        told = [
+            f"{key} was {then.get(key, 'not said')}, is {now.get(key, 'not said')}"
+            for key in sorted({*then, *now})
+            if then.get(key) != now.get(key)
+        ]
+        word = "you refused it" if one.file in refused else "you did not refuse it"
+        lines.append(f"- {one.when}, {word}: {listed(told, most=MOST_SHOWN)}")
+    if not lines:
+        return ()
+    return (
+        f"WARNING: files before this one, {len(lines)} of them, asked the same of the "
+        "same members, and differ in bounds only. Whoever sees which of them you "
+        "refuse learns how many rows you have and how large your numbers are. Ask why "
+        "before you agree.",
+        *lines[-MOST_SHOWN:],
+    )
+
+
+def _leaves(bounds: str) -> dict[str, str]:
+    """Return every value in nested tables by the way to it, as text."""
+    found: dict[str, str] = {}
+    open_ = [("", json.loads(bounds))]
+    for way, value in open_:
+        if isinstance(value, dict):
+            open_ += [(f"{way}.{key}" if way else key, v) for key, v in value.items()]
+        else:
+            found[way] = json.dumps(value)
+    return found
+
+
+def about_you(
+    part: OwnPart,
+    found: FoundAtHome,
+    *,
+    own: OwnRules,
+    ledger: Ledger | None,
+    most: int,
+) -> tuple[Part, ...]:
+    """Return the half of a page that is for one party's eyes.
+
+    Args:
+        part: what it brings.
+        found: what its checks say to that.
+        own: its own rules.
+        ledger: its own books, if it keeps them.
+        most: how many sums a run may take.
+    """
+    before = asked_before(part.consortium, ledger)
+    parts = [
+        *([Part(ASKED_BEFORE, before)] if before else []),
+        Part("YOUR DATA", tuple(part.lines)),
+        Part("YOUR CHECKS", found.lines),
+        Part("YOUR OWN RULES", own.lines),
+    ]
+    task = found.assignment
+    if task is not None:
+        parts.append(Part("YOUR LEDGER", ledger_lines(ledger, task, most)))
+        parts.append(Part("THE GUARANTEE", tuple(_guarantee(promise_shown(task)))))
+    return tuple(parts)
+
+
+def _guarantee(promise: Guarantee) -> Iterator[str]:
+    worst = promise.worst
+    told = "none" if promise.epsilon is None else f"{promise.epsilon:.6g}"
+    size = 0 if worst is None else worst.tolerate
+    yield f"masks: {promise.status} against every coalition of {size}; epsilon {told}"
+    yield from (f"sums: {line}" for line in promise.limits if line in SUM_LIMITS)
+    if worst is not None and worst.worst_coalition:
+        yield f"the worst of them: {listed(worst.worst_coalition)}"
+    if isinstance(promise, SurveyGuarantee):
+        yield promise.sentence
+    yield "released in the first sum:"
+    yield from (f"- {line}" for line in promise.released)
+    yield "limits:"
+    yield from (f"- {line}" for line in promise.limits)

@@ -1,0 +1,324 @@
+"""A party takes part in what its consortium agreed on, with data of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from veilsum import __version__
+from veilsum.consortium.consortium import (
+    Consortium,
+    Minimisation,
+    canonical,
+    plain,
+)
+from veilsum.consortium.sections import DispatchSection, SurveySection
+from veilsum.drivers.driver import Assignment, Driver
+from veilsum.errors import InvalidInputError
+from veilsum.files.datasets import site_of
+from veilsum.files.ledger import Ledger
+from veilsum.files.scenarios import read_toml
+from veilsum.files.tables import agreed_table
+from veilsum.minimise.question import Minimised
+from veilsum.net.evidence import Evidence, make_evidence
+from veilsum.net.receipt import Receipt, keyed_digest, make_receipt, sums_digest
+from veilsum.net.runner import Ending
+from veilsum.numbers.arrays import listed
+from veilsum.numbers.secrets import Secret, discreet
+from veilsum.numbers.units import unit_of
+from veilsum.party.consent import consent_to
+from veilsum.party.networked import Networked
+from veilsum.party.party_cost import PartyCost
+from veilsum.privacy.guarantee import Guarantee
+from veilsum.questions.job_file import JobFile, job_of
+from veilsum.sums.running import JobResult
+from veilsum.tables.fingerprints import Source
+from veilsum.tables.frames import Frame, as_frame
+from veilsum.tables.rules import Rules
+from veilsum.tables.schema import rounded_words
+
+if TYPE_CHECKING:
+    from veilsum.party.own_survey import OwnSurvey
+
+# What a party checks before anybody hears of it: what it brings, and its books.
+TABLE_AND_LEDGER = ("table", "ledger")
+# What is not from a file has no name.
+IN_MEMORY = "in memory"
+
+
+@contextmanager
+def counted(
+    consortium: Consortium,
+    source: Source | tuple[bytes, ...],
+    ledger: Ledger | None,
+    *,
+    new_data: bool = False,
+) -> Iterator[None]:
+    """Keep count of refusals while a file of others is held against own data."""
+    if ledger is None:
+        yield
+        return
+    with ledger.inquiry(
+        source,
+        file=consortium.digest.hex(),
+        run=consortium.run,
+        question=consortium.question_digest,
+        bounds=consortium.bounds,
+        new_data=new_data,
+    ):
+        yield
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class OwnTable(Secret):
+    """A party's table for a job.
+
+    Attributes:
+        name: of the file, for the screen.
+        new_data: whether it is about other people than all data before.
+    """
+
+    checks: ClassVar[tuple[str, str]] = TABLE_AND_LEDGER
+
+    consortium: Consortium
+    name: str
+    table: Frame
+    new_data: bool = False
+
+    @property
+    def words(self) -> str:
+        """What this is, for the screen."""
+        rows, columns = self.table.shape
+        found = f"{self.name}: {rows} rows, {columns} columns"
+        if self.consortium.schema is None:
+            return found
+        agreed = self.consortium.schema.names
+        here = [name for name in agreed if name in self.table.columns]
+        whole = len(self.table.dropna(subset=here))
+        return (
+            f"{found}; {len(here)} of {len(agreed)} agreed columns are there; "
+            f"{rows - whole} rows with missing values"
+        )
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """What its owner reads about it."""
+        yield from _lines(self)
+
+    @property
+    def rounded(self) -> str:
+        """What of the table is not whole, in words for its owner; never sent."""
+        schema, (question,) = self.consortium.schema, self.consortium.questions
+        counts = {} if schema is None else schema.n_rounded(self.table)
+        if isinstance(question, DispatchSection) and question.unit is not None:
+            broken = site_of(self.table).n_broken(unit_of(question.unit))
+            counts = {"demand": broken} if broken else {}
+        return rounded_words(counts) if counts else ""
+
+    @property
+    def rules(self) -> Rules | None:
+        """What was agreed about tables; None where the question has no such rules."""
+        schema = self.consortium.schema
+        return None if schema is None else schema.rules(self.consortium.rules.rules)
+
+    def job(self, party: str, **options: Any) -> JobFile:
+        """Return the job, with this party's table only."""
+        return job_of(self.consortium, {party: self.table}, **options)
+
+    @discreet()
+    def run(
+        self, driver: Driver, ledger: Ledger | None, *, rules: Rules | None = None
+    ) -> JobResult:
+        """Check the table against what was agreed, then take part.
+
+        `rules` are others than those, to see what each of them says; they are in the
+        plan that parties compare, and nobody could take part with them.
+        """
+        party = driver.party
+        assert party is not None
+        ledgers = {} if ledger is None else {party: ledger}
+        other = {} if rules is None else {"rules": rules}
+        source, new = Source(self.table, ()), self.new_data
+        with counted(self.consortium, source, ledger, new_data=new):
+            job = self.job(party, driver=driver, ledgers=ledgers, new_data=new)
+            return job.run(**other)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class OwnCost(Secret):
+    """A party's cost.
+
+    Attributes:
+        new_data: whether it is about other people than all data before.
+    """
+
+    checks: ClassVar[tuple[str, str]] = TABLE_AND_LEDGER
+
+    consortium: Consortium
+    name: str
+    entries: Mapping[str, Any]
+    new_data: bool = False
+
+    @property
+    def words(self) -> str:
+        """What this is, for the screen."""
+        (question,) = self.consortium.questions
+        assert isinstance(question, Minimisation)
+        kind = f"a cost of kind {question.cost.kind}"
+        return f"{self.name}: {kind}, in whole numbers of {self._part.unit}"
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """What its owner reads about it."""
+        yield from _lines(self)
+
+    @property
+    def rounded(self) -> str:
+        """What of the cost is not whole, in words for its owner; never sent."""
+        return self._part.rounded
+
+    @property
+    def rules(self) -> None:
+        """Nothing is agreed about tables where there is none."""
+
+    @discreet()
+    def run(self, driver: Driver, ledger: Ledger | None) -> Minimised:
+        """Check the cost against what was agreed, then take part."""
+        content = (canonical(plain(self.entries, "cost")),)
+        with counted(self.consortium, content, ledger, new_data=self.new_data):
+            return self._part.run(driver, ledger, new_data=self.new_data)
+
+    @cached_property
+    def _part(self) -> PartyCost:
+        return PartyCost.of(self.consortium, self.entries)
+
+
+NEVER_SENT = (
+    "nothing of this half of the page is sent or signed; rows never leave, and what "
+    "leaves of them are shares and masked sums"
+)
+
+
+def _lines(part: OwnTable | OwnCost) -> Iterator[str]:
+    yield part.words
+    if part.rounded:
+        yield part.rounded
+    yield NEVER_SENT
+
+
+# What a party may bring.
+OwnPart: TypeAlias = "OwnTable | OwnCost | OwnSurvey"
+
+
+@discreet()
+def own_part(
+    consortium: Consortium,
+    *,
+    data: Any = None,
+    cost: Path | Mapping[str, Any] | None = None,
+    new_data: bool = False,
+    **how: Any,
+) -> OwnPart:
+    """Return what a party brings; refuse what is of the wrong kind, or nothing.
+
+    Args:
+        consortium: what was agreed on.
+        data: its table: a file, or a table in memory as `as_frame` takes it; of a
+            survey a folder, see `OwnSurvey`.
+        cost: its cost: a TOML file, or the entries of one.
+        new_data: whether they are about other people than all data before.
+        **how: how a file with a table is written, by the party's own word, as
+            `agreed_table` takes it.
+    """
+    (question,) = consortium.questions
+    if isinstance(question, SurveySection):
+        # Here, not above: others do without what opens seals.
+        from veilsum.party.own_survey import own_survey
+
+        return own_survey(consortium, data, cost)
+    on_cost = isinstance(question, Minimisation)
+    given: Any = cost if on_cost else data
+    wanted = "--cost" if on_cost else "--data"
+    if given is None or (data is not None and cost is not None):
+        what = "its own cost" if on_cost else "its own table"
+        raise InvalidInputError(
+            f"this consortium has a [{question.heading}]: a party gives {what} with "
+            f"{wanted} FILE, and nothing else"
+        )
+    is_file, name = isinstance(given, str | Path), IN_MEMORY
+    if is_file:
+        name = Path(given).name
+    elif how:
+        raise InvalidInputError(
+            f"{listed([*how])} says how a file is written, and this is a table in "
+            "memory: leave it out"
+        )
+    if on_cost:
+        entries = read_toml(Path(given)) if is_file else given
+        return OwnCost(
+            consortium=consortium, name=name, entries=entries, new_data=new_data
+        )
+    schema = consortium.schema
+    table = agreed_table(given, schema, **how) if is_file else as_frame(given)
+    return OwnTable(consortium=consortium, name=name, table=table, new_data=new_data)
+
+
+def promise_shown(task: Assignment) -> Guarantee:
+    """Return a promise for the screen: what everybody learns, then what colluders do.
+
+    Colluders know what they gave themselves, and so the sum of the others.
+    """
+    promise, who = task.promise, task.promise.corrupted
+    knowing = f"with what {listed(who)} {'knows' if len(who) == 1 else 'know'}: "
+    view = [f"{knowing}{line}" for line in promise.released if who]
+    return replace(promise, released=(*task.shown, *view))
+
+
+def receipt_of(driver: Networked, result: JobResult) -> Receipt:
+    """Return what this party signs about a run that has ended."""
+    ending, plan = driver.ending, driver.plan
+    assert ending is not None
+    assert ending.finish is not None
+    assert plan is not None
+    members = set(ending.finish.parties)
+    shown = [one.digest for one in evidence_of(driver)]
+    near = plan.topology.neighbours(driver.party)
+    return make_receipt(
+        driver.identity,
+        run=driver.consortium.run,
+        plan=plan.digest.hex(),
+        consortium=driver.consortium.digest.hex(),
+        consent=consent_to(driver.consortium).digest,
+        parties=list(ending.finish.parties),
+        lost=list(ending.lost),
+        epochs=list(ending.epochs),
+        confirmed=[name for name in near if name in members],
+        result=keyed_digest(ending.finish.result, ending.finish.seal),
+        released=result.shown,
+        guarantee=result.guarantee.to_dict(),
+        started=ending.notes["began"],
+        finished=ending.notes["ended"],
+        version=__version__,
+        **({"evidence": shown} if shown else {}),
+        **_signed_sums(ending),
+    )
+
+
+def _signed_sums(ending: Ending) -> dict[str, str]:
+    assert ending.finish is not None
+    return {"sums": sums_digest(ending.sums, ending.finish.seal)} if ending.sums else {}
+
+
+def evidence_of(driver: Networked) -> list[Evidence]:
+    """Return what this party can show of others that contradicted themselves."""
+    ending, plan = driver.ending, driver.plan
+    if ending is None or plan is None:
+        return []
+    return [
+        make_evidence(found, driver.consortium, plan=plan.digest)
+        for found in ending.evidence
+    ]

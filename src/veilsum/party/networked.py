@@ -1,0 +1,371 @@
+"""A real party's driver: it meets the others on the network, and keeps its state."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import re
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from veilsum.consortium.consortium import Address, Consortium
+from veilsum.consortium.sections import SurveySection
+from veilsum.drivers.driver import (
+    Assignment,
+    GivenUpError,
+    Released,
+    rounds_of_a_sum,
+)
+from veilsum.drivers.tap import Tap
+from veilsum.errors import NotReadyError, StoreError
+from veilsum.files.ledger import Ledger
+from veilsum.net.drop import KEY, Drop, DropFolder, kept_letters
+from veilsum.net.hello import Limits
+from veilsum.net.identity import Identity, PartyKeys
+from veilsum.net.links import Network
+from veilsum.net.passes import TOKEN_FILE
+from veilsum.net.runner import (
+    TRIED,
+    Ending,
+    Links,
+    Recording,
+    Runner,
+    ending_of,
+    erase_secrets,
+)
+from veilsum.net.store import RunStore, has_begun
+from veilsum.net.trust import check_identity
+from veilsum.numbers.arrays import listed
+from veilsum.numbers.masking import SystemStreams
+from veilsum.numbers.secrets import Secret
+from veilsum.privacy.transcript import Transcript
+from veilsum.protocol.effects import Abort, Persist
+from veilsum.protocol.machine import Machine
+from veilsum.protocol.plan import Plan
+from veilsum.sums.recipes import PartyWork
+from veilsum.sums.running import has_charged, was_charged
+from veilsum.tables.fingerprints import marked
+
+LOG = logging.getLogger("veilsum.net")
+
+# The key in a run's store of what its data are known by.
+DATA = "data"
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Networked(Secret):
+    """Takes part in one run of a consortium for the owner of an identity.
+
+    Attributes:
+        state: the run's own file; a run that was interrupted goes on from it.
+        listen: where to listen, if not at the address that others dial.
+        drop: the folder through which all meet, if they do without connections.
+        token: what admits it to the consortium's relays, if there are any.
+        later: runs of later questions of the same study; who is at one of them will not
+            come back to this one.
+        confirm: shown what will be done before anything is sent; raises to stay away.
+        watch: told whenever the party's machine has moved.
+        record: told of everything that happens: by events, or a test.
+        looping: runs the network's coroutine to its end.
+        tapped: whether to keep all numbers that are stored, sent and received, for this
+            party's transcript.
+        earlier: the transcript of earlier starts of the same run.
+        tap: what is kept, once the party has begun.
+        ledger: what this party's data has been exposed to, by its own account.
+        ending: how it ended, once it has.
+        was_over: whether it had ended before this start.
+    """
+
+    identity: Identity
+    consortium: Consortium
+    state: Path
+    listen: Address | None = None
+    drop: DropFolder | None = None
+    token: str | None = None
+    later: frozenset[str] = frozenset()
+    confirm: Callable[[Assignment], None] | None = None
+    watch: Callable[[Machine], None] | None = None
+    record: Recording | None = None
+    looping: Callable[[Coroutine[Any, Any, Ending]], Ending] = asyncio.run
+    tapped: bool = False
+    earlier: Transcript | None = None
+    tap: Tap | None = None
+    ledger: Ledger | None = None
+    ending: Ending | None = None
+    was_over: bool = False
+    plan: Plan | None = None
+
+    def __post_init__(self) -> None:
+        check_identity(self.identity, self.consortium.certificates)
+        if self.consortium.by_files and self.drop is None:
+            raise NotReadyError(
+                "no member of this consortium has an address: all meet through files; "
+                "give the folder for these with --drop, or have the organiser make a "
+                "consortium file with addresses"
+            )
+        alone = self.consortium.only_relayed(self.party)
+        if alone and self.token is None and self.drop is None:
+            raise NotReadyError(
+                f"{self.party} and {listed(alone)} meet at a relay only, which admits "
+                f"who has its token: ask the organiser for it, and keep it as "
+                f"{TOKEN_FILE} beside the key, or give --relay-token FILE"
+            )
+
+    @property
+    def party(self) -> str:
+        """Whose part it is."""
+        return self.identity.name
+
+    def carry_out(self, assignment: Assignment) -> Released:
+        """Take part to the end; return what everybody knows then.
+
+        Raises:
+            GivenUpError: the parties did not come to an answer.
+        """
+        plan = assignment.plan
+        weights = plan.topology.weights
+        plan.law.check_deployable(least_weight=float(weights.min()))
+        self.plan = plan
+        store = RunStore.open(
+            self.state,
+            plan=plan.digest,
+            party=self.party,
+            key=self.identity.derived(b"run's store"),
+            consortium=self.consortium,
+        )
+        try:
+            self.ending = self._ending(assignment, store)
+        finally:
+            store.close()
+        return self._released(plan, self.ending)
+
+    def _ending(self, assignment: Assignment, store: RunStore) -> Ending:
+        """Return how the run ended; take part first if it has not yet."""
+        stored = store.read()
+        self._miss_ledger(ending_of(assignment.plan, stored))
+        self._check_way(stored)
+        self.was_over = "closed" in stored
+        if self.was_over:
+            erase_secrets(store)  # it may have been killed before that was done
+            if self.drop is not None:
+                self.drop.put(kept_letters(store))  # somebody may have lost one
+            return ending_of(assignment.plan, stored)
+        _ = assignment.promise  # a search, made while nobody waits for this party
+        # Until shares are drawn nothing ties the run to the data that were shown.
+        mark, begun = self._mark(assignment), has_begun(stored)
+        if begun and not hmac.compare_digest(stored.get(DATA, b""), mark):
+            raise NotReadyError(
+                "the data have changed since this run began, and all its sums are to "
+                "be about the same: put the old ones back, or start a new run"
+            )
+        if not begun or TRIED in stored:  # what was reserved was given back
+            self._before(assignment)
+        if not begun:
+            store.write([Persist(DATA, mark)])
+        return self.looping(self._runner(assignment, store).run())
+
+    def _mark(self, assignment: Assignment) -> bytes:
+        """Return what this party's data are known by during a run, and by nobody else.
+
+        What a sum is about is bound to its masks. That is not enough: between two sums
+        a party may be started again, with other data for the next.
+        """
+        work = assignment.works[self.party]
+        key = self.identity.derived(b"own data")
+        keyed = partial(hmac.digest, key, digest="sha256")
+        return (
+            marked(work.contribution.data, keyed)
+            if isinstance(work, PartyWork)
+            else b""
+        )
+
+    def _check_way(self, stored: Mapping[str, bytes]) -> None:
+        """Refuse to go on through files with a run on the network, or vice versa.
+
+        Either has its own way to find out that a party goes on from an old copy.
+        """
+        began, by_files = "self" in stored, KEY in stored
+        if began and "closed" not in stored and by_files != (self.drop is not None):
+            way = "through files: add --drop" if by_files else "without --drop"
+            raise StoreError(
+                f"{self.state} is of a run that began {way}; go on like that, or give "
+                "this run another path with --state"
+            )
+
+    def _miss_ledger(self, so_far: Ending) -> None:
+        """Say so if a ledger that this run has charged is gone."""
+        if self.ledger is None:
+            return
+        if not has_charged(self.ledger, self.consortium.run, so_far.charged):
+            LOG.warning(LEDGER_GONE, extra={"ledger": str(self.ledger.path)})
+
+    def _before(self, assignment: Assignment) -> None:
+        """Ask the ledger, then its owner: a refusal now is nobody else's loss."""
+        if assignment.check is not None:
+            assignment.check(self.party)
+        if self.confirm is not None:
+            self.confirm(assignment)
+        if assignment.reserve is not None:
+            assignment.reserve(self.party)
+
+    def _runner(self, assignment: Assignment, store: RunStore) -> Runner:
+        plan, charge = assignment.plan, assignment.charge
+        keys = PartyKeys(self.identity, self.consortium.certificates)
+        work, record = assignment.works[self.party], self.record
+        if isinstance(work, PartyWork):
+            # The same at every start of this run, for nobody may object twice.
+            key = self.identity.derived(b"objections")
+            work = replace(work, secret=hmac.digest(key, plan.digest, "sha256"))
+        if self.tapped:
+            self.tap = tap = Tap(plan, self.party, earlier=self.earlier)
+            tap.resume(store.read())
+            work, record = tap.on(work), partial(_told, (tap.note, record))
+        return Runner(
+            machine=Machine(
+                plan,
+                self.party,
+                keys=keys,
+                # Never from a seed: nobody can hand in others.
+                streams=SystemStreams(),
+                work=work,
+                continues=self.drop is not None,
+            ),
+            store=store,
+            network=self._links(plan, store),
+            charge=None if charge is None else partial(charge, self.party),
+            watch=self.watch,
+            record=record,
+        )
+
+    def _links(self, plan: Plan, store: RunStore) -> Callable[..., Links]:
+        who = self.identity, self.consortium
+        if self.drop is not None:
+            return partial(Drop, *who, plan=plan, store=store, folder=self.drop)
+        limits = Limits(max_frame=plan.codec.max_frame)
+        limits = limits.within(plan.policy.deadline)
+        if self.consortium.study:
+            limits = limits.among_questions()
+        return partial(
+            Network,
+            *who,
+            plan=plan.digest,
+            limits=limits,
+            listen=self.listen,
+            token=self.token,
+            later=self.later,
+        )
+
+    def _released(self, plan: Plan, ending: Ending) -> Released:
+        if ending.finish is None:
+            raise GivenUpError(
+                {self.party: _reason(ending, self._shown(ending))}, ending.sums
+            )
+        sums = len(ending.sums)
+        rounds = int(ending.notes["rounds"]) or sums * rounds_of_a_sum(plan)
+        return Released(
+            sums=ending.sums,
+            answer=ending.finish.result,
+            members=ending.finish.parties,
+            rounds=rounds,
+            bytes=int(ending.notes["sent"]),
+            sum_of_masks=None,
+        )
+
+    def _shown(self, ending: Ending) -> str:
+        """Say whether anything masked left this party, as far as that is known here."""
+        ledger = self.ledger
+        if ending.charged:
+            asked = self.consortium.questions
+            guests = any(isinstance(one, SurveySection) for one in asked)
+            return SHOWN_OF_GUESTS if guests else SHOWN
+        if ledger is not None and was_charged(ledger, self.consortium.run):
+            return SHOWN_BEFORE
+        assert ending.abort is not None
+        return UNKNOWN if ending.abort.reason == "stale" else NOTHING_SHOWN
+
+
+def _told(
+    whom: Iterable[Recording | None], what: str, detail: Any, peer: str | None
+) -> None:
+    """Tell all who want to know what happens."""
+    for record in whom:
+        if record is not None:
+            record(what, detail, peer)
+
+
+LEDGER_GONE = (
+    "this run was charged to a ledger that is gone; the one in its place does not know "
+    "what the data were exposed to: put the old one back, or give it with --ledger"
+)
+NOTHING_SHOWN = "nothing masked of this party was shown to anybody"
+SHOWN_BEFORE = (
+    "this party's masked numbers were shown before, and its ledger is charged for "
+    "them; the file with its state is an older copy, and does not know of it"
+)
+UNKNOWN = (
+    "whether anything masked of this party was shown before, this file cannot tell: "
+    "its ledger, and the receipts of an earlier end, can"
+)
+SHOWN = "this party's masked numbers were shown, and its ledger is charged for them"
+SHOWN_OF_GUESTS = (
+    "this member's masked sums of guests' shares were shown; no ledger is charged for "
+    "guests, and its store keeps the set"
+)
+OVER = (
+    "this run is over; to try again the organiser makes a new consortium file "
+    "(veilsum consortium new)"
+)
+
+AGAIN = (
+    "nothing is lost: the same command, with the same file, tries again; call the "
+    "others, so that all are there at one time"
+)
+
+
+# Why a party left, by the one word that it told the others.
+LEFT = {
+    "dropped": "the others went on without it",
+    "peer": "a party that it cannot do without had left",
+    "plan": "it had another plan than the others",
+    "policy": "too few parties were left for what was agreed; its own log says more",
+    "proof": "it holds two signed records of one party that contradict each other",
+    "refused": "it refused what was asked; why is for its owner alone",
+    "result": "its answer was another one, or none; its own log says why",
+    "stale": "two processes run under one name, or a state file was lost or copied; "
+    "for the next run see to it that one process only has the key, and leave its .run "
+    "file where it is",
+    "stopped": "its owner stopped it",
+    "timeout": "it has waited for too long",
+}
+
+
+def _is_named(name: str, text: str) -> bool:
+    """Say whether a text speaks of a party; "d" is not in "waited"."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+
+
+def _reason(ending: Ending, shown: str) -> tuple[str, str]:
+    """Return why a run ended without an answer, what that means, and what to do."""
+    abort = ending.abort
+    assert abort is not None
+    wrong = [
+        f"{name} is {condition}"
+        for name, condition in ending.conditions.items()
+        if condition != "connected" and _is_named(name, abort.detail)
+    ]
+    told = [_spelled_out(abort), *wrong, shown, OVER if abort.final else AGAIN]
+    return abort.reason, "; ".join(told)
+
+
+def _spelled_out(abort: Abort) -> str:
+    """Return what a party tells its owner, with others' one-word reasons explained."""
+    words = "|".join(LEFT)
+    told = re.sub(
+        rf"\bleft: ({words})\b", lambda m: f"{m[0]} ({LEFT[m[1]]})", abort.detail
+    )
+    # Every other reason comes with details that say what to do.
+    return f"{told}: {LEFT['stale']}" if abort.reason == "stale" else told

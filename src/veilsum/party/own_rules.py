@@ -1,0 +1,406 @@
+"""What a party keeps to whoever asks: a file of its own, `veilsum.toml`.
+
+    columns = ["age", "bmi", "sex", "cost"]     # nothing else may be asked about
+    jobs = ["model", "statistics"]
+    functions = ["log"]                         # in formulas; "arithmetic" is one too
+    organisers = ["hospital-1"]                 # whose files are considered
+    constants = ["5f0c9e1b7a3d4c28"]            # who may write age >= 50 in a formula
+
+    [floors]                                    # no consortium file goes below
+    minimum_count = 10
+    tolerate = 2
+
+Nothing in a consortium file changes it. Where it is silent a person decides, who reads
+first what is weaker than usual; and where nobody is asked, the usual rules are floors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta
+
+from veilsum.consortium.consortium import Consortium
+from veilsum.consortium.sections import (
+    COMMANDS,
+    PolicySection,
+    RulesSection,
+    SurveySection,
+)
+from veilsum.errors import InvalidInputError, InvalidScenarioError
+from veilsum.files.scenarios import read_toml
+from veilsum.numbers.arrays import listed, nearest
+from veilsum.questions.job_file import agreed_job
+from veilsum.reading import Names, Section, Whole, read
+from veilsum.survey.terms import MINIMUM_GUESTS, survey_terms
+from veilsum.tables.formula import (
+    FUNCTIONS,
+    Applied,
+    Node,
+    Operation,
+    Signed,
+    read_formula,
+    read_surv,
+)
+from veilsum.tables.rules import Rules
+
+FILE_NAME = "veilsum.toml"
+# A file that a person wrote by hand.
+MOST_BYTES = 1 << 20
+# What is computed from columns by signs, among the functions.
+ARITHMETIC = "arithmetic"
+
+KNOWN = {"jobs": tuple(COMMANDS), "functions": (*FUNCTIONS, ARITHMETIC)}
+
+Side: TypeAlias = Literal["at least", "at most"]
+Value: TypeAlias = float | bool
+
+# On which side of its value a rule is stricter. Of a flag false is.
+STRICTER: Mapping[str, Side] = {
+    "tolerate": "at least",
+    "minimum_honest": "at least",
+    "minimum_guests": "at least",
+    "drop": "at most",
+    "minimum_rows": "at least",
+    "minimum_count": "at least",
+    "effective_count": "at least",
+    "maximum_leverage": "at most",
+    "residual_rows": "at least",
+    "maximum_levels": "at most",
+    "maximum_columns": "at most",
+    "dominance": "at most",
+    "site_terms": "at most",
+    "release_fraction": "at most",
+    "most_rounds": "at most",
+}
+
+
+def usual() -> dict[str, Value]:
+    """Return what holds where nobody has written anything else."""
+    found = _in_force(PolicySection(), Rules()) | {"minimum_guests": MINIMUM_GUESTS}
+    return {name: found[name] for name in STRICTER}
+
+
+def in_force(consortium: Consortium) -> dict[str, Value]:
+    """Return by name every rule of a consortium that can be stricter or weaker.
+
+    A question without tables has none of the rules about them. A survey hides guests
+    among guests: it counts these.
+    """
+    section, (question,) = consortium.rules, consortium.questions
+    if isinstance(question, SurveySection):
+        survey = survey_terms(consortium)
+        return {
+            "tolerate": survey.tolerate,
+            "minimum_honest": survey.minimum_honest,
+            "minimum_guests": survey.minimum_guests,
+            "drop": section.policy.drop,
+        }
+    if consortium.schema is None:
+        return _in_force(section, None)
+    return _in_force(section, consortium.schema.rules(section.rules))
+
+
+def _in_force(section: PolicySection, rules: Rules | None) -> dict[str, Value]:
+    policy = section.policy
+    summing = {
+        key: getattr(policy, key) for key in ("tolerate", "minimum_honest", "drop")
+    }
+    found = {**summing, **({} if rules is None else asdict(rules))}
+    return {name: found[name] for name in STRICTER if name in found}
+
+
+def is_weaker(name: str, value: Value, than: Value) -> bool:
+    """Say whether a rule with this value lets more pass than with another one."""
+    return value < than if STRICTER[name] == "at least" else value > than
+
+
+def relaxed(consortium: Consortium) -> dict[str, tuple[Value, Value]]:
+    """Return the rules that are weaker than usual, each with its usual value."""
+    known, found = usual(), in_force(consortium)
+    return {
+        name: (value, known[name])
+        for name, value in found.items()
+        if is_weaker(name, value, known[name])
+    }
+
+
+class FloorsSection(RulesSection, frozen=True, kw_only=True):
+    """What no consortium file may go below."""
+
+    minimum_rows: Whole | None = None
+    minimum_guests: Whole | None = None
+
+
+Consortiums: TypeAlias = Annotated[
+    bool | tuple[str, ...],
+    Meta(description="true, false, or a list of consortiums as veilsum check shows"),
+]
+
+
+class OwnFile(Section, frozen=True, kw_only=True):
+    """A whole veilsum.toml."""
+
+    columns: Names | None = None
+    jobs: Names | None = None
+    functions: Names | None = None
+    organisers: Names | None = None
+    constants: Consortiums | None = None
+    floors: FloorsSection | None = None
+
+
+class OwnRulesError(InvalidInputError):
+    """This party's own rules do not allow what a consortium file asks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnRules:
+    """A party's own rules.
+
+    Attributes:
+        source: the file's name, for its owner; "" if there is none.
+        columns: that may be asked about; None for all.
+        jobs: the headings of questions that may be asked; None for all.
+        functions: that a formula may apply; None for all. Where `arithmetic` is not
+            among them, columns are taken as they are.
+        organisers: whose files are considered; None for everybody's.
+        constants: whether formulas may compare and compute with numbers that their
+            author chose: everybody's, nobody's, or those of some consortiums.
+        floors: by rule, what no consortium goes below.
+    """
+
+    source: str = ""
+    columns: tuple[str, ...] | None = None
+    jobs: tuple[str, ...] | None = None
+    functions: tuple[str, ...] | None = None
+    organisers: tuple[str, ...] | None = None
+    constants: bool | tuple[str, ...] = False
+    floors: Mapping[str, Value] = field(default_factory=dict)
+
+    def refusals(self, consortium: Consortium, *, alone: bool) -> tuple[str, ...]:
+        """Return everything that these rules do not allow, a sentence each.
+
+        Args:
+            consortium: what is asked.
+            alone: whether no person is asked: the usual rules are floors then, where
+                these say nothing else.
+        """
+        return (
+            *self._on_what(consortium),
+            *self._on_constants(consortium),
+            *self._on_floors(consortium, alone=alone),
+        )
+
+    def check(self, consortium: Consortium, *, alone: bool) -> None:
+        """Refuse what these rules do not allow.
+
+        Raises:
+            OwnRulesError: the file asks for more; nothing was sent.
+        """
+        found = self.refusals(consortium, alone=alone)
+        if found:
+            usual_rules = ", so the usual rules hold with --yes" if alone else ""
+            whose = self.source or f"no {FILE_NAME}{usual_rules}"
+            raise OwnRulesError(
+                f"this party's own rules ({whose}) refuse: {'; '.join(found)}. Nothing "
+                "was sent."
+            )
+
+    def _on_what(self, consortium: Consortium) -> Iterator[str]:
+        (question,) = consortium.questions
+        asked: dict[str, tuple[str, ...]] = {
+            "jobs": (question.heading,),
+            "organisers": (consortium.organiser,),
+            "columns": columns_asked(consortium),
+            "functions": functions_in(getattr(question, "formula", "")),
+        }
+        for key, found in asked.items():
+            allowed = getattr(self, key)
+            if allowed is None:
+                continue
+            beyond = [name for name in found if name not in allowed]
+            if beyond == [""]:
+                yield "this file does not say who wrote it (organiser)"
+            elif beyond:
+                yield (
+                    f"{key} = {listed(allowed) or 'none'}, and this file has "
+                    f"{listed(beyond)}"
+                )
+
+    def allows_constants(self, consortium: Consortium) -> bool:
+        """Whether formulas of these members may use constants."""
+        if isinstance(self.constants, tuple):
+            return consortium.members_digest in self.constants
+        return self.constants
+
+    def constants_sentence(self, consortium: Consortium) -> str:
+        """Return which members may use constants, and whether these members may."""
+        found = f"in formulas {self._constants_words}"
+        if isinstance(self.constants, tuple) and self.constants:
+            among = "among" if self.allows_constants(consortium) else "not among"
+            found += f"; the members of this file are {among} them"
+        return f"{found} ({self.source or f'no {FILE_NAME}'})"
+
+    def _on_constants(self, consortium: Consortium) -> Iterator[str]:
+        aimed = constants_asked(consortium)
+        if not aimed or self.allows_constants(consortium):
+            return
+        yield (
+            f"the question uses constants: {listed(aimed)}. {CONSTANTS_AIM}. The "
+            "organiser can ask for a column with these values instead, as [schema] "
+            f"describes it; or allow constants: {allowing(consortium)}"
+        )
+
+    def _on_floors(self, consortium: Consortium, *, alone: bool) -> Iterator[str]:
+        floors = {**(usual() if alone else {}), **self.floors}
+        for name, value in in_force(consortium).items():
+            if name in floors and is_weaker(name, value, floors[name]):
+                bound = _bound(name, floors[name])
+                if name in self.floors:
+                    yield f"{name} is {bound} by [floors]; this file has {exact(value)}"
+                    continue
+                yield (
+                    f"{name} is usually {bound}; this file has {exact(value)}; a "
+                    "person may agree to it without --yes, or write [floors] "
+                    f"{name} = {exact(value)} into {FILE_NAME}"
+                )
+
+    @property
+    def _constants_words(self) -> str:
+        if isinstance(self.constants, tuple):
+            return f"allowed to {listed(self.constants) or 'nobody'}"
+        return f"allowed to {'everybody' if self.constants else 'nobody'}"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What they say, for their owner."""
+        if not self.source:
+            return (
+                f"there is no {FILE_NAME}: with --yes, that is where nobody is asked "
+                "before a run, the usual rules are floors; without it a person decides",
+                f"- constants in formulas: {self._constants_words}",
+            )
+        lists = ("columns", "jobs", "functions", "organisers")
+        said = {key: getattr(self, key) for key in lists}
+        return (
+            f"from {self.source}; nothing in a consortium file changes them",
+            *(
+                f"- {key}: {listed(names, most=40) or 'none'}"
+                for key, names in said.items()
+                if names is not None
+            ),
+            f"- constants in formulas: {self._constants_words}",
+            *(
+                f"- {name}: {_bound(name, value)}"
+                for name, value in self.floors.items()
+            ),
+        )
+
+
+def read_own_rules(path: str | Path) -> OwnRules:
+    """Return the rules in a party's own file; a misspelt key is refused with a hint.
+
+    Raises:
+        InvalidScenarioError: it cannot be read: a rule that nobody understands would
+            be a rule that nobody keeps.
+    """
+    table = read_toml(Path(path), most_bytes=MOST_BYTES)
+    try:
+        file = read(table, OwnFile, "the file of own rules")
+        for key, known in KNOWN.items():
+            for name in getattr(file, key) or ():
+                if name not in known:
+                    raise InvalidScenarioError(
+                        f"{key} has {name!r}; {nearest(name, known)}choose from "
+                        f"{', '.join(known)}"
+                    )
+    except InvalidScenarioError as error:
+        raise InvalidScenarioError(f"{path}: {error}") from None
+    floors = {} if file.floors is None else file.floors.given()
+    lists: dict[str, Any] = {k: v for k, v in file.given().items() if k != "floors"}
+    return OwnRules(source=str(path), floors=floors, **lists)
+
+
+def own_rules_in(folder: Path, given: Path | None = None) -> OwnRules:
+    """Return the rules in a file, or in the one in a folder, if there is one."""
+    path = given or folder / FILE_NAME
+    if given is None and not path.exists():
+        return OwnRules()
+    return read_own_rules(path)
+
+
+def columns_asked(consortium: Consortium) -> tuple[str, ...]:
+    """Return the columns of a table that a question looks at."""
+    job = agreed_job(consortium)
+    return () if job is None else job.schema.names
+
+
+CONSTANTS_AIM = "With constants its author can point a sum at one person"
+
+
+def allowing(consortium: Consortium) -> str:
+    """Return the line of a party's own rules that allows constants."""
+    if not (code := consortium.members_digest):
+        return f"constants = true in {FILE_NAME}"
+    return (
+        f'constants = ["{code}"] in {FILE_NAME}, which allows them to these members '
+        "(constants = true: to everybody)"
+    )
+
+
+def constants_asked(consortium: Consortium) -> tuple[str, ...]:
+    """Return the terms of a question that have constants; see `constants_in`."""
+    job = agreed_job(consortium)
+    asked = None if job is None else job.question
+    return () if asked is None else asked.constants
+
+
+def functions_in(formula: str) -> tuple[str, ...]:
+    """Return the functions that a formula applies, each once.
+
+    >>> functions_in("np.log(y) ~ I(x + exp(z)) + C(sex)")
+    ('log', 'arithmetic', 'exp')
+    >>> functions_in("Surv(days, died) ~ sqrt(age)")
+    ('sqrt',)
+    """
+    if not formula:
+        return ()
+    if formula.lstrip().startswith("Surv("):
+        formula = read_surv(formula).of_time
+    nodes = (node for node, _ in read_formula(formula).written)
+    return tuple(dict.fromkeys(name for node in nodes for name in _applied(node)))
+
+
+def _applied(node: Node) -> Iterator[str]:
+    match node:
+        case Applied(function=function, inner=inner):
+            if function != "I":
+                yield function.removeprefix("np.")
+            yield from _applied(inner)
+        case Signed(inner=inner):
+            yield ARITHMETIC
+            yield from _applied(inner)
+        case Operation(left=left, right=right):
+            yield ARITHMETIC
+            yield from _applied(left)
+            yield from _applied(right)
+
+
+def _bound(name: str, value: Value) -> str:
+    if isinstance(value, bool):
+        return "true or false" if value else "false"
+    return f"{STRICTER[name]} {exact(value)}"
+
+
+def exact(value: Value) -> str:
+    """Return a number to its last digit, and true or false, as a file has them.
+
+    >>> exact(37.00000001), exact(3.0), exact(True)
+    ('37.00000001', '3', 'true')
+    """
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        value = int(value)
+    return str(value).lower()

@@ -1,0 +1,192 @@
+"""A delegate's part of a survey: a folder with its store and the guests' submissions.
+
+Everything is checked at home, and every share is opened once, before anybody is asked
+or told. The store writes down which set is added just before masked numbers leave, when
+all members have shown that they hold the same file; and it erases the survey's key when
+the answer is known, or can never be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from veilsum.consortium.consortium import Consortium
+from veilsum.drivers.driver import Assignment, Driver, Released
+from veilsum.errors import InvalidInputError
+from veilsum.files.contents import contents
+from veilsum.files.ledger import Ledger
+from veilsum.numbers.arrays import Array
+from veilsum.numbers.secrets import Secret, discreet
+from veilsum.party.agreed import agreed_on
+from veilsum.party.survey_words import by_member, names_of
+from veilsum.protocol.effects import Emission
+from veilsum.survey.delegate import DelegateStore, masked_sums
+from veilsum.survey.question import SurveyRecipe, SurveyResult
+from veilsum.survey.submission import Submission, longest_line
+from veilsum.survey.survey_set import SurveySet, closed_set, read_submissions
+from veilsum.survey.terms import SurveyTerms, survey_terms
+
+# What a delegate's folder holds: its own store, and what the host has handed out.
+STORE, SUBMISSIONS = "surveys.store", "submissions.jsonl"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Bound(Secret):
+    """A driver that has something written down before masked numbers leave a party.
+
+    By then all members hold the same file, and so the same set: whoever finds out in
+    time that others do not is not bound to any.
+    """
+
+    inner: Driver
+    bind: Callable[[], None]
+
+    @property
+    def party(self) -> str | None:
+        """Whose part it takes."""
+        return self.inner.party
+
+    def carry_out(self, assignment: Assignment) -> Released:
+        """Go through to the end; raise where it cannot be written down."""
+
+        def charge(party: str, emission: Emission, sums: Sequence[Array[Any]]) -> None:
+            del party, emission, sums
+            self.bind()
+
+        return self.inner.carry_out(replace(assignment, charge=charge))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class OwnSurvey(Secret):
+    """A delegate's part.
+
+    Attributes:
+        folder: holds the files named above.
+    """
+
+    checks: ClassVar[tuple[str, str]] = ("submissions", "store")
+    # No rule is about tables, for there is none.
+    rules: ClassVar[None] = None
+
+    consortium: Consortium
+    folder: Path
+
+    @cached_property
+    def survey(self) -> SurveyTerms:
+        """What was agreed on."""
+        return survey_terms(self.consortium)
+
+    @cached_property
+    def submissions(self) -> tuple[Submission, ...]:
+        """What the host has handed out; each of them is whole and its guest's own."""
+        survey, path = self.survey, self.folder / SUBMISSIONS
+        if survey.set is None:
+            raise InvalidInputError(
+                "this survey is open: delegates join with the closed file, which the "
+                "host writes when it closes it, and which names the set"
+            )
+        most = (longest_line(survey) + 1) * len(survey.guests)
+        return read_submissions(contents(path, most, InvalidInputError), survey)
+
+    @cached_property
+    def set(self) -> SurveySet:
+        """Which submissions are added: those that the closed file names."""
+        return closed_set(self.survey, self.submissions)
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """Who is in the set, for the reader's own half of the page."""
+        survey = self.survey
+        try:
+            guests = self.set.guests
+        except InvalidInputError:
+            yield f"{self.folder.name}: cannot be used; your checks say why"
+            return
+        yield f"{self.folder.name}: the set {self.set.digest}"
+        yield f"in it are {names_of(guests)}, of {len(survey.guests)} invited"
+        yield f"who vouches for how many of them: {by_member(survey, guests)}"
+        few = survey.honest(guests)
+        yield (
+            f"if the worst {survey.tolerate} of the members collude, {few} guests of "
+            f"the set are honest at least, and {survey.minimum_honest + 1} are needed"
+        )
+        for size in range(survey.tolerate + 1, len(survey.names)):
+            few = survey.honest(guests, size)
+            yield f"- if {size} collude, it may be {few}, and nobody checks that"
+        yield "your key opens one share of each of them, and a share alone says nothing"
+        yield "nothing of this half of the page is sent or signed"
+
+    @discreet()
+    def run(self, driver: Driver, ledger: Ledger | None) -> SurveyResult:
+        """Check everything, then take part; erase the key once nothing can come."""
+        del ledger
+        party, survey = driver.party, self.survey
+        assert party is not None
+        asked = agreed_on(self.consortium)
+        assert isinstance(asked.recipe, SurveyRecipe)
+        with closing(self._store()) as store:
+            self._examine(store, party)
+
+            own = asked.recipe.contribution(
+                party,
+                shares=lambda: store.add_up(survey, party, self.submissions),
+                masked=masked_sums(survey, self.submissions),
+            )
+
+            def bind() -> None:
+                store.commit(survey, party, self.submissions)
+
+            terms = replace(asked.terms, driver=Bound(driver, bind))
+            try:
+                return asked.recipe.run({party: own}, terms)
+            finally:
+                # Whatever was raised: nobody waits for a run that has ended for good.
+                if _is_over(driver):
+                    store.finish(survey)
+
+    def _store(self) -> DelegateStore:
+        path = self.folder / STORE
+        if not path.exists():
+            raise InvalidInputError(
+                f"{self.folder} has no {STORE}, which holds the key that was made for "
+                "this survey: give the folder in which veilsum collect delegate made it"
+            )
+        return DelegateStore.open(path)
+
+    def _examine(self, store: DelegateStore, party: str) -> None:
+        """Make every check at home; one that joins again is told how it ended."""
+        known = (self.survey.digest, self.set.digest)
+        over = known in {(one.survey, one.set) for one in store.answered()}
+        try:
+            store.examine(self.survey, party, self.submissions)
+        except InvalidInputError:
+            # Its key may be gone, for the answer is known: then nothing is opened.
+            if not over:
+                raise
+
+
+def _is_over(driver: Driver) -> bool:
+    """Say whether the run has an answer, or can never have one."""
+    ending: Any = getattr(driver, "ending", None)
+    return ending is not None and (ending.abort is None or ending.abort.final)
+
+
+def own_survey(consortium: Consortium, data: Any, cost: Any) -> OwnSurvey:
+    """Return a delegate's part; refuse what is no folder."""
+    if data is None or cost is not None or not isinstance(data, str | Path):
+        raise InvalidInputError(
+            "this consortium has a [survey]: a delegate gives the folder with its "
+            f"{STORE} and the host's {SUBMISSIONS} with --data FOLDER, and nothing else"
+        )
+    folder = Path(data)
+    if not folder.is_dir():
+        raise InvalidInputError(
+            f"{folder} is no folder; a delegate's folder holds {STORE} and "
+            f"{SUBMISSIONS}"
+        )
+    return OwnSurvey(consortium=consortium, folder=folder)

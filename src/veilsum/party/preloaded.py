@@ -1,0 +1,28 @@
+"""Everything that parties load for some question or other, loaded once for all of them.
+
+The process that the parties of a local run are forked from imports this module: loading
+takes a party longer than the whole protocol. Only what belongs to the program may be
+filled in here, nothing of any run.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from importlib import import_module
+
+from veilsum.locale import catalogue
+from veilsum.questions.job_file import ON_TABLES
+
+LOADED = (
+    *("veilsum.cli.join", "veilsum.party.run", "veilsum.net.amendment"),
+    *(f"veilsum.questions.{kind.module}" for kind in ON_TABLES.values()),
+    *("veilsum.questions.dispatch", "veilsum.questions.dispatch_periods"),
+    *("veilsum.drivers.arrays", "veilsum.engines.numpy"),
+    *("scipy.special", "scipy.sparse.csgraph", "scipy.sparse.linalg"),
+    *("pandas", "formulaic", "encodings.idna", "encodings.utf_8_sig"),
+)
+
+for module in LOADED:
+    with suppress(ImportError):  # an extra that is not installed
+        import_module(module)
+catalogue("en")

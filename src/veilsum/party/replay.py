@@ -1,0 +1,305 @@
+"""What a run came to, worked out again from what all its members know of it.
+
+Sums and the answer go in; no party's data are needed. It goes the way that a run goes,
+but for the driver, which has the sums already. So the plan, the words about what became
+known, the guarantee and every table in a result are those that a member's own program
+had to find, if it did what was agreed: whatever all members may have signed together.
+
+Whoever has the consortium file alone finds plan, page and guarantee. What each sum was
+about, and everything in a result, follows from the sums, which members keep.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from veilsum import __version__
+from veilsum.consortium.consortium import Consortium
+from veilsum.drivers.driver import Assignment, Released
+from veilsum.errors import InvalidInputError, VeilsumError
+from veilsum.files.output import as_json
+from veilsum.locale import without_words
+from veilsum.minimise.question import Minimise, Minimised
+from veilsum.net.receipt import (
+    Finding,
+    Receipt,
+    checked,
+    keyed_digest,
+    of_each,
+    read_as,
+    same,
+    same_promise,
+    sums_digest,
+)
+from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.party.agreed import Asked, agreed_on
+from veilsum.party.consent import consent_to
+from veilsum.protocol.plan import Plan
+from veilsum.questions.job_file import job_of
+from veilsum.sums.running import JobResult, run_job
+from veilsum.survey.question import SurveyRecipe
+
+# The file of sums that join keeps beside a result, for members alone.
+SUMS, SUMS_FORMAT = "sums.json", "veilsum sums 1"
+# What of a result file depends on whose it is: its own part, what it sent, the seal.
+OWN = frozenset({"bytes", "rounds", "iterations", "seal", "outputs", "costs"})
+# What a computation on made-up sums may end in.
+UNSOUND = (VeilsumError, ArithmeticError, ValueError, np.linalg.LinAlgError)
+
+
+def sums_file(sums: Sequence[Array[Any]]) -> bytes:
+    """Return the sums of a run as a file has them; whole numbers as texts."""
+    plain = [
+        [str(one) for one in numbers.tolist()]
+        if numbers.dtype == object
+        else numbers.tolist()
+        for numbers in sums
+    ]
+    return (as_json({"format": SUMS_FORMAT, "sums": plain}) + "\n").encode()
+
+
+def read_sums(path: Path) -> tuple[Array[Any], ...]:
+    """Return the sums in a file that join has kept."""
+    return read_as(path, "a file of sums", _sums_from)
+
+
+def _sums_from(table: Any) -> tuple[Array[Any], ...]:
+    fields = {"sums": (lambda value: isinstance(value, list), "a list of sums")}
+    return tuple(map(_numbers, checked(table, SUMS_FORMAT, fields)["sums"]))
+
+
+def _numbers(given: Any) -> Array[Any]:
+    kinds = set(map(type, given)) if isinstance(given, list) else {None}
+    if kinds == {str}:
+        return np.array([int(one) for one in given], dtype=object)
+    if kinds <= {int, float} and kinds:
+        return np.array(given, dtype=np.float64)
+    raise InvalidInputError("a sum is a list of numbers, or of whole ones as texts")
+
+
+def read_plain(path: Path) -> dict[str, Any]:
+    """Return all that a result file says."""
+    return read_as(path, "a result", _plain_from)
+
+
+def _plain_from(table: Any) -> dict[str, Any]:
+    seal = table.get("seal") if isinstance(table, dict) else None
+    if not isinstance(seal, str) or len(seal) != 128:
+        raise InvalidInputError(
+            "expected the JSON that veilsum join writes to result.json, with its seal"
+        )
+    bytes.fromhex(seal)
+    return dict(table)
+
+
+class _PlannedError(Exception):
+    """The plan is known: nothing more was asked for."""
+
+
+@dataclass(eq=False)
+class Replayed:
+    """A driver that hands out what was released before.
+
+    Attributes:
+        released: None to go no further than the plan.
+        plan: the one that a run of this would have had, once that is known.
+    """
+
+    released: Released | None
+    party: str | None = "nobody"
+    plan: Plan | None = None
+
+    def carry_out(self, assignment: Assignment) -> Released:
+        """Return what is known, if it could have come of this."""
+        plan = self.plan = assignment.plan
+        if self.released is None:
+            raise _PlannedError
+        for number, one in enumerate(self.released.sums, start=1):
+            if one.shape != (plan.size,):
+                raise InvalidInputError(
+                    f"sum {number} must have {plan.size} numbers by the consortium "
+                    f"file, found {len(one)}"
+                )
+        return self.released
+
+
+def replay(
+    consortium: Consortium,
+    *,
+    sums: tuple[Array[Any], ...],
+    members: tuple[str, ...],
+    answer: Vector | None = None,
+) -> JobResult:
+    """Return what the sums of a run come to.
+
+    Args:
+        consortium: what was agreed.
+        sums: what was released, in order; none of a method in rounds.
+        members: whose vectors are in the sums.
+        answer: of a method in rounds, whose answer does not follow from sums.
+
+    Raises:
+        VeilsumError: no run of this consortium has such sums.
+    """
+    asked = agreed_on(consortium)
+    if sums:
+        if asked.recipe.request(sums) is not None:
+            raise InvalidInputError(f"after {len(sums)} sums another one is asked for")
+        answer = asked.recipe.among(members).answer(sums)
+    elif answer is None or not asked.recipe.round_size:
+        raise InvalidInputError("there is no sum, and the answer follows from sums")
+    released = Released(
+        sums=sums, answer=answer, members=members, rounds=0, bytes=0, sum_of_masks=None
+    )
+    return _run(consortium, asked, Replayed(released))
+
+
+def _run(consortium: Consortium, asked: Asked, driver: Replayed) -> JobResult:
+    """Go the way of a run."""
+    recipe = asked.recipe
+    if isinstance(recipe, Minimise):
+        terms = replace(asked.terms, driver=driver)
+        released = run_job(recipe, {}, terms, agreed=recipe.agreed)
+        return Minimised(terms=terms, recipe=recipe, released=released)
+    if isinstance(recipe, SurveyRecipe):
+        return recipe.run({}, replace(asked.terms, driver=driver))
+    return job_of(consortium, {}, driver=driver).run()
+
+
+def agreed_findings(
+    receipts: Sequence[Receipt], consortium: Consortium
+) -> Iterator[Finding]:
+    """Yield whether receipts say what follows from the consortium file alone."""
+    asked, members = agreed_on(consortium), _members(receipts, consortium)
+    plan = planned(consortium, asked)
+    wrong = (one.party for one in receipts if one.plan != plan.digest.hex())
+    yield of_each("the plan is the file's", receipts, wrong)
+    page = consent_to(consortium).digest
+    here = [one for one in receipts if one.version == __version__]
+    if here:  # another program has a page of its own
+        wrong = (one.party for one in here if one.consent != page)
+        yield of_each("the page that was agreed to is the file's", here, wrong)
+    if members is None:
+        return  # another finding says so
+    first = asked.recipe.release(())
+    times = 0 if asked.recipe.round_size else len(receipts[0].epochs)
+    promise = asked.recipe.stated(asked.terms.promise(members), [first] * times)
+    told = _numbers_of(_json(promise))
+    wrong = (
+        one.party
+        for one in receipts
+        if not same_promise(_numbers_of(one.guarantee), told)
+    )
+    yield of_each("the guarantee is the file's", receipts, wrong)
+    shown = asked.recipe.shown(members, [first] * times)
+    once = asked.recipe.shown(members, [first])
+    facts = tuple(line.facts for line in once)
+    wrong = (
+        one.party
+        for one in receipts
+        if len(one.released) != len(shown) or one.released[: len(once)] != facts
+    )
+    yield of_each("what was released is what the file asks for", receipts, wrong)
+
+
+def _members(
+    receipts: Sequence[Receipt], consortium: Consortium
+) -> tuple[str, ...] | None:
+    """Return who took part, in the file's order; None if they could not have."""
+    named = set(receipts[0].parties)
+    found = tuple(name for name in consortium.topology.parties if name in named)
+    return found if consortium.refusal(frozenset(found)) is None else None
+
+
+def planned(consortium: Consortium, asked: Asked) -> Plan:
+    """Return the plan of a run, as its first step has it."""
+    driver = Replayed(None)
+    with suppress(_PlannedError):
+        _run(consortium, asked, driver)
+    assert driver.plan is not None
+    return driver.plan
+
+
+def _json(promise: Any) -> dict[str, Any]:
+    found: dict[str, Any] = without_words(json.loads(as_json(promise.to_dict())))
+    return found
+
+
+def _numbers_of(promise: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a guarantee without what each sum was about: that follows from sums."""
+    return {k: one for k, one in promise.items() if k not in {"released", "limits"}}
+
+
+def result_findings(
+    receipts: Sequence[Receipt],
+    consortium: Consortium,
+    *,
+    result: Mapping[str, Any],
+    sums: tuple[Array[Any], ...],
+) -> Iterator[Finding]:
+    """Yield whether all that a member's result file says follows from signed sums.
+
+    Args:
+        receipts: of the run.
+        consortium: what was agreed.
+        result: the file.
+        sums: those beside it; none of a method in rounds.
+    """
+    seal = bytes.fromhex(result["seal"])
+    if sums:
+        signed = [one for one in receipts if one.sums]
+        digest = sums_digest(sums, seal)
+        wrong = [one.party for one in signed or receipts if one.sums != digest]
+        yield of_each("the sums are the signed ones", signed or receipts, wrong)
+        if wrong:
+            return  # nobody has to find anything in these
+    members = _members(receipts, consortium)
+    if members is None:
+        return
+    try:
+        answer = None if sums else np.array(result.get("minimiser"), dtype=np.float64)
+        found = replay(consortium, sums=sums, members=members, answer=answer)
+        again = json.loads(as_json(found.to_dict()))
+        shown = found.shown
+    except UNSOUND as error:
+        words = "a result follows from the sums and the file"
+        yield Finding(words, good=False, detail=str(error))
+        return
+    digest = keyed_digest(found.answer, seal)
+    wrong = [one.party for one in receipts if one.result != digest]
+    yield of_each("the answer that follows is the signed one", receipts, wrong)
+    facts = tuple(line.facts for line in shown)
+    wrong = [one.party for one in receipts if one.released != facts]
+    yield of_each("what was released is what follows", receipts, wrong)
+    wrong = [
+        one.party
+        for one in receipts
+        if not same_promise(one.guarantee, without_words(again["guarantee"]))
+    ]
+    yield of_each("the guarantee is what follows", receipts, wrong)
+    keys = sorted((again.keys() | result.keys()) - OWN)
+    odd = [key for key in keys if not _equal(key, again, result)]
+    version = sorted({one.version for one in receipts} - {__version__})
+    hint = f" (written by version {listed(version)}, this is {__version__})"
+    yield Finding(
+        "everything in the result file follows from the sums",
+        good=not odd,
+        detail=f"not {listed(odd)}{hint if version else ''}"
+        if odd
+        else f"{len(keys)} of {len(keys)} entries",
+    )
+
+
+def _equal(key: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    if key not in one or key not in other:
+        return False
+    if key == "guarantee":
+        return same_promise(*(without_words(each[key]) for each in (one, other)))
+    return same(one[key], other[key])

@@ -1,0 +1,286 @@
+"""How far the runs of this computer are: a small file beside each run's own.
+
+A run's own file is locked while it runs, and full of secrets. This one has nothing that
+the other members do not know, is written anew when something happens, and anybody who
+may read it can look at any time. While a party waits it is written every now and then,
+so that a process that was killed is told from one that waits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from shlex import quote
+from typing import Literal, TypeAlias, get_args
+
+import msgspec
+
+from veilsum.consortium.consortium import Consortium
+from veilsum.consortium.study import AgreedStudy, runs_of
+from veilsum.errors import InvalidInputError, InvalidScenarioError
+from veilsum.files.contents import contents
+from veilsum.files.output import write_files
+from veilsum.party.events import RunEvent
+from veilsum.protocol.losing import withheld_words
+from veilsum.protocol.phases import ABORTED, GREETING
+
+ENDING = ".status"
+# A thousand names at most; and so many files of a folder are looked at.
+MOST_BYTES, MOST_FILES = 1 << 20, 1000
+# Files have a multiple of so many bytes.
+FILLED_BYTES = 1 << 13
+# Seconds between two writings while nothing but rounds happens, or nothing at all.
+PAUSE, STILL = 1.0, 5.0
+# Of a run that goes on, the askings without a sign of life, and some seconds more.
+MISSED, GRACE = 3, 10.0
+
+PAUSES = {"round": PAUSE, "waiting": PAUSE, "met": PAUSE, "resent": STILL}
+
+State: TypeAlias = Literal[
+    "pending", "queued", "running", "stopped", "refused", "failed", "given up", "done"
+]
+STATES: tuple[State, ...] = get_args(State)
+# What nothing more comes of by itself.
+OVER: tuple[State, ...] = ("refused", "given up", "done")
+# What goes on, will go on, or has its answer.
+BEGUN: tuple[State, ...] = ("queued", "running", "stopped", "done")
+
+
+class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a party is in a run.
+
+    Attributes:
+        run: the run's name.
+        party: whose part it is.
+        consortium: the digest of its consortium file.
+        state: `pending`: a person has to agree first; `queued`: it begins when another
+            run has left its address; `running`; `stopped`, by its owner or because this
+            computer could not go on; `refused`: at home, before anything was sent;
+            `failed`: this computer could not, and says why; `given up`: the parties
+            came to no answer; `done`.
+        file: the consortium file, where it is watched for.
+        phase: of the protocol.
+        epoch: which sum, and losses of parties.
+        round: of an iterative method.
+        waiting: whom this party waits for; of a run that stopped, whose letters.
+        withheld: who of these signed Ready and has not shown its masked vector: a state
+            and no verdict, since a crash or a slow connection looks the same.
+        lost: who was lost.
+        moved: when the party was last seen to move, UTC, in ISO 8601.
+        seen: when its process last gave a sign of life.
+        deadline: seconds without a move after which something is done about it.
+        resend: seconds between two askings for what is missing.
+        reason: of an end without an answer, or of waiting for a person; its owner's.
+        page: the digest of what a person has to agree to.
+        sent: bytes that the party has sent.
+        links: how things are with each neighbour, in a clause, as far as is known.
+        out: the folder for the result and the receipt, if there is one.
+    """
+
+    run: str
+    party: str
+    consortium: str
+    state: State
+    file: str = ""
+    phase: str = ""
+    epoch: int = 0
+    round: int = 0
+    waiting: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    moved: str = ""
+    seen: str = ""
+    deadline: float = 0.0
+    resend: float = 0.0
+    reason: str = ""
+    page: str = ""
+    sent: int = 0
+    links: dict[str, str] = {}
+    out: str = ""
+
+    def is_silent(self, now: float) -> bool:
+        """Say whether a run that goes on has given no sign of life for too long."""
+        longest = MISSED * self.resend + GRACE
+        return self.state == "running" and now - seconds_of(self.seen) > longest
+
+
+def status_file(identity_file: Path, party: str, run: str) -> Path:
+    """Return where the status of a run is kept whose own file is beside the key."""
+    return identity_file.parent / f"{party}-{run[-8:]}{ENDING}"
+
+
+def stamp(seconds: float) -> str:
+    """Return a time as files have it.
+
+    >>> stamp(0.0)
+    '1970-01-01T00:00:00+00:00'
+    """
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def seconds_of(stamped: str) -> float:
+    """Return the time that a file has; the beginning of time for what is none."""
+    try:
+        return datetime.fromisoformat(stamped).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def write_status(path: Path, status: RunStatus) -> None:
+    """Write a status, whole or not at all, for its owner to read.
+
+    Others see how long a file is that they may not read, and a reason is its owner's:
+    lengths are filled up.
+    """
+    content = msgspec.json.format(msgspec.json.encode(status), indent=2) + b"\n"
+    filled = content + b"\n" * (-len(content) % FILLED_BYTES)
+    write_files(path.parent, {path.name: filled}, private=True)
+
+
+def read_status(path: Path) -> RunStatus:
+    """Return the status in a file.
+
+    Raises:
+        InvalidInputError: it is none.
+    """
+    content = contents(path, MOST_BYTES, InvalidScenarioError)
+    try:
+        return msgspec.json.decode(content, type=RunStatus)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise InvalidInputError(
+            f"{path} is not the status of a run: remove it; the run's own file is "
+            "another one"
+        ) from None
+
+
+def status_files(folder: Path) -> list[Path]:
+    """Return the files in a folder and right below it that are called like these."""
+    found = [*folder.glob(f"*{ENDING}"), *folder.glob(f"*/*{ENDING}")]
+    return sorted(found)[:MOST_FILES]
+
+
+def statuses_in(folder: Path) -> Iterator[RunStatus]:
+    """Yield the statuses in a folder and those right below it, by name of the file.
+
+    What is none is left out: nobody depends on it.
+    """
+    for path in status_files(folder):
+        try:
+            yield read_status(path)
+        except InvalidInputError:
+            continue
+
+
+def advice(one: RunStatus, now: float) -> str:
+    """Say what there is to do, or to know, about a run; nothing is empty."""
+    if one.is_silent(now):
+        return (
+            f"no sign of life since {one.seen}; if its process is gone, the same "
+            "command goes on where it was"
+        )
+    if one.state == "pending":
+        return (
+            f"waits for a person, since {one.reason}; veilsum serve FOLDER --agree "
+            f"{quote(one.file)} shows its page and asks, --refuse says no"
+        )
+    if one.state == "failed":
+        return f"{one.reason}; once that is mended, start veilsum serve again"
+    if one.state == "stopped" and one.waiting:
+        return (
+            f"waits for letters from {', '.join(one.waiting)}; once they are in the "
+            "folder, run the same command again"
+        )
+    if one.state == "running" and one.waiting:
+        waited = max(0.0, now - seconds_of(one.moved))
+        withheld = f"; {withheld_words(one.withheld)}" if one.withheld else ""
+        return (
+            f"has waited for {waited:.0f} of {one.deadline:.0f} seconds, after which "
+            f"something is done about it{withheld}"
+        )
+    return one.reason
+
+
+class StatusFile:
+    """Listens to a run's events, and keeps its status on disk.
+
+    Args:
+        path: where.
+        consortium: what was agreed on.
+        party: whose part it is.
+        file: the consortium file, if it is one.
+        out: the folder for the result, if there is one.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        consortium: Consortium | AgreedStudy,
+        party: str,
+        *,
+        file: Path | None = None,
+        out: Path | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._path, self._policy = path, runs_of(consortium)[0].rules.policy
+        self._clock, self._written = clock, 0.0
+        known = RunStatus(
+            run=consortium.run,
+            party=party,
+            consortium=consortium.digest.hex(),
+            state="running",
+            resend=self._policy.resend,
+            file="" if file is None else str(file.absolute()),
+            out="" if out is None else str(out.absolute()),
+        )
+        if file is None:
+            with suppress(InvalidInputError):
+                # What is known of its file stays.
+                known = msgspec.structs.replace(known, file=read_status(path).file)
+        self._now = known
+
+    def __call__(self, event: RunEvent) -> None:
+        """Take an event; write what has changed, rounds now and then only."""
+        now = self._clock()
+        self._take(event, stamp(now))
+        if now - self._written < PAUSES.get(event.what, 0.0):
+            return
+        self._written = now
+        write_status(self._path, self._now)
+
+    def _take(self, event: RunEvent, now: str) -> None:
+        status = self._now
+        waiting = event.names if event.what == "stopped" else status.waiting
+        waiting = () if event.what == "done" else waiting
+        moved = event.what in ("phase", "round", "agreed", "done")
+        withheld = () if moved else status.withheld
+        if event.what == "waiting":
+            withheld = tuple(name for name in withheld if name in event.names)
+        meets = event.phase == GREETING and event.epoch == 0
+        self._now = msgspec.structs.replace(
+            status,
+            state=_state(event),
+            phase=event.phase,
+            epoch=event.epoch,
+            round=event.round,
+            waiting=event.names if event.what == "waiting" else waiting,
+            withheld=event.names if event.what == "withheld" else withheld,
+            lost=event.names if event.what == "lost" else status.lost,
+            moved=now if moved else status.moved,
+            seen=now,
+            deadline=max(self._policy.meeting if meets else 0.0, self._policy.deadline),
+            reason=event.reason,
+            sent=event.sent,
+            links=dict(event.links),
+        )
+
+
+def _state(event: RunEvent) -> State:
+    if event.what == "stopped":
+        return "stopped"
+    if event.what != "done":
+        return "running"
+    return "given up" if event.phase == ABORTED else "done"

@@ -1,0 +1,670 @@
+"""A party takes part in a study: asked once, then question after question.
+
+What holds for one question must hold for all of them together, so everything is
+checked before anything is sent: each question by itself on the party's table, and then
+all that are left in one transaction of its ledger. Then each is a run as any other. A
+party that is done with one question, however that ended, goes on to the next, and
+whoever waits for it at the one before learns that from its hello.
+
+How far it is stands in `study.json`, for its owner alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, NoReturn, TypeAlias
+
+from veilsum.consortium.study import AgreedStudy
+from veilsum.drivers.driver import Assignment
+from veilsum.errors import (
+    BudgetError,
+    InvalidInputError,
+    LedgerError,
+    NotReadyError,
+    OutputError,
+    StoreError,
+    VeilsumError,
+    WaitingError,
+)
+from veilsum.files.consortiums import read_consortium, write_consortium
+from veilsum.files.contents import contents
+from veilsum.files.ledger import Ledger, Wanted
+from veilsum.files.output import as_json, prepare_folder, write_files
+from veilsum.net.identity import Identity
+from veilsum.net.trust import check_identity
+from veilsum.numbers.arrays import listed, nearest
+from veilsum.numbers.secrets import Secret, discreet
+from veilsum.party.checks import ASKED_BEFORE, asked_before, people_lines
+from veilsum.party.consent import Consent, Part
+from veilsum.party.events import Listener, RunEvent
+from veilsum.party.inputs import NEVER_SENT, OwnTable, counted, own_part
+from veilsum.party.own_rules import OwnRules, own_rules_in
+from veilsum.party.run import (
+    TRANSCRIPT,
+    ConsentError,
+    Consenting,
+    Joined,
+    Looping,
+    Ways,
+    own_ledger,
+    state_file,
+    take_part,
+    ways_of,
+)
+from veilsum.party.run_status import FILLED_BYTES
+from veilsum.party.study_page import consent_to_study
+from veilsum.reading import Section, Text, read
+from veilsum.showing import Showing, Shown, Table
+from veilsum.tables.fingerprints import Source
+from veilsum.tables.rules import DisclosureError
+
+STATUS = "study.json"
+MOST_BYTES = 1 << 20
+
+# How far a question is: not over, over with a result, over without one, not taken part
+# in since something refused, not taken part in since its owner said so.
+Stage: TypeAlias = Literal["open", "finished", "failed", "refused", "left out"]
+
+
+class QuestionStatus(Section, frozen=True, kw_only=True):
+    """How far one question is for a party.
+
+    Attributes:
+        reason: why there is no result, for the party's owner alone.
+        when: it came to its end.
+    """
+
+    name: Text
+    run: Text
+    stage: Stage = "open"
+    reason: Text = ""
+    when: Text = ""
+
+
+class StudyStatus(Section, frozen=True, kw_only=True):
+    """How far a study is for one party: what `study.json` has.
+
+    Attributes:
+        run: of the study.
+        study: the digest of its edition.
+    """
+
+    run: Text
+    study: Text
+    title: Text
+    party: Text
+    questions: tuple[dict[str, Any], ...]
+
+    @property
+    def stages(self) -> dict[str, QuestionStatus]:
+        """Each question's, by name."""
+        found = [read(one, QuestionStatus, STATUS) for one in self.questions]
+        return {one.name: one for one in found}
+
+    @property
+    def good(self) -> bool:
+        """Whether there is a result of every question."""
+        return all(one.stage == "finished" for one in self.stages.values())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to do."""
+        return all(one.stage != "open" for one in self.stages.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            **self.given(),
+            "questions": [one.given() for one in self.stages.values()],
+            "good": self.good,
+            "over": self.is_over,
+        }
+
+    def with_stage(self, name: str, **changes: str) -> StudyStatus:
+        """Return the same with one question further."""
+        rows = [
+            {**one.given(), **(changes if one.name == name else {})}
+            for one in self.stages.values()
+        ]
+        return StudyStatus(**{**self.given(), "questions": tuple(rows)})
+
+    def write(self, folder: Path) -> None:
+        """Keep it, for its owner alone; nobody reads a reason off its length."""
+        rows = [one.given() for one in self.stages.values()]
+        content = as_json({**self.given(), "questions": rows}).encode() + b"\n"
+        filled = content + b"\n" * (-len(content) % FILLED_BYTES)
+        write_files(folder, {STATUS: filled}, private=True)
+
+
+def read_status(folder: Path) -> StudyStatus:
+    """Return how far the study in a folder is.
+
+    Raises:
+        InvalidInputError: there is none.
+    """
+    path = folder / STATUS
+    if not path.exists():
+        raise InvalidInputError(
+            f"there is no {STATUS} in {folder}: give the folder that veilsum join had "
+            "with --out"
+        )
+    try:
+        table = json.loads(contents(path, MOST_BYTES, InvalidInputError))
+    except ValueError:
+        raise InvalidInputError(f"{path} is no JSON, and not what join wrote") from None
+    found = read(table, StudyStatus, str(path))
+    _ = found.stages  # refuses what no question can be
+    return found
+
+
+def begun_status(folder: Path, study: AgreedStudy, party: str) -> StudyStatus:
+    """Return how far a party is with a study; refuse the folder of another one.
+
+    A later edition goes on where the earlier one was: its new questions are open. So
+    does a study with other certificates, to which every member has agreed: what was
+    over before is over.
+    """
+    fresh = StudyStatus(
+        run=study.run,
+        study=study.digest.hex(),
+        title=study.title,
+        party=party,
+        questions=tuple(
+            {"name": name, "run": one.run} for name, one in study.questions.items()
+        ),
+    )
+    if not (folder / STATUS).exists():
+        return fresh
+    old = read_status(folder)
+    follows = old.study in [one.digest for one in study.editions] or (
+        study.former != "" and old.stages.keys() <= study.questions.keys()
+    )
+    if (old.run, old.party) != (study.run, party) or not follows:
+        raise OutputError(
+            f"{folder / STATUS} is about the study {old.run} of {old.party} in the "
+            f"edition {old.study[:16]}, and this file is no later edition of that, and "
+            "does not amend it; it is left as it is, and nothing was sent: give "
+            "another folder with --out, or the file that was agreed to"
+        )
+    known = {name: one for name, one in old.stages.items() if one.stage != "open"}
+    rows = [known.get(name, one).given() for name, one in fresh.stages.items()]
+    return StudyStatus(**{**fresh.given(), "questions": tuple(rows)})
+
+
+class _SeenEnough(Exception):  # noqa: N818 - no error: all was looked at
+    """Everything was checked at home: from here on others would hear of it."""
+
+
+@dataclass(eq=False, repr=False)
+class HomeDriver(Secret):
+    """Takes what a run begins with, and goes no further."""
+
+    party: str
+    assignment: Assignment | None = None
+
+    def carry_out(self, assignment: Assignment) -> Any:
+        """Keep the assignment; nothing is asked of the ledger yet."""
+        self.assignment = assignment
+        raise _SeenEnough
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class StudyAtHome(Secret):
+    """What a party's own checks say to the open questions of a study.
+
+    Attributes:
+        wanted: by question that passes, what its ledger is asked for.
+        begun: questions that its ledger has reserved before.
+        refused: by question that does not pass, why; for the owner alone.
+        left_out: questions that the owner does not want.
+    """
+
+    wanted: Mapping[str, Wanted]
+    begun: tuple[str, ...]
+    refused: Mapping[str, str]
+    left_out: tuple[str, ...]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Every question and what is said to it, for the owner."""
+        passed = [*self.wanted, *self.begun]
+        return (
+            *(f"- {name}: REFUSED: {why}" for name, why in self.refused.items()),
+            *(f"- {name}: left out, as you said" for name in self.left_out),
+            *(f"- {name}: passed" for name in passed),
+            *((TOGETHER,) if len(passed) > 1 else ()),
+        )
+
+
+TOGETHER = (
+    "all that passed were held against your table and your ledger together, too, and "
+    "pass"
+)
+STAY_AWAY = (
+    "you stay away from {}, and the others see that; why is for you alone. They do not "
+    "wait for you there"
+)
+
+
+@discreet()
+def looked_at(
+    study: AgreedStudy,
+    part: OwnTable,
+    party: str,
+    ledger: Ledger,
+    *,
+    asked: Collection[str],
+    without: Collection[str] = (),
+    refused: Mapping[str, str] | None = None,
+) -> StudyAtHome:
+    """Hold the open questions of a study against a party's table; nothing is sent.
+
+    Args:
+        study: what is asked.
+        part: the party's table.
+        party: whose it is.
+        ledger: its ledger.
+        asked: the questions that are open.
+        without: those of them that its owner does not want.
+        refused: those that are refused whatever the table is, and why.
+
+    Raises:
+        BudgetError: the ledger has no room for all that pass.
+        DisclosureError: some of them single rows out together.
+    """
+    odd = [name for name in without if name not in study.questions]
+    if odd:
+        raise InvalidInputError(
+            f"there is no question {odd[0]!r}; {nearest(odd[0], study.questions)}the "
+            f"study has {', '.join(study.questions)}"
+        )
+    wanted, begun, no = dict[str, Wanted](), list[str](), dict(refused or {})
+    wished = [name for name in asked if name not in without and name not in no]
+    for name in wished:
+        one = study.questions[name]
+        if ledger.history().of_run(one.run) is not None:
+            begun.append(name)
+            continue
+        home = HomeDriver(party)
+        try:
+            replace(part, consortium=one).job(
+                party,
+                driver=home,
+                ledgers={party: ledger},
+                new_data=part.new_data,
+            ).run()
+        except _SeenEnough:
+            assert home.assignment is not None
+            assert home.assignment.wanted is not None
+            wanted[name] = home.assignment.wanted(party)
+        except InvalidInputError as error:
+            no[name] = str(error)
+    if wanted:
+        # To stay away from all of them is to stay away from the first.
+        first = study.questions[next(iter(wanted))]
+        source = Source(part.table, ())
+        with counted(first, source, ledger, new_data=part.new_data):
+            _checked(ledger, wanted)
+    return StudyAtHome(
+        wanted=wanted,
+        begun=tuple(begun),
+        refused=no,
+        left_out=tuple(name for name in asked if name in without),
+    )
+
+
+ALL_OR_NONE = (
+    "All questions of a study are allowed together, or none, and nothing was sent: "
+    "leave one out with --without NAME"
+)
+
+
+def _checked(ledger: Ledger, wanted: Mapping[str, Wanted]) -> None:
+    try:
+        ledger.check_all(wanted)
+    except DisclosureError as error:
+        raise DisclosureError(error.rule, f"{error}. {ALL_OR_NONE}") from None
+    except BudgetError as error:
+        raise BudgetError(f"{error}. {ALL_OR_NONE}") from None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class JoinedStudy(Shown):
+    """How a study went for a party.
+
+    Attributes:
+        status: how far each question is, and why one has no result.
+        answers: what each question found that has a result. Of those that were over
+            before, it has them where they were asked for again.
+    """
+
+    status: StudyStatus
+    answers: Mapping[str, Joined]
+
+    def showing(self) -> Showing:
+        """Return how far each question is; its answer is in `answers`."""
+        rows = [(one.name, one.stage) for one in self.status.stages.values()]
+        many = len(self.answers)
+        return Showing(
+            f"Study {self.status.run}: {many} of {len(rows)} questions have a result",
+            [Table(("question", "stage"), rows)],
+        )
+
+
+# Told how each question went, when it is over.
+Told: TypeAlias = Callable[[QuestionStatus, Joined | None], None]
+
+
+def take_part_in_study(
+    study: AgreedStudy,
+    identity: Identity,
+    *,
+    consent: Consenting,
+    data: Any = None,
+    cost: Any = None,
+    how: Mapping[str, Any] | None = None,
+    rules: OwnRules | None = None,
+    ledger: Ledger | Path | None = None,
+    out: Path | None = None,
+    **more: Any,
+) -> JoinedStudy:
+    """Take part in all questions of a study, as `take_part` does in one run.
+
+    Args:
+        study: what was agreed on.
+        identity: whose part it is.
+        consent: shown the page of all questions before anything is sent.
+        data: the party's table.
+        cost: none: a study asks about tables.
+        how: how a table's file is written; and `new_data`, as for `take_part`.
+        rules: the party's own; by default veilsum.toml beside its key, if it is there.
+        ledger: its ledger, or its file; by default beside its key, made if needed.
+        out: folder for everything that is kept; by default beside the key.
+        **more: what else a `StudyPart` has.
+    """
+    check_identity(identity, study.first.certificates)
+    beside = identity.key_file.parent
+    own = own_rules_in(beside) if rules is None else rules
+    part = own_part(study.first, data=data, cost=cost, **(how or {}))
+    assert isinstance(part, OwnTable)
+    books = ledger or identity.key_file.with_name(f"{identity.name}.ledger")
+    folder = out or beside / f"{identity.name}-{study.run[-8:]}.study"
+    with own_ledger(books, study.first) as kept:
+        return StudyPart(
+            study=study,
+            identity=identity,
+            part=part,
+            own=own,
+            ledger=kept,
+            out=folder,
+            **more,
+        ).run(consent)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class StudyPart(Secret):
+    """A party's part in a study.
+
+    Attributes:
+        own: its own rules.
+        alone: whether no person is asked: the usual rules are floors then.
+        without: questions that its owner does not want.
+        out: a folder for everything that is kept, with one for each question.
+        ways: how it meets the others.
+        transcript: a folder for a transcript of each question.
+        again: whether what questions found that were over before is asked for, too.
+        tell: told how each question went, when it is over.
+        on_event: told what happens in the run of each.
+        looping: runs the network's coroutine of each to its end.
+    """
+
+    study: AgreedStudy
+    identity: Identity
+    part: OwnTable
+    own: OwnRules
+    ledger: Ledger
+    out: Path
+    alone: bool = False
+    without: tuple[str, ...] = ()
+    ways: Ways = field(default_factory=Ways)
+    transcript: Path | None = None
+    again: bool = False
+    tell: Told | None = None
+    on_event: Listener | None = None
+    looping: Looping = asyncio.run
+
+    @discreet()
+    def run(self, consent: Consenting) -> JoinedStudy:
+        """Take part in every question that is open; return how each of them went.
+
+        Through files that are carried, where it is not to wait for more, it does what
+        can be done in each of them.
+
+        Args:
+            consent: shown the page before anything is sent; False, or anything it
+                raises, stays away. It is not called where all open questions were
+                agreed to before.
+
+        Raises:
+            ConsentError: nobody has agreed; nothing was sent.
+            BudgetError: the ledger has no room for all questions; nothing was sent.
+            DisclosureError: some of them single rows out together; nothing was sent.
+            WaitingError: some cannot go on before files of others come.
+        """
+        party = self.identity.name
+        page = consent_to_study(self.study)  # a file that nobody could use says so
+        status = begun_status(prepare_folder(self.out), self.study, party)
+        self._give_back_former()
+        left = [name for name, one in status.stages.items() if one.stage == "open"]
+        ruled = {
+            name: "; ".join(found)
+            for name in left
+            if (
+                found := self.own.refusals(self.study.questions[name], alone=self.alone)
+            )
+        }
+        home = looked_at(
+            self.study,
+            self.part,
+            party,
+            self.ledger,
+            asked=left,
+            without=self.without,
+            refused=ruled,
+        )
+        if home.wanted:
+            page = replace(page, own=self._own(home))
+            if consent(page) is not True:
+                why = "this party did not agree to the study, and nothing was sent"
+                raise ConsentError(why, page)
+            page.write(self.out)
+            self.ledger.reserve_all(home.wanted)
+        status.write(self.out)
+        answers = self._found_before(status)
+        waits: dict[str, WaitingError] = {}
+        for name in left:
+            try:
+                stage, reason, joined = self._question(name, home, ruled)
+            except WaitingError as error:
+                waits[name] = error
+                continue
+            status = status.with_stage(name, stage=stage, reason=reason, when=_now())
+            status.write(self.out)
+            if joined is not None:
+                answers[name] = joined
+            if self.tell is not None:
+                self.tell(status.stages[name], joined)
+        if waits:
+            raise _all_waits(waits)
+        return JoinedStudy(
+            status=status,
+            answers={one: answers[one] for one in status.stages if one in answers},
+        )
+
+    @property
+    def _source(self) -> Source:
+        return Source(self.part.table, ())
+
+    def _own(self, home: StudyAtHome) -> tuple[Part, ...]:
+        """Return what the page says to its owner alone: all of it was checked."""
+        away = [*home.refused, *home.left_out]
+        said = (STAY_AWAY.format(listed(away, most=len(away))),) if away else ()
+        before = tuple(
+            line
+            for name in home.wanted
+            for line in asked_before(self.study.questions[name], self.ledger)
+        )
+        rounded = (self.part.rounded,) if self.part.rounded else ()
+        history = self.ledger.history()
+        numbers = sum(one.reservation.numbers for one in home.wanted.values())
+        books = (
+            f"kept in {self.ledger.path}; it knows of {len(history.releases)} sums "
+            "that were shown so far",
+            *people_lines(self.ledger, self.ledger.data(self._source).data),
+            f"for the study {numbers} numbers are reserved; what the questions do not "
+            "use of them is given back",
+        )
+        agreed, name = self.study.first, self.identity.name
+        near = ", ".join(agreed.topology.neighbours(name))
+        place = [
+            f"you are {name}; neighbours, in every question: {near}",
+            *ways_of(agreed, name, self.ways.drop),
+        ]
+        if self.transcript is not None:
+            place.append(f"for each question {TRANSCRIPT.format(self.transcript.name)}")
+        return (
+            Part("YOUR PLACE", tuple(place)),
+            *([Part(ASKED_BEFORE, before)] if before else []),
+            Part("YOUR DATA", (self.part.words, *rounded, NEVER_SENT)),
+            Part("YOUR CHECKS", (*home.lines, *said)),
+            Part("YOUR OWN RULES", self.own.lines),
+            Part("YOUR LEDGER", books),
+        )
+
+    def _question(
+        self, name: str, home: StudyAtHome, ruled: Mapping[str, str]
+    ) -> tuple[Stage, str, Joined | None]:
+        """Return how one question went: other questions do not depend on it."""
+        agreed = self.study.questions[name]
+        if name in home.left_out or name in ruled:
+            self._give_back(agreed.run)
+            stage: Stage = "left out" if name in home.left_out else "refused"
+            return stage, ruled.get(name, "left out by its owner"), None
+        part = replace(self.part, consortium=agreed)
+        if name in home.refused:
+            # Once more, so that its ledger keeps count of what it refuses.
+            with suppress(InvalidInputError, _SeenEnough):
+                part.run(HomeDriver(self.identity.name), self.ledger)
+            return "refused", home.refused[name], None
+        met: list[RunEvent] = []
+        try:
+            found = self._taken_part(name, met, _agreed_before, self.looping)
+        except (StoreError, LedgerError, OutputError, NotReadyError):
+            raise  # this computer's own trouble, which the next would have as well
+        except WaitingError:
+            raise  # it goes on when others' files have come
+        except VeilsumError as error:
+            if met:
+                return "failed", str(error), None
+            self._give_back(agreed.run)
+            return "refused", str(error), None
+        return "finished", "", found
+
+    def _taken_part(
+        self, name: str, met: list[RunEvent], consent: Consenting, looping: Looping
+    ) -> Joined:
+        """Take part in one question; what happens in it once it has begun is noted."""
+        agreed, folder = self.study.questions[name], prepare_folder(self.out / name)
+        file = folder / "consortium.toml"
+        if file.exists() and read_consortium(file).digest != agreed.digest:
+            file.unlink()  # of the study that this one amends: nothing came of it
+        if not file.exists():
+            write_consortium(file, agreed)
+        transcript = None
+        if self.transcript is not None:
+            transcript = prepare_folder(self.transcript) / f"{name}.transcript"
+
+        def on_event(event: RunEvent) -> None:
+            if event.what != "agreed":
+                met.append(event)
+            if self.on_event is not None:
+                self.on_event(replace(event, question=name))
+
+        return take_part(
+            agreed,
+            self.identity,
+            consent=consent,
+            data=self.part.table,
+            rules=self.own,
+            alone=self.alone,
+            ledger=self.ledger,
+            ways=replace(self.ways, later=self.study.after(name)),
+            transcript=transcript,
+            file=file,
+            out=folder,
+            on_event=on_event,
+            looping=looping,
+        )
+
+    def _found_before(self, status: StudyStatus) -> dict[str, Joined]:
+        """Return what questions found that were over before; nobody is met for that.
+
+        Through files it writes letters again that somebody may have lost.
+        """
+        found: dict[str, Joined] = {}
+        if not self.again and self.ways.drop is None:
+            return found
+        for name, one in status.stages.items():
+            over = one.stage in ("finished", "failed")
+            ours = one.run == self.study.questions[name].run  # else of what it amends
+            if over and ours and state_file(self.identity, one.run).exists():
+                with suppress(VeilsumError):  # it has failed, or its data are others
+                    found[name] = self._taken_part(name, [], _over, _over)
+        return found
+
+    def _give_back(self, run: str) -> None:
+        """Free what a question has reserved of which nothing masked has left."""
+        charged = self.ledger.history().charges
+        if not any(one.epoch.startswith(f"{run} / ") for one in charged):
+            self.ledger.settle(run)
+
+    def _give_back_former(self) -> None:
+        """Free what was reserved for runs that other certificates put an end to."""
+        if not (self.out / STATUS).exists():
+            return
+        runs = {one.run for one in self.study.questions.values()}
+        for one in read_status(self.out).stages.values():
+            if one.stage == "open" and one.run not in runs:
+                self._give_back(one.run)
+
+
+def _agreed_before(page: Consent) -> bool:
+    """Agree to a question: its page was a part of the study's."""
+    del page
+    return True
+
+
+def _over(asked: Consent | Coroutine[Any, Any, Any]) -> NoReturn:
+    """Neither ask nor meet anybody about a question that is over."""
+    if not isinstance(asked, Consent):
+        asked.close()
+    raise StoreError("this question is over, and its run's file does not know it")
+
+
+def _all_waits(waits: Mapping[str, WaitingError]) -> WaitingError:
+    """Say of each question what it waits for; the first and last line are all's."""
+    said = {name: str(one).split("\n  ") for name, one in waits.items()}
+    rows = [f"{name}: {row}" for name, rows in said.items() for row in rows[1:-1]]
+    first = next(iter(said.values()))
+    names = dict.fromkeys(who for one in waits.values() for who in one.names)
+    return WaitingError("\n  ".join([first[0], *rows, first[-1]]), tuple(names))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,463 @@
+"""What members do for a survey, each at home: keys, invitations, and what to fetch.
+
+A member makes a key for one survey and codes for the guests it vouches for. What others
+need of that is its *part*, a file that is signed with the member's identity; all parts
+and a plan make the survey's file. Codes stay with the member, and go to the guests.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from veilsum.consortium.consortium import Consortium, canonical
+from veilsum.errors import InvalidInputError, InvalidScenarioError
+from veilsum.files.consortiums import draft_consortium
+from veilsum.files.contents import contents
+from veilsum.files.output import as_json
+from veilsum.files.scenarios import read_scenario_file
+from veilsum.net.identity import Identity, is_signature, public_key
+from veilsum.net.receipt import Receipt, checked, read_as, read_receipt, verify_receipts
+from veilsum.net.trust import check_identity
+from veilsum.numbers.arrays import listed
+from veilsum.party.replay import (
+    SUMS,
+    agreed_findings,
+    read_plain,
+    read_sums,
+    replay,
+    result_findings,
+)
+from veilsum.survey.delegate import DelegateStore
+from veilsum.survey.question import SurveyResult, in_full
+from veilsum.survey.submission import guest_key
+from veilsum.survey.survey_set import SurveySet, list_digest
+from veilsum.survey.terms import (
+    MOST_GUESTS,
+    SurveyTerms,
+    check_guest_name,
+    survey_terms,
+)
+
+FORMAT = "veilsum survey part 1"
+RESULT_FORMAT = "veilsum survey result 1"
+MOST_BYTES = 8 << 20
+CODES = ("guest", "code")
+FIELDS = {
+    "member": (lambda value: isinstance(value, str), "a text"),
+    "key": (lambda value: isinstance(value, str), "a text"),
+    "guests": (
+        lambda value: (
+            isinstance(value, dict)
+            and all(isinstance(key, str) for key in value.values())
+        ),
+        "a table of guests and their keys",
+    ),
+    "signature": (lambda value: isinstance(value, str), "a text"),
+}
+
+LETTERS = {
+    "en": """\
+Dear {guest},
+
+you are invited to take part in a survey: {title}.
+
+Page    {page}
+Code    {code}
+{closes}
+Your numbers are masked in your browser before anything is sent. What becomes known is,
+for each cell, how many filled it and, where enough did, the total over all who take
+part. {who} learn no more of your numbers than these totals say, in each of which are
+the numbers of at least {least} honest guests.
+
+Which cells you leave empty is not hidden: all members ({members}) see it, and that it
+was you. Other guests do not. {empty}
+
+Whoever serves a page can change it. If you would rather not rely on that, save
+{page}/page.html, compare the SHA-256 of the file with the one below, and open the file
+instead of the page. {member}, who sends you this, could have made a page of its own and
+written its SHA-256 below: so ask another member ({others}) for it. It is the same for
+all guests of this survey.
+
+SHA-256 {hash}
+Survey  {digest}
+
+When the totals are out, a member other than the host can tell you whether your numbers
+are in them: ask it for the line that your receipt shows.
+
+Whoever has the code can answer in your name: you, and {member}, who made it.
+""",
+    "de": """\
+Guten Tag {guest},
+
+Sie sind zu einer Umfrage eingeladen: {title}.
+
+Seite   {page}
+Code    {code}
+{closes}
+Ihre Zahlen werden in Ihrem Browser maskiert, bevor etwas gesendet wird. Bekannt wird
+für jedes Feld, wie viele es ausgefüllt haben, und wo es genug sind, die Summe über
+alle, die teilnehmen. {who} erfahren nicht mehr über Ihre Zahlen, als diese Summen
+sagen; in jeder sind die Zahlen von mindestens {least} ehrlichen Gästen.
+
+Welche Felder Sie leer lassen, bleibt nicht verborgen: Alle Mitglieder ({members}) sehen
+es, und dass Sie es waren. Andere Gäste sehen es nicht. {empty}
+
+Wer eine Seite anbietet, kann sie ändern. Wenn Sie sich darauf nicht verlassen möchten,
+speichern Sie {page}/page.html, vergleichen Sie die SHA-256 der Datei mit der hier
+genannten und öffnen Sie die Datei statt der Seite. {member} schickt Ihnen diesen Brief
+und könnte eine eigene Seite gemacht und deren SHA-256 hineingeschrieben haben: Fragen
+Sie deshalb ein anderes Mitglied ({others}) danach. Sie ist für alle Gäste dieser
+Umfrage dieselbe.
+
+SHA-256 {hash}
+Umfrage {digest}
+
+Wenn die Summen da sind, kann Ihnen ein Mitglied, das nicht die Seite anbietet, sagen,
+ob Ihre Zahlen darin sind: Fragen Sie es nach der Zeile, die Ihre Quittung zeigt.
+
+Wer den Code hat, kann in Ihrem Namen antworten: Sie, und {member}, wo er gemacht wurde.
+""",
+}
+# Against whom a guest is promised something: if no member may collude, or some.
+WHO = {
+    "en": (
+        "Those who are none of the members",
+        "Up to {tolerate} of the members who work together, the host among them or "
+        "not, with the guests that they invited",
+        " and {guests} guests besides,",
+    ),
+    "de": (
+        "Alle, die keines der Mitglieder sind,",
+        "Bis zu {tolerate} der Mitglieder, die zusammenarbeiten, der Anbieter der "
+        "Seite darunter oder nicht, mit den von ihnen eingeladenen Gästen",
+        " und {guests} weiteren Gästen,",
+    ),
+}
+# Of an empty cell: if 0 may be typed there, and if not.
+EMPTY = {
+    "en": (
+        "If you would rather not show it,\ntype 0, which counts as a number.",
+        "0 is not in the range that is\nasked for, so an empty cell cannot be "
+        "disguised.",
+    ),
+    "de": (
+        "Wenn Sie es nicht zeigen\nmöchten, geben Sie 0 ein; das zählt als Zahl.",
+        "0 liegt nicht im Bereich,\nnach dem gefragt ist; ein leeres Feld lässt sich "
+        "also nicht verdecken.",
+    ),
+}
+CLOSES = {"en": "Until   {day}\n", "de": "Bis     {day}\n"}
+
+
+@dataclass(frozen=True)
+class SurveyPart:
+    """What one member puts into a survey's file.
+
+    Attributes:
+        member: its name.
+        key: X25519 public key that it made for this survey, hexadecimal.
+        guests: whom it vouches for, and their Ed25519 public keys, hexadecimal.
+        signature: of all this, by the member's identity, hexadecimal.
+    """
+
+    member: str
+    key: str
+    guests: Mapping[str, str]
+    signature: str
+
+    def to_json(self) -> str:
+        """Return it as its file has it."""
+        return as_json({**self.content, "signature": self.signature})
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What is signed."""
+        return {
+            "format": FORMAT,
+            "member": self.member,
+            "key": self.key,
+            "guests": dict(self.guests),
+        }
+
+    @property
+    def signed(self) -> bytes:
+        """The bytes of the same."""
+        return b"veilsum survey part\0" + canonical(self.content)
+
+    def check(self, certificate: str) -> None:
+        """Refuse a part that its member has not signed."""
+        try:
+            signature = bytes.fromhex(self.signature)
+        except ValueError:
+            signature = b""
+        if not is_signature(public_key(certificate), self.signed, signature):
+            raise InvalidInputError(
+                f"the part of {self.member!r} is not signed with the key of its "
+                "certificate: have it sent again"
+            )
+
+
+def read_part(path: Path) -> SurveyPart:
+    """Return the part in a file."""
+
+    def made(table: Any) -> SurveyPart:
+        return SurveyPart(**checked(table, FORMAT, FIELDS))
+
+    return read_as(path, "a part of a survey", made)
+
+
+def read_names(path: Path) -> tuple[str, ...]:
+    """Return the guests in a file, one a line."""
+    try:
+        text = contents(path, MOST_BYTES, InvalidInputError).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidInputError(f"{path} is no text in UTF-8: save it so") from None
+    found = [" ".join(line.split()) for line in text.splitlines()]
+    names = tuple(check_guest_name(name) for name in found if name)
+    if len(names) > MOST_GUESTS:
+        raise InvalidInputError(f"{path} names more than {MOST_GUESTS:,} guests")
+    if len(set(names)) < len(names):
+        raise InvalidInputError(f"{path} names somebody twice: invite everybody once")
+    return names
+
+
+def make_part(
+    identity: Identity, store: DelegateStore, names: Sequence[str]
+) -> tuple[SurveyPart, dict[str, str]]:
+    """Return a member's part of a new survey, and its guests' codes."""
+    key = store.new_key()
+    codes = {name: store.invite(name, key) for name in names}
+    unsigned = SurveyPart(
+        member=identity.name,
+        key=key.hex(),
+        guests={name: _public(code) for name, code in codes.items()},
+        signature="",
+    )
+    signature = identity.sign(unsigned.signed).hex()
+    return SurveyPart(unsigned.member, unsigned.key, unsigned.guests, signature), codes
+
+
+def draft_survey(
+    plan: Path, parts: Iterable[SurveyPart], **known: Any
+) -> tuple[Consortium, SurveyTerms, tuple[str, ...]]:
+    """Return the survey that a plan and its members' parts make, and what is left out.
+
+    Args:
+        plan: a scenario file with [survey], without guests and delegates.
+        parts: of every member.
+        **known: certificates, addresses and organiser, as for `draft_consortium`.
+
+    Raises:
+        InvalidInputError: a part is missing, unsigned, or there twice.
+    """
+    file = read_scenario_file(plan)
+    if file.survey is None:
+        raise InvalidScenarioError(
+            f"{plan} has no [survey]: say its title, unit, rows, columns and range"
+        )
+    if file.survey.guest or file.survey.delegates or file.survey.set:
+        raise InvalidScenarioError(
+            f"{plan}: guests, delegates and set of a [survey] come from members' parts "
+            "and from closing it: leave them out"
+        )
+    given = tuple(parts)
+    members = [one.member for one in given]
+    if len(set(members)) < len(members):
+        raise InvalidInputError(
+            "there are two parts of one member: give the one that it sent last"
+        )
+    rows = tuple(
+        {"name": name, "key": key, "invited_by": one.member}
+        for one in given
+        for name, key in one.guests.items()
+    )
+    asked = structs.replace(
+        file.survey, guest=rows, delegates={one.member: one.key for one in given}
+    )
+    drafted, left_out = draft_consortium(
+        plan, file=structs.replace(file, survey=asked), **known
+    )
+    if not isinstance(drafted, Consortium):
+        raise InvalidScenarioError(f"{plan}: a survey is no question of a study")
+    terms = survey_terms(drafted)
+    certificates = drafted.certificates
+    for one in given:
+        one.check(certificates[one.member])
+    return drafted, terms, left_out
+
+
+def codes_file(codes: Mapping[str, str]) -> bytes:
+    """Return codes as a table, which is for the member's eyes and each guest's."""
+    return _csv(CODES, codes.items())
+
+
+def read_codes(path: Path) -> dict[str, str]:
+    """Return the codes in a file that `codes_file` made."""
+    text = contents(path, MOST_BYTES, InvalidInputError).decode("utf-8-sig", "replace")
+    rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+    if not rows or tuple(rows[0]) != CODES or any(len(row) != 2 for row in rows):
+        raise InvalidInputError(
+            f"{path} is no table of codes: expected the columns {', '.join(CODES)}, as "
+            "veilsum collect delegate writes them"
+        )
+    return dict(rows[1:])
+
+
+def check_survey(
+    consortium: Consortium, identity: Identity, store: DelegateStore
+) -> SurveyTerms:
+    """Return what an open survey says, if its file is true about this member.
+
+    To be made before a guest is invited: seals that were made to a key of somebody
+    else's cannot be called back.
+
+    Raises:
+        InvalidInputError: certificate, key or guests are not as the member made them.
+    """
+    check_identity(identity, consortium.certificates)
+    terms = survey_terms(consortium)
+    store.check_file(terms, identity.name)
+    return terms
+
+
+def letters(
+    terms: SurveyTerms,
+    member: str,
+    codes: Mapping[str, str],
+    *,
+    page: str,
+    page_hash: str,
+    language: str = "en",
+) -> bytes:
+    """Return a table with a letter to each guest of a member.
+
+    Raises:
+        InvalidInputError: the survey's roster has other guests of this member than it
+            invited, or other keys.
+    """
+    invited = {one.name: one.key for one in terms.guests if one.invited_by == member}
+    made = {name: bytes.fromhex(_public(code)) for name, code in codes.items()}
+    if odd := sorted(
+        name
+        for name in invited.keys() | made.keys()
+        if invited.get(name) != made.get(name)
+    ):
+        raise InvalidInputError(
+            f"the survey's file and these codes differ about {listed(odd[:5])}: whom "
+            f"{member!r} vouches for was changed on the way; send nothing, and speak "
+            "with whoever wrote the file"
+        )
+    closes = CLOSES[language].format(day=terms.closes) if terms.closes else ""
+    said = {
+        "title": terms.title,
+        "page": page,
+        "closes": closes,
+        "who": _against(terms, language),
+        "least": terms.minimum_honest + 1,
+        "empty": EMPTY[language][not terms.least <= 0 <= terms.most],
+        "member": member,
+        "members": ", ".join(terms.names),
+        "others": ", ".join(name for name in terms.names if name != member),
+        "hash": page_hash,
+        "digest": terms.digest,
+    }
+    rows = (
+        (name, code, LETTERS[language].format(guest=name, code=code, **said))
+        for name, code in codes.items()
+    )
+    return _csv((*CODES, "letter"), rows)
+
+
+def published(
+    closed: Consortium, taken: SurveySet, run: Path, receipts: Sequence[Receipt]
+) -> dict[str, Any]:
+    """Return what guests may read of a run, worked out again from what was signed.
+
+    Args:
+        closed: the survey as delegates joined it.
+        taken: its set.
+        run: what one of them has of the run, the folder of `veilsum join --out`.
+        receipts: of all others, too.
+
+    Raises:
+        InvalidInputError: somebody's receipt is missing, or something that was signed
+            does not hold.
+    """
+    own = read_receipt(run / "receipt.json")
+    signed = [*{one.party: one for one in (*receipts, own)}.values()]
+    names = [member.name for member in closed.members]
+    if missing := [name for name in names if name not in {one.party for one in signed}]:
+        raise InvalidInputError(
+            f"there is no receipt of {listed(missing)}: guests are shown what every "
+            "delegate has signed; give it with --receipt"
+        )
+    sums, plain = read_sums(run / SUMS), read_plain(run / "result.json")
+    verdict = verify_receipts(signed, closed)
+    findings = [
+        *verdict.findings,
+        *agreed_findings(signed, closed),
+        *result_findings(signed, closed, result=plain, sums=sums),
+    ]
+    if wrong := [one for one in findings if not one.good]:
+        raise InvalidInputError(
+            f"the result is not what was signed: {wrong[0].check}: {wrong[0].detail}"
+        )
+    found = replay(closed, sums=sums, members=tuple(names))
+    assert isinstance(found, SurveyResult)
+    survey, width = found.survey, len(found.survey.columns)
+    if taken.digest != survey.set:
+        raise InvalidInputError("the run was of another set than this host's")
+    totals = [
+        None if one is None else in_full(one * survey.unit) for one in found.counts
+    ]
+    return {
+        "format": RESULT_FORMAT,
+        "survey": survey.digest,
+        "set": survey.set,
+        "title": survey.title,
+        "unit": str(survey.unit),
+        "rows": list(survey.rows),
+        "columns": list(survey.columns),
+        "guests": found.guests,
+        "invited": found.invited,
+        "given": found.given.tolist(),
+        "near": [list(pair) for pair in found.near],
+        "more_near": found.more_near,
+        "may_follow": list(found.may_follow),
+        "totals": [totals[k : k + width] for k in range(0, len(totals), width)],
+        "beyond": list(found.beyond),
+        "promise": found.guarantee.sentence,
+        "submissions": list(taken.submissions),
+        "submissions_sha256": list_digest(taken.submissions),
+        "receipts": [json.loads(one.to_json()) for one in signed],
+    }
+
+
+def _against(terms: SurveyTerms, language: str) -> str:
+    """Return whom the promise of a letter is against, as the proof has it."""
+    alone, some, further = WHO[language]
+    text = some.format(tolerate=terms.tolerate) if terms.tolerate else alone
+    if terms.tolerate_guests:
+        text += further.format(guests=terms.tolerate_guests)
+    return text
+
+
+def _public(code: str) -> str:
+    return guest_key(code).public_key().public_bytes_raw().hex()
+
+
+def _csv(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
+    made = io.StringIO(newline="")
+    # Some spreadsheets split at semicolons or tabs: quoted, a cell stays one.
+    writer = csv.writer(made, quoting=csv.QUOTE_ALL)
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return made.getvalue().encode()

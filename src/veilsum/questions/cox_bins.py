@@ -1,0 +1,699 @@
+"""Cox regressions with one baseline for all parties, constant between agreed times.
+
+Each row is cut into pieces at the agreed times, at home, and the pieces are a Poisson
+regression with the logarithm of their exposure as offset; see `models/periods`. Rows
+stand alone: who has which of them changes no sum. Rules at home are about rows, never
+about pieces, of which one person has many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import sqrt
+from typing import Any, cast
+
+import numpy as np
+import scipy
+
+from veilsum.errors import InvalidInputError
+from veilsum.fits.fitting import LEFT_OUT, NewtonRecipe
+from veilsum.fits.nested import in_order, sums_about
+from veilsum.models import glm
+from veilsum.models.families import Poisson
+from veilsum.models.glm import FirstStatistics, GlmFit, Request
+from veilsum.models.hypotheses import TestOfFit, likelihood_ratio
+from veilsum.models.inference import Inference
+from veilsum.models.newton import Evaluation, Newton
+from veilsum.models.periods import Periods
+from veilsum.models.rows import ONES, RowMeasures, Rows
+from veilsum.models.systems import System
+from veilsum.models.weights import of_people
+from veilsum.numbers.arrays import Array, FloatArray, Vector
+from veilsum.numbers.layout import Layout, array, padding
+from veilsum.numbers.units import Integers, Measure
+from veilsum.questions.regression import Model
+from veilsum.questions.timed import HazardResult, TimedJob, TimedRows, hazard_tables
+from veilsum.showing import Block, Cell, Showing, Table, number
+from veilsum.sums.presence import Group, Look
+from veilsum.sums.recipes import Sums, SumsOnly
+from veilsum.sums.releases import REBUILT, Foreseen, Release, ReleaseLimit
+from veilsum.tables.asked import Question
+from veilsum.tables.frames import as_frame, load_pandas
+from veilsum.tables.rules import AtHome
+from veilsum.tables.schema import CheckedTable, Schema
+
+FLAG = Measure(Fraction(1), 0, 1)
+# The last number of a sum.
+ROWS = Layout((array("rows_before_cuts", ()),))
+
+
+@dataclass(frozen=True)
+class BinnedRequest:
+    """What parties do next.
+
+    Attributes:
+        check: whether columns times the number of the bin are beside the others.
+        inner: what is asked about the pieces.
+    """
+
+    check: bool
+    inner: Request
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedRecipe(SumsOnly):
+    """A Poisson regression of pieces, and one more sum if hazards are checked.
+
+    Attributes:
+        base: the regression.
+        wide: with each column times the number of the bin beside the others; None if
+            hazards are not checked.
+    """
+
+    left_open = (REBUILT,)
+
+    base: NewtonRecipe
+    wide: Newton | None = None
+
+    @property
+    def limit(self) -> ReleaseLimit | None:
+        """How many numbers there is room for."""
+        return self.base.limit
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Positions of the longest sum."""
+        if self.wide is None:
+            return self.base.layout + ROWS
+        return self.wide.scales.positions + Layout((padding(1),)) + ROWS
+
+    @cached_property
+    def first(self) -> Layout:
+        """The first sum of the regression, and rows before they are cut."""
+        base = self.base.newton.scales.layout("first") + LEFT_OUT
+        return base.padded(self.layout.size - ROWS.size) + ROWS
+
+    @cached_property
+    def checked(self) -> Layout:
+        """The sum that checks hazards; empty if they are not checked."""
+        if self.wide is None:
+            return Layout(())
+        matrix, score, *unused = self.wide.scales.layout("score").statistics
+        matrix = replace(matrix, key="binned_information")
+        return Layout((matrix, replace(score, key="binned_score"), *unused))
+
+    @property
+    def answer_size(self) -> int:
+        """One number for each column, bins too."""
+        return self.base.answer_size
+
+    @property
+    def most_rounds(self) -> int:
+        """One more than the regression has, if hazards are checked."""
+        return self.base.most_rounds + (self.wide is not None)
+
+    @property
+    def most_numbers(self) -> int:
+        """Those of all sums that there is room for."""
+        return self.base.most_numbers + ROWS.size + sum(self.checked.released.values())
+
+    def _parts(self, sums: Sums) -> tuple[Sums, Array[Any] | None]:
+        """Return the regression's own sums, and that of the check if it is there."""
+        own = [one[: self.base.size] for one in sums]
+        if self.wide is None or not sums or self.base.request(own[:-1]) is not None:
+            return own, None
+        return own[:-1], sums[-1]
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return the number of rows before cuts, which the first sum has."""
+        if len(sums) > 1:
+            return {}
+        return {"rows": self.unpack_first(sums)["rows_before_cuts"]}
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse a sum of the regression, or of the check, that is impossible."""
+        super().check_sum(sums)
+        own, check = self._parts(sums)
+        if check is None:
+            self.base.state(own)  # which checks it
+        else:
+            assert self.wide is not None
+            numbers, pieces = check[: self.checked.size], self.base.fit(own).n_rows
+            self.wide.scales.check_score(numbers, pieces, self.wide.labels)
+
+    def request(self, sums: Sums) -> BinnedRequest | None:
+        """Ask what the regression asks, and then for the check."""
+        own, check = self._parts(sums)
+        if check is not None:
+            return None
+        asked = self.base.request(own)
+        if asked is not None:
+            return BinnedRequest(check=False, inner=asked)
+        if self.wide is None:
+            return None
+        # Where the last round was: no row is outside there, as everybody knows.
+        last = cast("Request", self.base.request(own[:-1])).point
+        nothing = np.zeros(self._more(self.wide))
+        point = np.concatenate([last[:-1], nothing, last[-1:]])
+        return BinnedRequest(check=True, inner=Request("score", point))
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the coefficients."""
+        return self.fit(sums).coefficients
+
+    def fit(self, sums: Sums) -> GlmFit:
+        """Return the fit of the pooled pieces."""
+        return self.base.fit(self._parts(sums)[0])
+
+    def unpack_first(self, sums: Sums) -> dict[str, Any]:
+        """Return the statistics of the first sum by key."""
+        return self.first.unpack(sums[0])
+
+    def first_statistics(self, sums: Sums) -> FirstStatistics:
+        """Return the regression's part of the first sum."""
+        return self.base.first(self._parts(sums)[0])
+
+    def evaluated(self, sums: Sums) -> tuple[Integers, tuple[Fraction, ...]]:
+        """Return information and score of the check."""
+        found = self._parts(sums)[1]
+        assert self.wide is not None
+        assert found is not None
+        return self.wide.scales.score(found[: self.checked.size])
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows, and where it is evaluated."""
+        own, _ = self._parts(sums)
+        if own and self.base.request(own) is None:
+            before = self.base.release(own[:-1])
+            nothing = (0.0,) * (0 if self.wide is None else self._more(self.wide))
+            point = (*before.point[:-1], *nothing, before.point[-1])
+            return Release(before.job, self.checked.released, point)
+        found = self.base.release(own)
+        return found if sums else replace(found, statistics=self.first.released)
+
+    def _more(self, wide: Newton) -> int:
+        return wide.n_columns - self.answer_size
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """What the regression shows, and the check."""
+        first, *others = self.base.foreseen
+        first = replace(first, statistics=self.first.released)
+        if self.wide is None:
+            return (first, *others)
+        shown = self.checked.released
+        last = Foreseen("hazards", shown, 0, 1)
+        return (first, *others, last)
+
+
+@dataclass(frozen=True)
+class EndBins:
+    """The bins in which rows end, with the event or without, and beyond the last."""
+
+    periods: Periods
+    time: str
+    event: str
+
+    @property
+    def name(self) -> str:
+        """What they are."""
+        return f"ends of {self.time} by {self.event}"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Each bin without an event, then with one."""
+        plain = [*self.periods.labels, f"beyond {self.periods.edges[-1]:g}"]
+        return (*plain, *(f"{one} with an event" for one in self.periods.labels))
+
+    def count(self, look: Look) -> Array[Any]:
+        """Count rows that end in each."""
+        bins, events = ended(self.periods, look(self.time), look(self.event))
+        return np.bincount(bins + events * (self.periods.n_bins + 1))[
+            : len(self.places)
+        ] + np.zeros(len(self.places), dtype=np.int64)
+
+
+def ended(
+    periods: Periods, time: FloatArray, event: Array[Any]
+) -> tuple[Array[Any], Array[Any]]:
+    """Return where rows end, and whether with an event; beyond the last none is."""
+    bins = periods.places(time)
+    return bins, ((event == 1) & (bins < periods.n_bins)).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CutRows(TimedRows):
+    """One party's rows, their pieces, and the row of each piece."""
+
+    pieces: Rows
+    bins: Array[Any]
+    people: Array[Any]
+
+
+@dataclass(frozen=True)
+class BinnedCoxJob(TimedJob):
+    """A Cox regression with one baseline over agreed times.
+
+    Attributes:
+        times: at which the baseline may change; after the last nobody is followed.
+        with_check: whether hazards are checked.
+    """
+
+    follows = (
+        "the coefficients, hazard ratios, the baseline hazard between agreed times, "
+        "survival curves, their standard errors, and tests"
+    )
+
+    times: tuple[float, ...] = ()
+    with_check: bool = False
+
+    @classmethod
+    def of(cls, text: str, schema: Schema, **more: Any) -> BinnedCoxJob:
+        """Return the job on those columns that it needs."""
+        job = super().of(text, schema, **more)
+        _ = job.periods
+        if not job.names:
+            raise InvalidInputError(
+                "a Cox regression needs a column on the right of ~; without one ask "
+                "for survival curves"
+            )
+        if job.with_check and job.periods.n_bins < 2:
+            raise InvalidInputError(
+                "check compares coefficients between bins: give two times or more"
+            )
+        return job
+
+    @cached_property
+    def periods(self) -> Periods:
+        """The bins."""
+        return Periods.of(self.times, self.time_measure)
+
+    @cached_property
+    def model(self) -> Model:
+        """The regression of pieces: ones, bins but the first, and columns."""
+        own, bins = self.measures, self.periods.labels[1:]
+        return Model(
+            response=self.base.formula.response,
+            names=("Intercept", *bins, *self.names),
+            intercept=0,
+            family=Poisson(),
+            measures=RowMeasures(
+                (ONES, *(FLAG,) * len(bins), *own.design),
+                FLAG,
+                offset=self.periods.log_exposure,
+                row_bits=own.row_bits,
+            ),
+            variables=len(self.schema.columns),
+        )
+
+    @cached_property
+    def wide(self) -> Model | None:
+        """The same with each column times the number of the bin, from 0."""
+        if not self.with_check:
+            return None
+        model, most = self.model, self.periods.n_bins - 1
+        more = tuple(
+            Measure(
+                one.unit,
+                min(0, one.least * most),
+                max(0, one.most * most),
+                made=one.made,
+            )
+            for one in self.measures.design
+        )
+        design = (*model.measures.design, *more)
+        return replace(
+            model,
+            names=(*model.names, *(f"{name} x bin" for name in self.names)),
+            measures=replace(model.measures, design=design),
+        )
+
+    @property
+    def n_columns(self) -> int:
+        """How wide the design is, with the bins."""
+        return len(self.names) + self.periods.n_bins
+
+    @property
+    def words(self) -> str:
+        """What is released belongs to this statistic, whatever the round."""
+        left = self.text.partition("~")[0].strip()
+        return (
+            f"Cox regression of {left} on {', '.join(self.names)}, with one baseline "
+            f"over {', '.join(self.periods.labels)}"
+        )
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """What parties compare beside how they sum."""
+        return {
+            "cox": self.words,
+            "model": self.model.terms,
+            "formula": self.text,
+            "codings": self.base.formula.codings,
+            "schema": self.schema.to_table(),
+            "times": self.times,
+            "check": self.with_check,
+        }
+
+    @property
+    def question(self) -> Question:
+        """What is asked of a table, for the ledger of its owner."""
+        edges = tuple(self.periods.edges.tolist())
+        return Question(
+            schema=self.asked_about,
+            formula=self.base.formula.text,
+            histograms={self.time: edges},
+        )
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """What the columns have, and the bins in which rows end."""
+        ends = EndBins(self.periods, self.time, self.base.formula.response)
+        return (*super().groups, ends)
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> BinnedRecipe:
+        """Return what parties do to fit it."""
+        wide = None if self.wide is None else self.wide.newton
+        if limit is not None:
+            more = ROWS.size + (0 if wide is None else wide.scales.size)
+            limit = replace(limit, before=limit.before + more)
+        return BinnedRecipe(NewtonRecipe(self.model.newton, self.words, limit), wide)
+
+    def check(self, party: str, own: TimedRows) -> None:
+        """Refuse rows that go beyond ranges, or have no exposure."""
+        super().check(party, own)
+        try:
+            self.periods.check(own.time)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{party}: {error}", plain=error.plain) from None
+
+    def check_at_home(self, home: AtHome, own: TimedRows) -> None:
+        """Refuse a table of which rows few end in a bin, or bins point at few rows."""
+        super().check_at_home(home, own)
+        periods = self.periods
+        bins, events = ended(periods, own.time, own.event)
+        for event, words in enumerate(("without the event", "with the event")):
+            home.bins(f"{self.time}, rows {words}", np.bincount(bins[events == event]))
+        at_risk = periods.exposures(own.time)[:, 1:] > 0.0
+        ones = np.ones((len(at_risk), 1))
+        design = np.hstack([ones, at_risk, self.without_ones(own).design])
+        spent = np.minimum(own.time, periods.edges[-1])
+        home.design(Rows(design, own.event, spent), self.model.names, intercept=0)
+
+    def bring(self, table: CheckedTable) -> CutRows:
+        """Return a party's rows, and their pieces."""
+        own = super().bring(table)
+        found = self.periods.cut(own.time, own.event)
+        flags = found.bin[:, None] == np.arange(1, self.periods.n_bins)
+        columns = self.without_ones(own).design[found.row]
+        design = np.hstack([np.ones((len(columns), 1)), flags, columns])
+        pieces = Rows(design, found.event, offset=found.log_exposure)
+        return CutRows(own.table, own.rows, own.time, pieces, found.bin, found.row)
+
+    def answer(self, own: TimedRows, request: BinnedRequest) -> Integers:
+        """Return what one party gives."""
+        assert isinstance(own, CutRows)
+        pieces, model = own.pieces, self.model
+        if request.check:
+            assert self.wide is not None
+            model, first = self.wide, self.periods.n_bins
+            more = pieces.design[:, first:] * own.bins[:, None]
+            pieces = replace(pieces, design=np.hstack([pieces.design, more]))
+        with of_people(own.people):
+            found = glm.statistics(model.newton.scales, pieces, request.inner)
+        vector, places = np.full(self._first.size, 0, dtype=object), self._first.places
+        vector[: len(found)] = found
+        if not request.check:
+            vector[places["left_out"]] = own.table.n_dropped
+        if request.inner.stage == "first":
+            vector[places["rows_before_cuts"]] = own.rows.n_rows
+        return vector
+
+    @cached_property
+    def _first(self) -> Layout:
+        return self.recipe().first
+
+    def pooled(self, own: Mapping[str, TimedRows]) -> Vector:
+        """Return the coefficients without masks, by the same rounds."""
+        recipe, sums = replace(self, with_check=False).together(own)
+        found: Vector = recipe.answer(sums)
+        return found
+
+
+@dataclass(frozen=True)
+class HazardTest:
+    """A score test of coefficients that change with the number of the bin.
+
+    Attributes:
+        name: of the column, or of all together.
+        statistic: chi-squared.
+        degrees: of freedom.
+    """
+
+    name: str
+    statistic: float
+    degrees: int
+
+    @property
+    def p_value(self) -> float:
+        """The chance of at least so much if hazards are proportional."""
+        return float(scipy.special.chdtrc(self.degrees, max(self.statistic, 0.0)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class BinnedCoxResult(HazardResult[GlmFit]):
+    """A Cox regression of all parties' rows with one baseline over agreed times.
+
+    Attributes:
+        job: what was fitted.
+    """
+
+    job: BinnedCoxJob
+
+    @property
+    def _recipe(self) -> BinnedRecipe:
+        return cast("BinnedRecipe", self.inner[0])
+
+    @property
+    def inference(self) -> Inference:
+        """The coefficients of the formula's columns, and their covariance."""
+        first = self.job.periods.n_bins
+        return Inference(
+            self.job.names,
+            self.fit.coefficients[first:],
+            self.fit.covariance[first:, first:],
+            None,
+        )
+
+    @property
+    def dropped(self) -> int:
+        """Rows that all parties together left out: only this sum is known."""
+        return int(self._recipe.unpack_first(self.inner[1])["left_out"])
+
+    @property
+    def n_rows(self) -> int:
+        """The rows of all parties, before they are cut."""
+        return int(self._recipe.unpack_first(self.inner[1])["rows_before_cuts"])
+
+    @property
+    def count(self) -> int:
+        """The same."""
+        return self.n_rows
+
+    @property
+    def n_events(self) -> int:
+        """Events up to the last agreed time."""
+        return int(self._recipe.first_statistics(self.inner[1]).response_sum)
+
+    @property
+    def llf(self) -> float:
+        """The log-likelihood of the Poisson regression, as R's glm has it."""
+        return self.fit.log_likelihood
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What it has coefficients of: the bins, and the formula's columns."""
+        return self.job.model.names
+
+    def compare_lr(self, other: BinnedCoxResult) -> TestOfFit:
+        """Return the likelihood-ratio test of two nested fits, in any order.
+
+        Both have the same agreed times: then each is a Poisson regression of the same
+        pieces, and the difference of their log-likelihoods is that of the survival
+        model with a baseline that is constant between these times.
+        """
+        large, small = in_order(self, other)
+        return likelihood_ratio(large.fit, small.fit)
+
+    def rows_of_fit(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return what tells which rows a fit is of, by its name."""
+        counts, sums = self._recipe.base.counts, self.inner[1]
+        return {
+            "time and event": self.job.text.partition("~")[0].split(),
+            "agreed times": self.job.times,
+            "parties": self.released.members,
+            "numbers of rows": (self.n_rows, self.fit.n_rows),
+            "numbers of events": self.n_events,
+            "sums over rows": (
+                self._recipe.first_statistics(sums).offset_sum,
+                sums_about(names, self.columns, counts, sums[0]),
+            ),
+        }
+
+    @cached_property
+    def _to_bins(self) -> FloatArray:
+        """What makes log hazards of coefficients: the first bin's, and the steps."""
+        n_bins = self.job.periods.n_bins
+        found = np.zeros((n_bins, len(self.fit.names)))
+        found[:, 0] = 1.0
+        found[range(1, n_bins), range(1, n_bins)] = 1.0
+        return found
+
+    def baseline(self, level: float = 0.95) -> Any:
+        """Return the hazard in each bin where all columns are 0, as a frame."""
+        periods = self.job.periods
+        value = self._to_bins @ self.fit.coefficients
+        spread = self._to_bins @ self.fit.covariance @ self._to_bins.T
+        reach = scipy.special.ndtri(0.5 + level / 2.0) * np.sqrt(np.diag(spread))
+        made = {
+            "from": periods.edges[:-1],
+            "to": periods.edges[1:],
+            "hazard": np.exp(value),
+            "low": np.exp(value - reach),
+            "high": np.exp(value + reach),
+        }
+        return load_pandas().DataFrame(made)
+
+    def survival(
+        self,
+        covariates: Mapping[str, Any],
+        times: Sequence[float] | None = None,
+        *,
+        level: float = 0.95,
+    ) -> Any:
+        """Return the predicted survival of a row with these covariates, as a frame.
+
+        Args:
+            covariates: one value for each column of the formula.
+            times: from 0 to the last agreed one; by default all agreed ones.
+            level: of the intervals, which are those of log(-log S).
+        """
+        row = self._row(covariates)
+        periods = self.job.periods
+        until: list[float] = periods.edges.tolist() if times is None else [*times]
+        effects = self._to_bins.copy()
+        effects[:, periods.n_bins :] = row
+        hazards = np.exp(effects @ self.fit.coefficients)
+        reach = float(scipy.special.ndtri(0.5 + level / 2.0))
+        lines = []
+        for one in until:
+            met = periods.spent(one) * hazards
+            total = float(met.sum())
+            along = met @ effects / total if total else np.zeros(len(self.fit.names))
+            error = sqrt(max(float(along @ self.fit.covariance @ along), 0.0))
+            ends = total * np.exp(np.array([0.0, reach * error, -reach * error]))
+            lines.append([one, *np.exp(-ends).tolist()])
+        columns = ["time", "survival", "low", "high"]
+        return load_pandas().DataFrame(lines, columns=columns)
+
+    def _row(self, covariates: Mapping[str, Any]) -> Vector:
+        schema, formula = self.job.schema, self.job.base.formula
+        known = {*schema.names} - {self.job.time, formula.response}
+        if set(covariates) != known:
+            raise InvalidInputError(
+                f"a curve needs one value for each of {', '.join(sorted(known))}, "
+                f"found {', '.join(sorted(covariates)) or 'none'}"
+            )
+        event = schema.column(formula.response)
+        first = event.categories[0] if event.is_category else event.measure.low
+        whole: dict[str, Any] = {
+            self.job.time: schema.column(self.job.time).measure.high
+        }
+        whole |= {formula.response: first, **covariates}
+        free = replace(schema, minimum_rows=1, maximum_rows=None)
+        table = free.check("", as_frame({name: [one] for name, one in whole.items()}))
+        design, _ = formula.design(replace(table, schema=schema))
+        return np.asarray(np.delete(design[0], self.job.ones), dtype=np.float64)
+
+    @cached_property
+    def proportional(self) -> tuple[HazardTest, ...]:
+        """Whether hazards are proportional: a score test for each column, and of all.
+
+        Each is of the column times the number of the bin, beside all that is fitted.
+        """
+        wide = self.job.wide
+        if wide is None:
+            raise InvalidInputError(
+                "hazards were not checked: ask for it with check = true"
+            )
+        information, score = self._recipe.evaluated(self.inner[1])
+        n_fitted, powers = len(self.fit.names), wide.newton.scales.columns
+
+        def test(name: str, places: Sequence[int]) -> HazardTest:
+            chosen = [*range(n_fitted), *places]
+            names = [wide.names[k] for k in chosen]
+            at = Evaluation(
+                System.of(information[np.ix_(chosen, chosen)], names=names),
+                tuple(powers[k] for k in chosen),
+                tuple(score[k] for k in chosen),
+                Fraction(0),
+                1.0,
+            )
+            return HazardTest(name, float(at.gain(at.step())), len(places))
+
+        more = range(n_fitted, len(wide.names))
+        each = [test(name, [k]) for name, k in zip(self.job.names, more, strict=True)]
+        return (*each, test("all", more))
+
+    def answered(self, level: float = 0.95) -> Showing:
+        """Return coefficients, hazard ratios and the baseline as tables."""
+        members = len(self.released.members)
+        title = f"Cox regression, one baseline over agreed times, {members} parties"
+        return Showing(title, [*self._blocks(level)])
+
+    def _blocks(self, level: float) -> Iterator[Block]:
+        fit = self.fit
+        yield self.job.text, self.size_sentence
+        yield from hazard_tables(self.inference, level)
+        percent = f"{level:g}".removeprefix("0")
+        rows = [
+            [label, *(number(one[key]) for key in ("hazard", "low", "high"))]
+            for label, one in zip(
+                self.job.periods.labels,
+                self.baseline(level).to_dict("records"),
+                strict=True,
+            )
+        ]
+        head = [self.job.time, "hazard", f"lower {percent}", f"upper {percent}"]
+        yield Table(head, rows, "Baseline hazard, where all columns are 0:", "<...")
+        if self.job.with_check:
+            title = "Proportional hazards, score tests of each column times bin:"
+            tests: list[list[Cell]] = [
+                [one.name, number(one.statistic), one.degrees, number(one.p_value, 3)]
+                for one in self.proportional
+            ]
+            yield Table(["", "chisq", "df", "p"], tests, title, "<.>.")
+        yield (
+            f"Log-likelihood (Poisson) = {number(fit.log_likelihood, 7)}, "
+            f"AIC = {number(fit.aic, 7)}",
+            f"Released: {len(self.inner[1])} sums over all parties of "
+            f"{self.recipe.size} numbers.",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON: those of every run, and the tables."""
+        tests = self.proportional if self.job.with_check else ()
+        return {
+            **super().to_dict(),
+            "n_rows": self.n_rows,
+            "n_events": self.n_events,
+            "dropped": self.dropped,
+            "times": list(self.job.times),
+            "baseline": self.baseline().to_dict("records"),
+            "proportional": [{**vars(one), "p": one.p_value} for one in tests],
+            "log_likelihood": self.fit.log_likelihood,
+            "aic": self.fit.aic,
+        }

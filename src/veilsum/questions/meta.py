@@ -1,0 +1,528 @@
+"""Meta-analysis of fits that every party makes at home; no party's estimate is shown.
+
+    result = meta("y ~ age + dose", tables, coefficient="dose")
+    print(result.summary())
+
+Where rows of different parties should not be pooled, estimates still may be: each party
+fits the formula to its own rows, and gives weights and weighted estimates to two sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Unpack, cast
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError
+from veilsum.fits.fitted import table_cells
+from veilsum.fits.summary import table_rows
+from veilsum.locale import limit
+from veilsum.models.choices import Choice
+from veilsum.models.inference import table
+from veilsum.models.meta import STUDY_BITS, Pooled, Ranges, Totals
+from veilsum.numbers.arrays import Vector, listed
+from veilsum.numbers.layout import Layout, number as scalar, vector
+from veilsum.numbers.units import BITS, Integers
+from veilsum.questions.regression import (
+    Brought,
+    FormulaJob,
+    OnFormula,
+    family_of,
+    inferred_schema,
+)
+from veilsum.showing import Both, Showing, Table, number
+from veilsum.sums.recipes import Sums, SumsOnly
+from veilsum.sums.releases import (
+    BY_PARTY,
+    Foreseen,
+    OfParties,
+    Release,
+    ReleaseLimit,
+)
+from veilsum.sums.running import JobResult
+from veilsum.sums.table_job import SAME_ROUNDS, TableResult, put
+from veilsum.sums.terms import Options
+from veilsum.tables.rules import Rules
+from veilsum.tables.schema import CheckedTable, Schema
+
+# Each honest study has two unknown numbers, and both rounds show six.
+LEAST_HONEST = 4
+FIRST, SECOND = "weights and estimates", "weights and estimates at tau2"
+
+FEW_STUDIES = limit("few_studies")
+
+
+@dataclass(frozen=True)
+class MetaRecipe(SumsOnly):
+    """Two sums over studies: of weights, and of weights that allow for differences."""
+
+    wording = BY_PARTY
+    left_open = (FEW_STUDIES,)
+
+    ranges: Ranges
+    what: str
+    limit: ReleaseLimit | None = None
+    of_rows: bool = True  # that are counted too
+    subject: str = ""  # of which every study has one estimate, whatever is beside it
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Weights and estimates of studies, their number, and rows of tables."""
+        rows = (scalar("rows", bits=64), scalar("left_out")) if self.of_rows else ()
+        return Layout((self.ranges.sums, scalar("studies"), *rows))
+
+    @cached_property
+    def random_layout(self) -> Layout:
+        """Weights and estimates at tau2, and padding."""
+        units, bits = self.ranges.sums.units[:2], self.ranges.sums.bits
+        return Layout((vector("study_sums_again", units, bits),)).padded(self.size)
+
+    def vector(
+        self, study: tuple[float, float], request: tuple[str, Fraction], **rows: int
+    ) -> Integers:
+        """Return the numbers of one study: an estimate with its standard error."""
+        stage, tau2 = request
+        found = self.ranges.vector(*study, tau2)
+        if stage == SECOND:
+            return self.random_layout.pack(study_sums_again=found[:2])
+        return self.layout.pack(study_sums=found, studies=1, **rows)
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return the number of rows, which the first sum of tables has."""
+        first = self.of_rows and len(sums) == 1
+        return {"rows": self.layout.unpack(sums[0])["rows"]} if first else {}
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse sums of weights and estimates that no studies have."""
+        super().check_sum(sums)
+        totals = self.totals(sums)
+        if len(sums) == 1:
+            parties = None if self.limit is None else self.limit.parties
+            totals.check(1 << STUDY_BITS if parties is None else parties)
+        else:
+            totals.check_random(self._again(sums))
+
+    @property
+    def answer_size(self) -> int:
+        """Both means with their errors, Q, and the variance between studies."""
+        return 6
+
+    @property
+    def of_parties(self) -> OfParties:
+        """Two numbers of each study, in six sums."""
+        return OfParties(self.subject or self.what, equations=6, each=2)
+
+    @property
+    def most_numbers(self) -> int:
+        """Those of both sums, filled up."""
+        return 2 * self.size
+
+    def request(self, sums: Sums) -> tuple[str, Fraction] | None:
+        """Ask for weights, then for weights at the variance that follows."""
+        if not sums:
+            if self.limit is not None:
+                self.limit.check(self.most_numbers)
+            return FIRST, Fraction(0)
+        if len(sums) == 2:
+            return None
+        totals = self.totals(sums)
+        if not totals.weight > 0:
+            raise InvalidInputError("no study has any weight: there is nothing to pool")
+        return SECOND, totals.tau2
+
+    def totals(self, sums: Sums) -> Totals:
+        """Return the first sums."""
+        parts = self.layout.unpack(sums[0])
+        return Totals.of(self.ranges, parts["study_sums"], parts["studies"])
+
+    def _again(self, sums: Sums) -> Integers:
+        found: Integers = self.random_layout.unpack(sums[1])["study_sums_again"]
+        return found
+
+    def pooled(self, sums: Sums) -> tuple[Pooled, Pooled]:
+        """Return the fixed and the random mean."""
+        totals = self.totals(sums)
+        return totals.fixed, totals.random(self._again(sums))
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return both means with their errors, Q, and the variance between studies."""
+        fixed, random = self.pooled(sums)
+        both = [
+            float(one)
+            for mean in (fixed, random)
+            for one in (mean.coefficients[0], mean.standard_errors[0])
+        ]
+        return np.array([*both, fixed.q, fixed.tau2])
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows."""
+        if not sums:
+            return Release(self.what, self.layout.released)
+        tau2 = float(self.totals(sums).tau2)
+        again = self.random_layout.released
+        return Release(self.what, again, (tau2,), f"tau2 = {tau2:.6g}")
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """Both rounds."""
+        return (
+            Foreseen("first", self.layout.released),
+            Foreseen("last", self.random_layout.released),
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Study(Brought):
+    """One party's rows, and the estimate that it makes of them."""
+
+    job: FormulaJob
+    coefficient: str
+
+    @cached_property
+    def estimate(self) -> tuple[float, float]:
+        """The coefficient of the party's own fit, and its standard error."""
+        model = self.job.model
+        recipe, sums = model.recipe(), list[Integers]()
+        while (request := recipe.request(sums)) is not None:
+            sums.append(model.vector(self.rows, 0, request))
+        fit = recipe.fit(sums)
+        place = fit.names.index(self.coefficient)
+        return float(fit.coefficients[place]), float(fit.standard_errors[place])
+
+
+@dataclass(frozen=True)
+class MetaJob(OnFormula[Study]):
+    """One coefficient of a formula that every party fits to its own rows.
+
+    Attributes:
+        coefficient: which column's is pooled.
+        ranges: of estimates and errors.
+    """
+
+    follows = "the pooled estimates, their errors, and how much studies differ"
+    coefficient: str
+    ranges: Ranges | None
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        *,
+        formula: str,
+        coefficient: str = "",
+        family: str = "gaussian",
+        effects: Sequence[float] | None = None,
+        errors: Sequence[float] | None = None,
+        bits: int = BITS,
+    ) -> MetaJob:
+        """Return the job; refuse a coefficient that the formula does not have."""
+        kind = family_of(family)
+        if isinstance(kind, Choice):
+            raise InvalidInputError(
+                f'family = "{kind.name}" has coefficients for levels, and one '
+                "coefficient is pooled: use fit, or another family"
+            )
+        base = FormulaJob.of(formula, schema, kind, bits=bits)
+        columns = base.formula.columns
+        if coefficient not in columns:
+            raise InvalidInputError(
+                f"coefficient is {coefficient!r}, which is no column of the formula's "
+                f"design: choose from {listed(columns)}"
+            )
+        if (effects is None) != (errors is None):
+            raise InvalidInputError(
+                "effects and errors go together: the ranges of all parties' estimates "
+                "and of their standard errors"
+            )
+        ranges = None
+        if effects is not None and errors is not None:
+            (low, high), (least, most) = effects, errors
+            ranges = Ranges((float(low), float(high)), (float(least), float(most)))
+        return cls(base, coefficient, ranges)
+
+    @property
+    def least_honest(self) -> int:
+        """Of fewer studies all could be solved for."""
+        return LEAST_HONEST
+
+    @property
+    def agreed_ranges(self) -> Ranges:
+        """Between what estimates and errors lie."""
+        if self.ranges is None:
+            raise InvalidInputError(
+                "[meta] needs effects and errors, the ranges of all parties' estimates "
+                "and of their standard errors: these say what sums are counted in"
+            )
+        return self.ranges
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """What parties compare beside how they sum."""
+        ranges = self.agreed_ranges
+        more = [self.coefficient, list(ranges.effects), list(ranges.errors)]
+        return {**self.base.agreed, "meta": more}
+
+    @property
+    def words(self) -> str:
+        """What is released belongs to this statistic."""
+        model = self.base.model
+        return (
+            f"meta-analysis of {self.coefficient} in the {model.family.name} "
+            f"regression of {model.response} on {', '.join(model.names)}"
+        )
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> MetaRecipe:
+        """Return what parties do."""
+        subject = f"estimates of {self.coefficient} for {self.base.model.response}"
+        return MetaRecipe(self.agreed_ranges, self.words, limit, subject=subject)
+
+    def bring(self, table: CheckedTable) -> Study:
+        """Return a party's rows."""
+        return Study(table, self.base.rows(table), self.base, self.coefficient)
+
+    def check(self, party: str, own: Study) -> None:
+        """Refuse rows that cannot be fitted alone, and estimates beyond ranges."""
+        super().check(party, own)
+        try:
+            self.agreed_ranges.check(self.coefficient, *own.estimate)
+        except InvalidInputError as error:
+            raise type(error)(f"{party}: {error}", plain=error.plain) from None
+
+    def answer(self, own: Study, request: tuple[str, Fraction]) -> Integers:
+        """Return what one party gives."""
+        rows = {"rows": self.n_rows(own), "left_out": own.table.n_dropped}
+        return self.recipe().vector(own.estimate, request, **rows)
+
+    def read_off(self, own: Mapping[str, Study]) -> MetaJob:
+        """Return the job with ranges that all parties' fits are within."""
+        return self if self.ranges is not None else replace(self, ranges=_inferred(own))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PooledResult(JobResult):
+    """A pooled estimate, and what parties released for it.
+
+    Attributes:
+        reference: the same without masks, where one computer has all studies and was
+            asked to compare.
+    """
+
+    reference: Vector | None = None
+
+    @property
+    def title(self) -> str:
+        """What was pooled."""
+        return "Meta-analysis of the parties' estimates"
+
+    @property
+    def studies(self) -> str:
+        """How much is in it."""
+        return f"{self.fixed.n_studies} studies"
+
+    @property
+    def more_facts(self) -> tuple[str, ...]:
+        """What else is said below the table."""
+        return ()
+
+    @cached_property
+    def pooled(self) -> tuple[Pooled, Pooled]:
+        """The fixed and the random mean."""
+        recipe, sums = self.inner
+        return cast("MetaRecipe", recipe).pooled(sums)
+
+    @property
+    def fixed(self) -> Pooled:
+        """The mean if all studies estimate the same."""
+        return self.pooled[0]
+
+    @property
+    def random(self) -> Pooled:
+        """The mean if studies differ."""
+        return self.pooled[1]
+
+    @property
+    def max_error(self) -> float | None:
+        """How far the answer is from that without masks; None if not compared."""
+        if self.reference is None:
+            return None
+        return float(np.linalg.norm(self.answer - self.reference))
+
+    def forest(self, *, level: float = 0.95, width: int = 60) -> str:
+        """Return both pooled estimates and their intervals as a plot of letters."""
+        rows = [table(one, level)[0] for one in self.pooled]
+        low, high = (
+            min([0.0, *(r.low for r in rows)]),
+            max([0.0, *(r.high for r in rows)]),
+        )
+        places = np.linspace(low, high, width)
+
+        def at(value: float) -> int:
+            return int(np.abs(places - value).argmin())
+
+        lines = []
+        for row in rows:
+            letters = [" "] * width
+            letters[at(0.0)] = "|"
+            for place in range(at(row.low), at(row.high) + 1):
+                letters[place] = "-"
+            letters[at(row.coefficient)] = "#"
+            lines.append(f"{row.name:<8}{''.join(letters)}".rstrip())
+        ends = f"{number(low, 3):<{width - 8}}{number(high, 3):>8}"
+        return "\n".join([*lines, f"{'':<8}{ends}"])
+
+    def summary(self, *, level: float = 0.95) -> str:
+        """Return the pooled estimates, and how much studies differ."""
+        return self.answered(level).text()
+
+    @property
+    def difference(self) -> str:
+        """How far the answer is from that without masks, in words."""
+        if self.max_error is None:
+            return ""
+        return (
+            f"difference from the analysis without masks: {self.max_error:.3g} "
+            f"({SAME_ROUNDS})"
+        )
+
+    def answered(self, level: float = 0.95) -> Showing:
+        """Return the same, to be seen."""
+        fixed = self.fixed
+        head = ["", "estimate", "std err", "z", "P>|z|", "low", "high"]
+        rows = [table_cells(one, level)[0] for one in self.pooled]
+        facts = [
+            f"{self.studies}; no study's own estimate is shown.",
+            f"Q = {number(fixed.q)} on {fixed.q_degrees} degrees of freedom, p = "
+            f"{number(fixed.q_p_value, 3)}; I^2 = {100.0 * fixed.i_squared:.1f} %; "
+            f"tau^2 = {number(fixed.tau2)} (DerSimonian and Laird).",
+            *self.more_facts,
+        ]
+        letters = Both.letters(self.forest(level=level))
+        table_of_both = Table(head, rows, align="<......")
+        return Showing(self.title, [table_of_both, letters, tuple(facts)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        fixed = self.fixed
+        rows = [row for one in self.pooled for row in table_rows(cast("Any", one))]
+        return {
+            **super().to_dict(),
+            "reference": None if self.reference is None else self.reference.tolist(),
+            "max_error": self.max_error,
+            "table": rows,
+            "n_studies": fixed.n_studies,
+            "q": fixed.q,
+            "q_p": fixed.q_p_value,
+            "i_squared": fixed.i_squared,
+            "tau2": fixed.tau2,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class MetaResult(PooledResult, TableResult):
+    """A pooled coefficient that every party fitted to its own rows.
+
+    Attributes:
+        job: what was pooled.
+    """
+
+    job: MetaJob
+    reference: Vector | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all parties."""
+        recipe, sums = self.inner
+        return cast("MetaRecipe", recipe).row_counts(sums[:1])["rows"]
+
+    @property
+    def title(self) -> str:
+        """What was pooled."""
+        return f"Meta-analysis of the coefficient of {self.job.coefficient}"
+
+    @property
+    def studies(self) -> str:
+        """How much is in it."""
+        return f"{super().studies} of {self.n_rows} rows"
+
+    @property
+    def more_facts(self) -> tuple[str, ...]:
+        """Rows that were left out, if any."""
+        left = f"{self.dropped} rows with missing values were left out."
+        return (left,) if self.dropped else ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {**super().to_dict(), "n_rows": self.n_rows, "dropped": self.dropped}
+
+
+def meta(
+    formula: str,
+    data: Mapping[str, Any],
+    *,
+    coefficient: str,
+    family: str = "gaussian",
+    effects: Sequence[float] | None = None,
+    errors: Sequence[float] | None = None,
+    bits: int = BITS,
+    schema: Schema | None = None,
+    minimum_rows: int | None = None,
+    rules: Rules | None = None,
+    compare: bool = False,
+    **options: Unpack[Options],
+) -> MetaResult:
+    """Return a meta-analysis of one coefficient, which every party fits at home.
+
+    Args:
+        formula: such as "y ~ age + dose".
+        data: each party's table: pandas, polars, or a mapping of columns.
+        coefficient: the column of the design whose coefficient is pooled.
+        family: as for `fit`.
+        effects: the least and the largest estimate that any party may have.
+        errors: the least and the largest standard error. Without these two a simulation
+            reads them off all parties' fits.
+        bits: what a term keeps of its range that does not fit the unit it follows from.
+        schema: what the tables were agreed to look like. Without one it is read off all
+            tables together, which only a simulation can do.
+        minimum_rows: without a schema, a party with fewer rows is refused; by default
+            as few as some party has, but no fewer than 5.
+        rules: what every party keeps to; those of the schema about row counts hold in
+            any case.
+        compare: whether to pool without masks as well, as only a simulation can.
+        options: how to sum; see `Options`.
+    """
+    return put(
+        lambda agreed: MetaJob.of(
+            agreed,
+            formula=formula,
+            coefficient=coefficient,
+            family=family,
+            effects=effects,
+            errors=errors,
+            bits=bits,
+        ),
+        data,
+        MetaResult,
+        inferred=lambda frames: inferred_schema(formula, (), frames, minimum_rows),
+        schema=schema,
+        rules=rules,
+        compare=compare,
+        options=options,
+    )
+
+
+def _inferred(own: Mapping[str, Study]) -> Ranges:
+    """Return ranges that all parties' fits are within, as only a simulation can."""
+    found = []
+    for party, study in own.items():
+        try:
+            found.append(study.estimate)
+        except InvalidInputError as error:
+            raise type(error)(f"{party}: {error}", plain=error.plain) from None
+    effects, errors = zip(*found, strict=True)
+    room = max(errors)
+    least = min((one for one in errors if one > 0.0), default=0.0)
+    return Ranges((min(effects) - room, max(effects) + room), (least / 2, 2 * room))

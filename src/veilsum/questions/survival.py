@@ -1,0 +1,659 @@
+"""Survival of all parties' rows together: Kaplan-Meier curves and the log-rank test.
+
+One table of counts is summed: for each group, and for each interval between agreed
+times, how many rows ended there with the event and how many without; and how many went
+on after the last. Every row is in one cell, so that a sum says nothing of who gave
+which; the rest follows from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from itertools import product
+from math import ceil, isfinite
+from operator import add
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from veilsum.errors import InvalidInputError
+from veilsum.models import survival as models
+from veilsum.models.survival import ConfType, Ends, LogRank, SurvivalCurve, TimeGrid
+from veilsum.models.tallies import MOST_CELLS
+from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.layout import Layout, array, number
+from veilsum.numbers.secrets import Secret
+from veilsum.numbers.units import Integers
+from veilsum.questions.regression import inferred_schema
+from veilsum.showing import Block, Showing, Table
+from veilsum.sums.presence import Group, Look
+from veilsum.sums.recipes import OneRound, Sums
+from veilsum.sums.releases import ReleaseLimit
+from veilsum.sums.table_job import SchemaJob, TableResult, put
+from veilsum.sums.terms import Options
+from veilsum.tables.asked import Question
+from veilsum.tables.formula import SurvivalFormula, read_surv
+from veilsum.tables.frames import Frame, load_pandas
+from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.schema import CheckedTable, Schema
+from veilsum.tables.survival import events_of, group_column, survival_columns
+
+# What all rows are called where nothing divides them.
+ALL_ROWS = "all rows"
+EVENTS = ("censored", "event")
+MOST_NAMED = 6  # of the times at which steps are too wide
+HEADS = (
+    *("time", "entering", "events", "censored"),
+    *("survival", "std err", "low", "high"),
+)
+
+
+@dataclass(frozen=True)
+class Tallied:
+    """Places in which a party has counted its rows before.
+
+    Attributes:
+        name: what they are.
+        places: what each is called.
+        at: which of the counts; see `SurvivalJob.look`.
+    """
+
+    name: str
+    places: tuple[str, ...]
+    at: str
+
+    def count(self, look: Look) -> Array[Any]:
+        """Return how many rows are in each."""
+        return look(self.at)
+
+
+@dataclass(frozen=True)
+class SurvivalRecipe(OneRound):
+    """One sum: events and censored rows by group and interval, later and left out.
+
+    Attributes:
+        what: what is asked, for the ledger.
+        n_groups: how many groups there are.
+        n_times: how many intervals.
+        limit: how many numbers may be released.
+    """
+
+    what: str
+    n_groups: int
+    n_times: int
+    limit: ReleaseLimit | None
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Rows that end by group and interval, later, and left out."""
+        cells = self.n_groups, self.n_times
+        return Layout(
+            (
+                array("interval_events", cells),
+                array("interval_censored", cells),
+                array("later", self.n_groups),
+                number("left_out"),
+            )
+        )
+
+    def ends(self, sums: Sums) -> Ends:
+        """Return how many rows ended where."""
+        parts = self.layout.unpack(sums[0])
+        keys = ("interval_events", "interval_censored", "later")
+        return Ends(*(parts[key].astype(np.int64) for key in keys))
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return rows that end in each group and interval, and all of them."""
+        cells = [int(one) for one in sums[0][:-1]]
+        found = {f"rows in cell {k}": n for k, n in enumerate(cells, start=1)}
+        return found | {"rows": sum(cells)}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ended(Secret):
+    """How many of one party's rows ended in each group and interval.
+
+    Attributes:
+        ends: how many.
+        n_events: rows with the event, be they later than all times.
+        table: that they are in.
+    """
+
+    ends: Ends
+    n_events: int
+    table: CheckedTable
+
+
+@dataclass(frozen=True)
+class SurvivalJob(SchemaJob[Ended]):
+    """Survival in tables with an agreed schema.
+
+    Attributes:
+        text: the formula as it was written.
+        formula: its parts.
+        group: the category that divides the rows; None if nothing does.
+        grid: the agreed times.
+        used: the columns that are looked at.
+    """
+
+    follows = (
+        "survival curves, numbers at risk, medians and the log-rank test; and the "
+        "number of rows in each group"
+    )
+
+    text: str
+    formula: SurvivalFormula
+    group: str | None
+    grid: TimeGrid
+    used: Schema
+
+    @classmethod
+    def of(cls, schema: Schema, formula: str, times: ArrayLike) -> SurvivalJob:
+        """Return the job on those columns that it needs.
+
+        Raises:
+            InvalidInputError: the formula does not fit the schema, or the times are not
+                within the agreed range.
+        """
+        columns, grid = survival_columns(formula, schema), TimeGrid.of(times)
+        group = group_column(columns, schema)
+        most = schema.column(columns.time).maximum
+        if most is not None and grid.times[-1] > most:
+            raise InvalidInputError(
+                f"times go up to {grid.times[-1]:g}, and {columns.time!r} is {most:g} "
+                "at most by agreement: leave out times that no row can have"
+            )
+        names = {columns.time, columns.event, group}
+        used = tuple(one for one in schema.columns if one.name in names)
+        made = cls(formula, columns, group, grid, replace(schema, columns=used))
+        if made.recipe().size > MOST_CELLS:
+            raise InvalidInputError(
+                f"{grid.size} times and {len(made.labels)} groups make more than "
+                f"{MOST_CELLS} numbers: agree on fewer times"
+            )
+        return made
+
+    @property
+    def schema(self) -> Schema:
+        """What tables were agreed to look like, as far as it matters here."""
+        return self.used
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the groups are called."""
+        if self.group is None:
+            return (ALL_ROWS,)
+        return self.used.column(self.group).categories
+
+    @property
+    def levels(self) -> dict[str, int]:
+        """How many levels the category has that divides rows; an event has two."""
+        return {} if self.group is None else {self.group: len(self.labels)}
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Levels, events and intervals that few parties might hold, and their cells."""
+        time, event = self.formula.time, self.formula.event
+        places = self.grid.places
+        if self.group is None:
+            return (
+                Tallied(f"values of {event}", EVENTS, "events"),
+                Tallied(f"intervals of {time}", places, "cells"),
+            )
+        ends = tuple(" x ".join(one) for one in product(EVENTS, self.labels))
+        cells = tuple(" x ".join(one) for one in product(self.labels, places))
+        return (
+            Tallied(f"levels of {self.group}", self.labels, "levels"),
+            Tallied(f"values of {event}", EVENTS, "events"),
+            Tallied(f"cells of {event} x {self.group}", ends, "ends"),
+            Tallied(f"cells of {self.group} x {time}", cells, "cells"),
+        )
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """One for each column."""
+        return len(self.schema.columns)
+
+    @property
+    def words(self) -> str:
+        """What is asked, for the ledger and for what parties compare."""
+        return f"survival {self.text} at {self.grid.times.tolist()}"
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """What parties compare beside how they sum."""
+        return {"schema": self.schema.to_table(), "survival": self.words}
+
+    @property
+    def question(self) -> Question:
+        """What is asked of a table, for the ledger of its owner."""
+        times = tuple(self.grid.times.tolist())
+        return Question(schema=self.asked_about, survival=self.text, times=times)
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> SurvivalRecipe:
+        """Return what parties do: one sum."""
+        return SurvivalRecipe(self.words, len(self.labels), self.grid.size, limit)
+
+    def bring(self, table: CheckedTable) -> Ended:
+        """Return where a table's rows end: all that is ever asked of it."""
+        times = table.numbers(self.formula.time)
+        events = events_of(table, self.formula.event)
+        ends = self.grid.tally(
+            self.grid.found(times, self.used.column(self.formula.time).measure),
+            events,
+            None if self.group is None else table.look(self.group),
+            len(self.labels),
+        )
+        return Ended(ends, int(np.count_nonzero(events)), table)
+
+    def n_rows(self, own: Ended) -> int:
+        """Return how many rows a party has to give."""
+        return int(own.ends.cells.sum())
+
+    def check_at_home(self, home: AtHome, own: Ended) -> None:
+        """Refuse a table of which a cell, or the event, would point at few rows.
+
+        Each cell of group and interval is looked at with events and censored rows
+        together: whoever asks chooses the times, but not what happened to a row.
+        """
+        # More rows than a rule can want say no more, and need not be written out.
+        enough = 1 + ceil(max(home.rules.minimum_count, home.rules.effective_count))
+        counts = np.minimum([self.n_rows(own) - own.n_events, own.n_events], enough)
+        values = np.repeat([0.0, 1.0], counts)
+        home.column(self.formula.event, values, two_valued=lambda: True)
+        if self.group is not None:
+            levels = np.flatnonzero(self.look(own, "levels"))
+            home.category(self.group, levels, self.labels)
+        (*_, cells) = self.groups
+        home.bins(cells.name, self.look(own, "cells"), cells.places)
+
+    def look(self, own: Ended, at: str) -> Array[Any]:
+        """Return counts of rows, by what they are called in `groups`."""
+        match at:
+            case "levels":
+                return own.ends.cells.sum(axis=1)
+            case "events":
+                return own.ends.by_event.sum(axis=1)
+            case "ends":
+                return own.ends.by_event.ravel()
+            case _:
+                return own.ends.cells.ravel()
+
+    def answer(self, own: Ended, request: str) -> Integers:
+        """Return what one party gives."""
+        del request
+        return self.recipe().layout.pack(
+            interval_events=own.ends.events,
+            interval_censored=own.ends.censored,
+            later=own.ends.later,
+            left_out=own.table.n_dropped,
+        )
+
+    def pooled(self, own: Mapping[str, Ended]) -> dict[str, Vector]:
+        """Return the curves that one owner of all rows would find, at agreed times."""
+        tables = [one.table for one in own.values()]
+        times = np.concatenate([one.numbers(self.formula.time) for one in tables])
+        every = replace(self, grid=TimeGrid.of(np.unique(times)))
+        total = reduce(add, [every.bring(one).ends for one in tables])
+        places = np.searchsorted(every.grid.times, self.grid.times, side="right")
+        curves = every.curves(total)
+        return {
+            label: np.append(1.0, one.survival)[places] for label, one in curves.items()
+        }
+
+    def curves(self, ends: Ends) -> dict[str, SurvivalCurve]:
+        """Return the curve of each group that has any rows."""
+        parts = zip(
+            self.labels, ends.events, ends.censored, ends.later.tolist(), strict=True
+        )
+        curves = {label: SurvivalCurve(self.grid.times, *one) for label, *one in parts}
+        return {label: one for label, one in curves.items() if one.n}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SurvivalResult(TableResult):
+    """Survival by group, from one table of counts.
+
+    Attributes:
+        job: what was asked.
+        reference: the pooled rows' own curves at the agreed times, without any grid, by
+            group, where one computer has all rows and was asked to compare.
+    """
+
+    job: SurvivalJob
+    reference: Mapping[str, Vector] | None = None
+
+    @property
+    def times(self) -> Vector:
+        """The agreed times."""
+        return self.job.grid.times
+
+    @cached_property
+    def ends(self) -> Ends:
+        """How many rows of all parties ended where."""
+        recipe, sums = self.inner
+        assert isinstance(recipe, SurvivalRecipe)
+        return recipe.ends(sums)
+
+    @cached_property
+    def curves(self) -> dict[str, SurvivalCurve]:
+        """For each group that has any rows its curve, by Kaplan and Meier."""
+        return self.job.curves(self.ends)
+
+    @cached_property
+    def life_tables(self) -> dict[str, SurvivalCurve]:
+        """The same, with censored rows at risk for half of their interval."""
+        return {
+            label: replace(one, life_table=True) for label, one in self.curves.items()
+        }
+
+    @cached_property
+    def log_rank(self) -> LogRank | None:
+        """Whether groups differ; None if fewer than two could have had an event."""
+        return models.log_rank(self.ends)
+
+    @property
+    def count(self) -> int:
+        """The rows of all parties."""
+        return int(self.ends.cells.sum())
+
+    @property
+    def max_error(self) -> float | None:
+        """How far a curve is from the pooled rows' own; None if not compared."""
+        return self._farthest(self.curves)
+
+    @property
+    def life_table_error(self) -> float | None:
+        """The same of the life tables."""
+        return self._farthest(self.life_tables)
+
+    @property
+    def difference(self) -> str:
+        """How far curves are from the pooled rows' own, in words."""
+        if self.max_error is None:
+            return ""
+        return (
+            f"difference from the pooled rows' own curves: {self.max_error:.3g}, and "
+            f"{self.life_table_error:.3g} of life tables"
+        )
+
+    def _farthest(self, curves: Mapping[str, SurvivalCurve]) -> float | None:
+        """Return how far curves are from the pooled rows' own, where both are known."""
+        if self.reference is None:
+            return None
+        pairs = [(one.survival, self.reference[name]) for name, one in curves.items()]
+        off = np.concatenate([np.abs(one - other) for one, other in pairs])
+        return float(off[np.isfinite(off)].max(initial=0.0))
+
+    def _chosen(self, *, life_table: bool) -> dict[str, SurvivalCurve]:
+        return self.life_tables if life_table else self.curves
+
+    def rows(
+        self,
+        level: float = 0.95,
+        conf_type: ConfType = "log-log",
+        *,
+        life_table: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Return one line for each group and time; None for what there is not."""
+        lines = []
+        for label, curve in self._chosen(life_table=life_table).items():
+            low, high = curve.interval(level, conf_type)
+            columns = {
+                "time": curve.times,
+                "at_risk": curve.at_risk,
+                "events": curve.events,
+                "censored": curve.censored,
+                "survival": curve.survival,
+                "standard_error": curve.standard_error,
+                "low": low,
+                "high": high,
+            }
+            for values in zip(*(one.tolist() for one in columns.values()), strict=True):
+                plain = map(_known, values)
+                lines.append({"group": label, **dict(zip(columns, plain, strict=True))})
+        return lines
+
+    def groups(
+        self,
+        level: float = 0.95,
+        conf_type: ConfType = "log-log",
+        *,
+        life_table: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Return one line for each group: rows, events, later ones, and the median."""
+        lines = []
+        for label, curve in self._chosen(life_table=life_table).items():
+            median = curve.quantile(0.5, level, conf_type)
+            lines.append(
+                {
+                    "group": label,
+                    "rows": curve.n,
+                    "events": int(curve.events.sum()),
+                    "later": curve.later,
+                    "median": _known(median.value),
+                    "low": _known(median.low),
+                    "high": _known(median.high),
+                }
+            )
+        return lines
+
+    def to_frame(
+        self,
+        level: float = 0.95,
+        conf_type: ConfType = "log-log",
+        *,
+        life_table: bool = False,
+    ) -> Frame:
+        """Return the curves as a pandas table, a row for each group and time."""
+        lines = self.rows(level, conf_type, life_table=life_table)
+        return load_pandas().DataFrame(lines)
+
+    def summary(
+        self,
+        level: float = 0.95,
+        conf_type: ConfType = "log-log",
+        *,
+        life_table: bool = False,
+    ) -> str:
+        """Return groups, curves and test as tables of plain text.
+
+        Args:
+            level: of the intervals.
+            conf_type: the scale on which these are normal: log-log, log or plain.
+            life_table: whether censored rows are at risk for half of their interval;
+                the last column has survival by the other of the two.
+        """
+        return self.answered(level, conf_type, life_table=life_table).text()
+
+    def answered(
+        self,
+        level: float = 0.95,
+        conf_type: ConfType = "log-log",
+        *,
+        life_table: bool = False,
+    ) -> Showing:
+        """Return the same, to be seen."""
+        heads: tuple[str, ...]
+        name, last = self.job.group or "", f"after {self.times[-1]:g}"
+        given: dict[str, Any] = {"conf_type": conf_type, "life_table": life_table}
+        lines: list[list[Any]] = []
+        for one in self.groups(level, **given):
+            ends = (_time(one[key]) for key in ("median", "low", "high"))
+            lines.append(
+                [one["group"], one["rows"], one["events"], one["later"], *ends]
+            )
+        heads = (name, "rows", "events", last, "median by", "low", "high")
+        parts: list[Block] = [Table(heads, lines, align="<>>>>>>")]
+        rows = self.rows(level, **given)
+        for label, other in self._chosen(life_table=not life_table).items():
+            lines = []
+            own = (list(one.values()) for one in rows if one["group"] == label)
+            for (_, time, *rest), value in zip(
+                own, other.survival.tolist(), strict=True
+            ):
+                heights = map(_part, (*rest[3:], _known(value)))
+                lines.append([_time(time), *rest[:3], *heights])
+            heads = (*HEADS, "K-M" if life_table else "life table")
+            of = f"{name} = {label}" if name else ""
+            parts.append(Table(heads, lines, of, ">" * 9))
+        remarks = self._remarks(level, conf_type)
+        return Showing(self.job.text, [*parts, *remarks])
+
+    def _remarks(self, level: float, conf_type: ConfType) -> list[str]:
+        """Return a paragraph each."""
+        test, lines = self.log_rank, []
+        if test is not None:
+            lines.append(
+                f"log-rank: chi2 = {test.statistic:.4g}, df = {test.df}, "
+                f"p = {test.p:.3g}"
+            )
+        elif not self.ends.events.any():
+            lines.append("No event was seen: every curve stays at 1.")
+        told = (
+            f"Low and high are {level:.0%} confidence limits, pointwise, {conf_type}. "
+            "Entering: rows that have not ended before the step begins, which is the "
+            "time from the line above up to this one. Events within a step count at "
+            "its end. Censored rows are at risk in all of it (Kaplan-Meier), or in "
+            "half of it (life table)."
+        )
+        if wide := self._too_wide():
+            rest = len(wide) - MOST_NAMED
+            more = f" and {rest} more" if rest > 0 else ""
+            told += (
+                " The two differ by more than half a standard error at "
+                f"{', '.join(wide[:MOST_NAMED])}{more}: up to there the steps are too "
+                "wide to tell, and more times would help."
+            )
+        lines.append(told)
+        empty = [one for one in self.job.labels if one not in self.curves]
+        if empty:
+            lines.append(f"No row has {self.job.group} = {listed(empty)}.")
+        return [*lines, self.rows_sentence]
+
+    def _too_wide(self) -> list[str]:
+        """Return the times, and of whom, where both ways to count are apart."""
+        found = []
+        for label, one in self.curves.items():
+            with np.errstate(invalid="ignore"):
+                off = np.abs(one.survival - self.life_tables[label].survival)
+                apart = off > one.standard_error / 2.0
+            whose = "" if self.job.group is None else f" ({label})"
+            found += [f"{_time(when)}{whose}" for when in one.times[apart].tolist()]
+        return found
+
+    @property
+    def plain_reference(self) -> dict[str, list[float | None]] | None:
+        """The reference for JSON."""
+        if self.reference is None:
+            return None
+        pairs = self.reference.items()
+        return {name: [*map(_known, one.tolist())] for name, one in pairs}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        test = self.log_rank
+        return {
+            **super().to_dict(),
+            "life_table_error": self.life_table_error,
+            "count": self.count,
+            "dropped": self.dropped,
+            "formula": self.job.text,
+            "times": self.times.tolist(),
+            "groups": self.groups(),
+            "table": self.rows(),
+            "life_tables": self.rows(life_table=True),
+            "log_rank": None
+            if test is None
+            else {
+                "observed": dict(
+                    zip(self.job.labels, test.observed.tolist(), strict=True)
+                ),
+                "expected": dict(
+                    zip(self.job.labels, test.expected.tolist(), strict=True)
+                ),
+                "statistic": test.statistic,
+                "df": test.df,
+                "p": test.p,
+            },
+        }
+
+
+def _time(value: float | None) -> str | None:
+    return None if value is None else f"{value:g}"
+
+
+def _part(value: float | None) -> str | None:
+    return None if value is None else f"{value:.4f}"
+
+
+def _known(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
+def survival(
+    formula: str,
+    data: Mapping[str, Any],
+    *,
+    times: ArrayLike,
+    schema: Schema | None = None,
+    minimum_rows: int | None = None,
+    rules: Rules | None = None,
+    compare: bool = False,
+    **options: Unpack[Options],
+) -> SurvivalResult:
+    """Return Kaplan-Meier curves on agreed times, and the log-rank test.
+
+    Args:
+        formula: such as "Surv(time, event) ~ 1", or "~ C(sex)" for a curve for each.
+        data: each party's table: pandas, polars, or a mapping of columns.
+        times: agreed ones, ascending. What ends within an interval counts at its last
+            time, and rows that go on after the last of all are censored there.
+        schema: what the tables were agreed to look like. Without one it is read off all
+            tables together, which only a simulation can do.
+        minimum_rows: without a schema, a party with fewer rows is refused; by default
+            as few as some party has, but no fewer than 5.
+        rules: what every party keeps to; those of the schema about row counts hold in
+            any case.
+        compare: whether to find the pooled rows' own curves as well, as only a
+            simulation can.
+        options: how to sum; see `Options`.
+    """
+    return put(
+        lambda agreed: SurvivalJob.of(agreed, formula, times),
+        data,
+        SurvivalResult,
+        inferred=lambda frames: _inferred(formula, times, frames, minimum_rows),
+        schema=schema,
+        rules=rules,
+        compare=compare,
+        options=options,
+    )
+
+
+def _inferred(
+    formula: str,
+    times: ArrayLike,
+    frames: Mapping[str, Frame],
+    minimum_rows: int | None,
+) -> Schema:
+    """Return a schema that fits all tables; of time and event more than occurs in them.
+
+    A study without an event, or without a row that reaches the last time, is none of a
+    kind of its own.
+    """
+    read, last = read_surv(formula), float(TimeGrid.of(times).times[-1])
+    found = inferred_schema(read.of_time, (read.event,), frames, minimum_rows)
+    made = []
+    for one in found.columns:
+        low, high = one.minimum, one.maximum
+        if low is not None and high is not None and low >= 0.0:
+            if one.name == read.time:
+                one = replace(one, minimum=0.0, maximum=max(high, last))
+            elif one.name == read.event and high <= 1.0:
+                one = replace(one, minimum=0.0, maximum=1.0)
+        made.append(one)
+    return replace(found, columns=tuple(made))

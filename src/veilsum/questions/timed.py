@@ -1,0 +1,226 @@
+"""Tables whose rows have a time and an event, for `Surv(time, event) ~ ...`.
+
+What stands on the right is a formula like that of a regression; its rows, its groups
+and its rules at home are those of a regression whose response is the event.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import exp
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError
+from veilsum.fits.fitted import F, Fitted
+from veilsum.models.families import Poisson
+from veilsum.models.inference import Inference, table
+from veilsum.models.rows import PerRow, RowMeasures, Rows
+from veilsum.numbers.arrays import listed
+from veilsum.numbers.units import Measure
+from veilsum.questions.regression import UNLIMITED, Brought, FormulaJob, OnFormula
+from veilsum.showing import Showing, Table, number
+from veilsum.tables.formula import (
+    ModelFormula,
+    SurvivalFormula,
+)
+from veilsum.tables.frames import load_pandas
+from veilsum.tables.rules import AtHome
+from veilsum.tables.schema import CheckedTable, Schema
+from veilsum.tables.survival import survival_columns
+
+
+def response_formula(found: SurvivalFormula) -> str:
+    """Return the formula of a regression of the event on what stands on the right."""
+    event = found.event if found.event.isidentifier() else f"`{found.event}`"
+    return f"{event} ~ {found.right}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TimedRows(Brought):
+    """One party's table, the rows that a formula makes of it, and their times."""
+
+    time: PerRow
+
+    @property
+    def event(self) -> PerRow:
+        """1 where the event was seen."""
+        return self.rows.response
+
+
+@dataclass(frozen=True)
+class TimedJob(OnFormula[TimedRows]):
+    """A regression of times to an event over an agreed schema.
+
+    Attributes:
+        text: the formula, as it was written.
+        base: the regression of the event; only its rows and rules are used.
+        time: the column of times.
+    """
+
+    # Whether every party has a baseline of its own.
+    stratified: ClassVar[bool] = False
+
+    text: str
+    time: str
+
+    @classmethod
+    def of(cls, text: str, schema: Schema, **more: Any) -> Self:
+        """Return the job on those columns that it needs: others may be missing."""
+        found = survival_columns(text, schema)
+        formula = ModelFormula.of(response_formula(found), schema)
+        both = [found.time] if found.time in formula.variables else []
+        both += [found.event] if formula.response_is_shaped else []
+        if both:
+            raise InvalidInputError(
+                f"{listed(both)} is in Surv(...), and on the right of ~ too: leave it "
+                "out there"
+            )
+        if formula.intercept is None:
+            raise InvalidInputError(
+                "a baseline stands in for an intercept, and the formula takes that "
+                "away: leave out 0 + or - 1"
+            )
+        needed = {*formula.variables, found.time}
+        used = tuple(one for one in schema.columns if one.name in needed)
+        narrow = replace(formula, schema=replace(schema, columns=used))
+        return cls(
+            text=text,
+            base=FormulaJob(narrow, Poisson(), stratified=cls.stratified),
+            time=found.time,
+            **more,
+        )
+
+    @property
+    def ones(self) -> int:
+        """Where the column of ones is in the rows."""
+        place = self.base.formula.intercept
+        assert place is not None
+        return place
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that have a coefficient."""
+        found = self.base.formula.columns
+        return tuple(one for k, one in enumerate(found) if k != self.ones)
+
+    @property
+    def time_measure(self) -> Measure:
+        """How times are counted."""
+        return self.schema.column(self.time).measure
+
+    @property
+    def measures(self) -> RowMeasures:
+        """How numbers of a row are counted, without the ones."""
+        found = self.base.model.measures
+        kept = (one for k, one in enumerate(found.design) if k != self.ones)
+        return replace(found, design=tuple(kept))
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """One for each column of the table; a design may have fewer."""
+        return min(len(self.names) + 2, len(self.schema.columns))
+
+    def check(self, party: str, own: TimedRows) -> None:
+        """Refuse rows that go beyond ranges."""
+        model = self.base.model
+        try:
+            model.measures.check(own.rows, model.names, model.response)
+        except InvalidInputError as error:
+            raise type(error)(f"{party}: {error}", plain=error.plain) from None
+
+    def check_at_home(self, home: AtHome, own: TimedRows) -> None:
+        """Refuse a table that has few events, or whose columns would show too much."""
+        super().check_at_home(home, own)
+        home.column(self.time, own.time, two_valued=lambda: False)
+
+    def bring(self, table: CheckedTable) -> TimedRows:
+        """Return a party's table with the rows that the formula makes of it."""
+        return TimedRows(table, self.base.rows(table), table.numbers(self.time))
+
+    def without_ones(self, own: TimedRows) -> Rows:
+        """Return a party's rows without the column of ones."""
+        return Rows(np.delete(own.rows.design, self.ones, axis=1), own.rows.response)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class HazardResult(Fitted[F]):
+    """What is alike in all regressions of hazards."""
+
+    @property
+    def further_limits(self) -> tuple[str, ...]:
+        """What the rules about rows leave open."""
+        free = (UNLIMITED,) if self.rules.release_fraction >= 1.0 else ()
+        return (*super().further_limits, *free)
+
+    @property
+    def n_events(self) -> int:
+        """Events that were seen."""
+        raise NotImplementedError
+
+    @property
+    def size_sentence(self) -> str:
+        """How many rows and events there are, as R says it."""
+        left = f" ({self.dropped} rows left out)" if self.dropped else ""
+        return f"n = {self.count}, number of events = {self.n_events}{left}"
+
+    def summary(self, *, level: float = 0.95) -> str:
+        """Return all of it as plain text."""
+        return self.answered(level).text()
+
+    def answered(self, level: float = 0.95) -> Showing:
+        """Return all of it, to be seen."""
+        raise NotImplementedError
+
+    def hazard_ratios(self, level: float = 0.95) -> Any:
+        """Return exp of coefficients, and of the ends of their intervals."""
+        low, high = self.inference.confidence_intervals(level).T
+        columns = {
+            "hazard ratio": self.inference.coefficients,
+            "low": low,
+            "high": high,
+        }
+        made = {name: np.exp(one) for name, one in columns.items()}
+        return load_pandas().DataFrame(made, index=list(self.inference.names))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON: those of every run, and the table."""
+        lines = [vars(one) for one in table(self.inference)]
+        return {
+            **super().to_dict(),
+            "table": [
+                {**one, "hazard_ratio": exp(one["coefficient"])} for one in lines
+            ],
+        }
+
+
+def hazard_tables(fit: Inference, level: float) -> tuple[Table, Table]:
+    """Return two tables as R has them: coefficients, and hazard ratios."""
+    lines = table(fit, level)
+    percent = f"{level:g}".removeprefix("0")
+    first = [
+        {
+            "": one.name,
+            "coef": number(one.coefficient),
+            "exp(coef)": number(exp(one.coefficient)),
+            "se(coef)": number(one.standard_error),
+            "z": number(one.statistic, 4),
+            "Pr(>|z|)": number(one.p_value, 3),
+        }
+        for one in lines
+    ]
+    second = [
+        {
+            "": one.name,
+            "exp(coef)": number(exp(one.coefficient)),
+            "exp(-coef)": number(exp(-one.coefficient)),
+            f"lower {percent}": number(exp(one.low)),
+            f"upper {percent}": number(exp(one.high)),
+        }
+        for one in lines
+    ]
+    return (
+        Table([*first[0]], first, align="<....."),
+        Table([*second[0]], second, align="<...."),
+    )

@@ -1,0 +1,1 @@
+"""Sums over parties: recipes, terms, releases, and how a question is run."""

@@ -1,0 +1,499 @@
+"""Who holds what, asked before anything else: no sum may be about one party alone.
+
+A level of a category that one party has, a cell of a table, or a column that says where
+a row is from turns a sum over all parties into one over a few. No party can see that in
+its own table. So a first sum counts the *parties* that hold each place: a level, a cell
+or a bin, or one of a column's few values. Each is held by nobody, or by at least
+`tolerate + 2` parties, three without `tolerate`, which leaves two honest ones whoever
+colludes; and as many hold several places of each group. Otherwise everybody ends the
+run, and all that was shown are these counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from typing import Any, NoReturn, Protocol, TypeAlias
+
+import numpy as np
+
+from veilsum.models.plausible import check_total
+from veilsum.models.tallies import CrossTable
+from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.layout import Layout, array
+from veilsum.numbers.units import Counts, Integers, Measure
+from veilsum.privacy.guarantee import Guarantee
+from veilsum.sums.recipes import LEAST_ROUNDS, Contribution, Guarded, Sums, SumsOnly
+from veilsum.sums.releases import (
+    BY_ROW,
+    SCREENED,
+    Foreseen,
+    Release,
+    ReleaseLimit,
+    with_releases,
+)
+from veilsum.tables.axes import Axis, tallied
+from veilsum.tables.rules import ABSORB, DisclosureError, openly
+
+# What is asked for: the groups follow from the agreement.
+PRESENCE = "presence"
+# Whoever colludes, two honest parties are left among those who hold a place.
+FURTHER_HOLDERS = 2
+# A column with so many values at most says as much of a row as a category would.
+FEW_VALUES = 5
+# How one party finds a column: of its table by name, of its design by place.
+Look: TypeAlias = Callable[[Any], Array[Any]]
+
+
+class Group(Protocol):
+    """Places of which each row has one."""
+
+    @property
+    def name(self) -> str:
+        """What they are, such as "levels of sex"."""
+        ...
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """What each of them is called."""
+        ...
+
+    def count(self, look: Look) -> Array[Any]:
+        """Return how many of one party's rows are in each of them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Levels of a category, or of several that are crossed."""
+
+    columns: tuple[str, ...]
+    levels: tuple[tuple[str, ...], ...]
+
+    @property
+    def name(self) -> str:
+        """What they are."""
+        kind = "levels" if len(self.columns) == 1 else "cells"
+        return f"{kind} of {' x '.join(self.columns)}"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The levels' names, the last one changing fastest."""
+        return tuple(" x ".join(one) for one in product(*self.levels))
+
+    def count(self, look: Look) -> Array[Any]:
+        """Count rows in each cell."""
+        codes = np.stack([look(name) for name in self.columns], axis=1)
+        return CrossTable(tuple(map(len, self.levels))).tally(codes)
+
+
+@dataclass(frozen=True)
+class Values:
+    """The few values that agreed numbers leave a column, such as 0 and 1.
+
+    Attributes:
+        column: its name.
+        measure: how it is counted.
+        at: where it is found: a column of the table by its name, one of the design by
+            its place, or one beside it.
+    """
+
+    column: str
+    measure: Measure
+    at: str | int | tuple[str, int]
+
+    @property
+    def name(self) -> str:
+        """What they are."""
+        return f"values of {self.column}"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """All of them, the lowest first."""
+        counts = range(self.measure.least, self.measure.most + 1)
+        return tuple(f"{float(one * self.measure.unit):g}" for one in counts)
+
+    def count(self, look: Look) -> Array[Any]:
+        """Count rows with each of them."""
+        places = self.measure.counts(look(self.at)) - self.measure.least
+        return np.bincount(places.astype(np.int64), minlength=len(self.places))
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """The places of an axis of a table, or the cells of several that are crossed."""
+
+    axes: tuple[Axis, ...]
+
+    @property
+    def name(self) -> str:
+        """What they are."""
+        kind = self.axes[0].kind if len(self.axes) == 1 else "cells"
+        return f"{kind} of {' x '.join(one.column for one in self.axes)}"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Each cell by its levels, values and bins, the last one changing fastest."""
+        return tuple(" x ".join(one) for one in product(*(a.labels for a in self.axes)))
+
+    def count(self, look: Look) -> Array[Any]:
+        """Count rows in each cell."""
+        return tallied(self.axes, [look(one.column) for one in self.axes])
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """The groups of rows that lack a column."""
+
+    column: str
+    by: Axis
+
+    @property
+    def name(self) -> str:
+        """What they are."""
+        return f"groups of {self.by.column} in which {self.column} is missing"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The groups."""
+        return self.by.labels
+
+    def count(self, look: Look) -> Array[Any]:
+        """Count rows of each group that lack it."""
+        return np.asarray(look(self))
+
+
+@dataclass(frozen=True)
+class Varying:
+    """Parties in which every column varies, where rows are compared within parties.
+
+    A party in which a number or a category is constant adds 0 to all sums with it, and
+    two columns that are constant at different parties may leave the sum of their
+    products to one. So parties are counted in which all numbers and categories vary;
+    and, of these, parties in which rows differ in each level, cell and value. Together
+    these parties pass all rules by themselves, and others only add to their sums.
+
+    Attributes:
+        groups: the levels, cells and values of columns in the design.
+        least: the least number of honest parties in which every column varies.
+        rows: the rows that are compared, in words.
+    """
+
+    groups: tuple[Group, ...]
+    least: int = 0
+    rows: str = "rows"
+
+    @property
+    def name(self) -> str:
+        """What they are."""
+        return "columns in which rows of a party differ"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """All columns together, and each level, cell and value."""
+        each = (
+            f"{place} of the {one.name}" for one in self.groups for place in one.places
+        )
+        return ("all columns", *each)
+
+    def count(self, look: Look) -> Array[Any]:
+        """Count rows if all columns vary, and those on the smaller side of each place.
+
+        A column of 0 and 1, or a category of two levels, may be constant.
+        """
+        return np.asarray(look(self))
+
+    def sides(self, look: Look, n_rows: int) -> Array[Any]:
+        """Return all these counts for a party in which all columns vary."""
+        counts = [one.count(look) for one in self.groups]
+        having = np.concatenate([np.zeros(0, dtype=np.int64), *counts])
+        return np.append(n_rows, np.minimum(having, n_rows - having))
+
+
+def are_few(measure: Measure) -> bool:
+    """Say whether agreed numbers leave a column few values: its powers are levels."""
+    return 1 <= measure.most - measure.least < FEW_VALUES
+
+
+def held(groups: Sequence[Group], look: Look) -> Integers:
+    """Return what one party says: for each place whether it has rows there.
+
+    And then for each group whether it has rows in several of its places.
+    """
+    flags = [one.count(look) > 0 for one in groups]
+    several = [np.count_nonzero(one) > 1 for one in flags]
+    return np.concatenate([*flags, several]).astype(np.int64).astype(object)
+
+
+def shortfall(
+    group: Group, holders: Sequence[int], several: int, least: int
+) -> str | None:
+    """Return which place of a group too few parties hold, in words; None if none.
+
+    Args:
+        group: the places.
+        holders: for each place, the number of parties with rows there.
+        several: the number of parties with rows in several places.
+        least: the fewest parties that hold a place, unless none does.
+    """
+    for place, number in zip(group.places, holders, strict=True):
+        if 0 < number < least:
+            return f"of the {group.name}, {place} is held by {number}"
+    if several < least and sum(one > 0 for one in holders) > 1:
+        return f"{several} parties hold several of the {group.name}"
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Screened(SumsOnly):
+    """A recipe that begins when it is known that every place has enough holders.
+
+    Attributes:
+        inner: what is done then; it never sees the first sum.
+        groups: what is asked for first.
+        least: the fewest parties that hold a place, but for none.
+    """
+
+    inner: Any
+    groups: tuple[Group, ...]
+    least: int
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of, after the first sum; filled up."""
+        found: Counts = self.inner.counts
+        more = max(0, size_of(self.groups) - len(found.units))
+        return replace(found, units=(*found.units, *(Fraction(1),) * more))
+
+    @cached_property
+    def first(self) -> Layout:
+        """The first sum: parties with rows in each place, and in several places.
+
+        Counts of parties in which columns vary come last of these groups.
+        """
+        sizes = {"holders": 0, "varying": 0}
+        for group in self.groups:
+            sizes["varying" if isinstance(group, Varying) else "holders"] += len(
+                group.places
+            )
+        places = (array(key, size) for key, size in sizes.items())
+        return Layout((*places, array("holders_of_several", len(self.groups))))
+
+    @property
+    def objects(self) -> bool:  # type: ignore[override]
+        """Whether a party can object to a sum."""
+        return bool(self.inner.objects)
+
+    @property
+    def accepted_bits(self) -> int:
+        """Bits of the numbers of parties that accept, their sign included."""
+        return int(self.inner.accepted_bits)
+
+    @property
+    def size(self) -> int:
+        """The longer of the two, so that all sums have one length."""
+        return len(self.counts.units)
+
+    @property
+    def answer_size(self) -> int:
+        """Those of the answer itself."""
+        return int(self.inner.answer_size)
+
+    @property
+    def most_numbers(self) -> int:
+        """Counts of parties, and what the rest may show."""
+        return size_of(self.groups) + int(self.inner.most_numbers)
+
+    @property
+    def limit(self) -> ReleaseLimit | None:
+        """How many numbers there is room for, those of the first sum too."""
+        found: ReleaseLimit | None = self.inner.limit
+        return found
+
+    @property
+    def most_rounds(self) -> int:
+        """One more than the recipe inside has."""
+        return 1 + int(self.inner.most_rounds)
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """Counts of parties first, then what the recipe inside shows."""
+        first = Foreseen("holders", self.release(()).statistics)
+        return (first, *self.inner.foreseen)
+
+    def within(self, sums: Sums) -> Sums:
+        """Return the sums as the recipe inside has them."""
+        return [one[: self.inner.size] for one in sums[1:]]
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse counts of parties, or a later sum, that are impossible."""
+        if len(sums) > 1:
+            self.inner.check_sum(self.within(sums))
+            return
+        limit = self.limit
+        if limit is None or limit.parties is None:
+            return
+        for number in sums[0][: size_of(self.groups)].tolist():
+            check_total("parties that hold a place", int(number), 0, limit.parties)
+
+    def request(self, sums: Sums) -> Any | None:
+        """Ask who holds what, then go on if nobody stands alone."""
+        if not sums:
+            self.inner.request(())  # what must not start asks nobody anything
+            return PRESENCE
+        self.check(sums[0])
+        inner = self.within(sums)
+        request = self.inner.request(inner)
+        if request is not None:
+            self._check_room(sums[0], len(inner))
+        return request
+
+    def _counted(self, total: Array[Any]) -> list[tuple[Group, list[int], int]]:
+        """Return each group, the holders of its places, and of several of these."""
+        parts = self.first.unpack(total[: self.first.size])
+        start, found = 0, [*map(int, parts["holders"]), *map(int, parts["varying"])]
+        counted = list[tuple[Group, list[int], int]]()
+        for group, several in zip(
+            self.groups, map(int, parts["holders_of_several"]), strict=True
+        ):
+            holders = found[start : start + len(group.places)]
+            counted.append((group, holders, several))
+            start += len(group.places)
+        return counted
+
+    def check(self, total: Array[Any]) -> None:
+        """Refuse a place that too few parties hold; everybody sees the same counts."""
+        counted = self._counted(total)
+        for group, holders, several in counted:
+            if isinstance(group, Varying):
+                mine = [each for one, each, _ in counted if one in group.groups]
+                self._check_varying(group, holders, [n for each in mine for n in each])
+            elif short := shortfall(group, holders, several, self.least):
+                self._refuse(short)
+
+    def _check_varying(
+        self, group: Varying, varying: Sequence[int], holders: Sequence[int]
+    ) -> None:
+        """Refuse sums with a column that are about few parties.
+
+        Args:
+            group: what was counted.
+            varying: the parties in which all columns vary, then for each place those of
+                them whose rows differ in it.
+            holders: the parties with rows in each place.
+        """
+        everywhere, *places = varying
+        who = f"the number of parties whose {group.rows} differ in every number and "
+        who += "category"
+        least = max(self.least, group.least)
+        if everywhere < least:
+            self._refuse_few(
+                f"{who} is {everywhere}, and must be at least {least}",
+                "leave out columns",
+            )
+        for place, number, any_rows in zip(
+            group.places[1:], places, holders, strict=True
+        ):
+            if any_rows and number < self.least:
+                self._refuse_few(
+                    f"{who}, and in {place}, is {number}, and must be at least "
+                    f"{self.least}",
+                    "merge levels, leave that column out, or leave out others",
+                )
+
+    def _refuse_few(self, found: str, way_out: str) -> NoReturn:
+        raise DisclosureError(
+            "site_terms",
+            f"{found}, so that no sum is about a few parties: {way_out} that are "
+            "constant at some parties, or allow it openly with "
+            f"{openly(site_terms=True)}. Nothing but such counts of parties was shown",
+        )
+
+    def _check_room(self, total: Array[Any], taken: int) -> None:
+        """Refuse another sum if rows of parties in which all columns vary are too few.
+
+        Sums with a column may be about these rows alone.
+        """
+        limit = self.limit
+        inner = self.inner.inner if isinstance(self.inner, Guarded) else self.inner
+        for group, holders, _ in self._counted(total):
+            if not isinstance(group, Varying) or limit is None:
+                continue
+            few = replace(limit, honest=min(limit.honest, holders[0] - limit.tolerate))
+            rounds = max(taken + 1, min(LEAST_ROUNDS, int(inner.most_rounds)))
+            try:
+                few.check(inner.size, rounds)
+            except DisclosureError as error:
+                raise DisclosureError(
+                    error.rule,
+                    f"the number of parties whose {group.rows} differ in every number "
+                    f"and category is {holders[0]}, and sums may be about these "
+                    "parties alone: leave out columns that are constant at some "
+                    f"parties. Otherwise {error}",
+                ) from None
+
+    def _refuse(self, found: str) -> None:
+        raise DisclosureError(
+            "site_terms",
+            f"{found}, and at least {self.least} parties must, so that no sum is about "
+            f"a few of them: merge levels or bins, leave the column out ({ABSORB}), or "
+            f"allow it openly with {openly(site_terms=True)}. Nothing but such "
+            "counts of parties was shown",
+        )
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the answer."""
+        found: Vector = self.inner.answer(self.within(sums))
+        return found
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows."""
+        if sums:
+            found: Release = self.inner.release(self.within(sums))
+            return found
+        job = f"who holds what: {self.inner.release(()).job}"
+        return Release(job, self.first.released)
+
+    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+        """Return what holds; the first sum counts parties, not rows."""
+        # Of what each party makes of all its rows, less holds than of rows anyway.
+        wording = SCREENED if self.inner.wording is BY_ROW else self.inner.wording
+        return with_releases(promise, releases, whole=True, wording=wording)
+
+    def contribution(self, own: Contribution, holds: Integers) -> Contribution:
+        """Return how one party answers, from what it holds and how it goes on."""
+
+        def answer(request: Any) -> Array[Any]:
+            found = holds if request == PRESENCE else own.answer(request)
+            return np.concatenate([found, np.zeros(self.size - len(found), object)])
+
+        return replace(own, answer=answer)
+
+
+def screened(inner: Any, groups: Sequence[Group], tolerate: int = 0) -> Any:
+    """Return the recipe, behind a first sum if there are groups to ask about."""
+    if not groups:
+        return inner
+    if isinstance(inner, Guarded):
+        inner = replace(inner, before=1)
+    asked = tuple(
+        replace(one, least=one.least + tolerate) if isinstance(one, Varying) else one
+        for one in groups
+    )
+    # Where nobody is said to collude, each party is still curious by itself.
+    return Screened(inner, asked, max(tolerate, 1) + FURTHER_HOLDERS)
+
+
+def answering(recipe: Any, own: Contribution, look: Look) -> Contribution:
+    """Return how one party answers a recipe, be it behind a first sum or not."""
+    if not isinstance(recipe, Screened):
+        return own
+    return recipe.contribution(own, held(recipe.groups, look))
+
+
+def size_of(groups: Sequence[Group]) -> int:
+    """Return how many counts of parties are asked for."""
+    return sum(len(one.places) + 1 for one in groups)

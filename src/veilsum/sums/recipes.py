@@ -1,0 +1,761 @@
+"""What parties do together, as public recipes: a request, a sum, the next request.
+
+A recipe knows no party's data. From the sums so far it says what is asked next, and at
+the end what the answer is, so that every party arrives at the same place. `PartyWork`
+joins a recipe with one party's private way to answer a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property, partial
+from hashlib import shake_256
+from secrets import token_bytes
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Protocol,
+    Self,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.locale import Line
+from veilsum.models.plausible import check_sizes, check_total
+from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.layout import Layout
+from veilsum.numbers.secrets import Secret
+from veilsum.numbers.units import ROW_BITS, Counts, Integers
+from veilsum.privacy.guarantee import Guarantee
+from veilsum.protocol.work import Rounds, request_digest
+from veilsum.sums.releases import (
+    BY_ROW,
+    OBJECTIONS,
+    REBUILT,
+    Foreseen,
+    Release,
+    ReleaseLimit,
+    shown_of,
+    with_releases,
+)
+from veilsum.tables.asked import Asking
+from veilsum.tables.fingerprints import Source
+from veilsum.tables.rules import DisclosureError
+
+Sums = Sequence[Array[Any]]
+S = TypeVar("S")
+
+# Nearly every fit that there is ends by then; with room for fewer none is begun.
+LEAST_ROUNDS = 8
+
+UNANSWERED = (
+    "this party's data do not allow an answer to what was asked in the middle of the "
+    "run; that must not happen, since checks come before it: please report it"
+)
+
+
+@runtime_checkable
+class Recipe(Protocol):
+    """A job as all parties know it."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers each sum has."""
+        ...
+
+    @property
+    def answer_size(self) -> int:
+        """How many numbers the answer has."""
+        ...
+
+    @property
+    def most_numbers(self) -> int:
+        """How many numbers all its sums may show: reserved before the first."""
+        ...
+
+    def request(self, sums: Sums) -> Any | None:
+        """Return what every party is asked for next; None when nothing is left."""
+        ...
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse the last of some sums if no admissible data add up to it."""
+        ...
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the answer from all sums."""
+        ...
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum will show to everybody."""
+        ...
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """Every kind of round that there may be, in order; see `Foreseen`."""
+        ...
+
+    def among(self, members: tuple[str, ...]) -> Recipe:
+        """Return the recipe for those whose vectors are in the sums."""
+        ...
+
+    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+        """Return what holds for each sum as what holds for the whole job."""
+        ...
+
+    def shown(
+        self, members: tuple[str, ...], releases: Sequence[Release]
+    ) -> tuple[Line, ...]:
+        """Return what everybody learns, in words."""
+        ...
+
+    @property
+    def round_size(self) -> int:
+        """How many numbers are told in a round of an iterative method; 0 without."""
+        ...
+
+    @property
+    def tolerance(self) -> float:
+        """How far two parties' answers may be apart; see `Plan`."""
+        ...
+
+    @property
+    def stand_in(self) -> bool:
+        """Whether the others can finish the sum of a party that has vanished."""
+        ...
+
+    @property
+    def objects(self) -> bool:
+        """Whether a party can object to a sum; see `Guarded`."""
+        ...
+
+
+class SumsOnly:
+    """What all recipes have alike that ask for sums, and mask all that they use."""
+
+    round_size: ClassVar[int] = 0
+    tolerance: ClassVar[float] = 1e-9
+    stand_in: ClassVar[bool] = True
+    # What a party gives is a sum over rows, each of them rounded by itself.
+    wording: ClassVar[tuple[str, str, str]] = BY_ROW
+    # Whether a party can object to a sum.
+    objects: ClassVar[bool] = False
+    # What its sums may tell of a party all the same, a sentence each.
+    left_open: ClassVar[tuple[str, ...]] = ()
+
+    if TYPE_CHECKING:  # fields here, properties there
+
+        @property
+        def layout(self) -> Layout:
+            """Statistics of a sum; of the longest, if sums differ."""
+
+    @property
+    def counts(self) -> Counts:
+        """Units and width of the numbers of every sum."""
+        return self.layout.counts
+
+    @property
+    def size(self) -> int:
+        """Number of numbers in every sum."""
+        return len(self.counts.units)
+
+    @property
+    def most_numbers(self) -> int:
+        """Those of one sum."""
+        return cast("Recipe", self).size
+
+    @property
+    def most_rounds(self) -> int:
+        """How many sums there are at most."""
+        return sum(one.most for one in self.foreseen)
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """One sum, where a recipe says nothing else."""
+        return (Foreseen("only", cast("Recipe", self).release(()).statistics),)
+
+    @property
+    def most_rows(self) -> int:
+        """The largest number of rows of all parties together, as agreed."""
+        limit: ReleaseLimit | None = getattr(self, "limit", None)
+        agreed = None if limit is None else limit.most_rows
+        return 1 << ROW_BITS if agreed is None else agreed
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return the counts of rows in the last sum, by name."""
+        del sums
+        return {}
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse the last sum if no admissible tables add up to it.
+
+        Every number has a largest size by its unit and range, and every count of rows
+        is at most the agreed number of rows. Recipes whose ranges say more add to it.
+
+        Raises:
+            NumericalError: a total is impossible; the error names it.
+        """
+        check_sizes(self.counts, sums[-1])
+        for name, number in self.row_counts(sums).items():
+            check_total(name, number, 0, self.most_rows)
+
+    def suspected(self, sums: Sums) -> str:
+        """Return the likely cause of an objection to the next sum, from these sums."""
+        del sums
+        return ""
+
+    def among(self, members: tuple[str, ...]) -> Self:
+        """Return itself: what follows from a sum does not depend on who is in it."""
+        del members
+        return self
+
+    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+        """Return what holds, with every round's sums listed."""
+        return with_releases(promise, releases, whole=True, wording=self.wording)
+
+    def shown(
+        self, members: tuple[str, ...], releases: Sequence[Release]
+    ) -> tuple[Line, ...]:
+        """Return every round's statistics in words."""
+        return shown_of([members], releases)
+
+
+class OneRound(SumsOnly):
+    """A recipe that asks once; its total is the answer, where it says nothing else."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def what(self) -> str:
+            """What is released belongs to this statistic."""
+
+        @property
+        def limit(self) -> ReleaseLimit | None:
+            """How many numbers may be released."""
+
+    @property
+    def answer_size(self) -> int:
+        """As many as were summed."""
+        return self.size
+
+    @property
+    def asked(self) -> str:
+        """What parties are asked for, in words that they compare."""
+        return self.what
+
+    def request(self, sums: Sums) -> Any | None:
+        """Ask once, if so much may be released."""
+        if sums:
+            return None
+        if self.limit is not None:
+            self.limit.check(self.size)
+        return self.asked
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the total in float64: what parties compare and sign."""
+        return self.counts.values(sums[0])
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the sum shows."""
+        del sums
+        return Release(self.what, self.layout.released)
+
+
+class ManyRounds(SumsOnly, Generic[S]):
+    """A recipe that asks at one place after another, until its search has converged.
+
+    `search` knows where it starts, what it proposes there, and where a sum leads; the
+    last number of each sum is none of its own and counts rows that were left out. Every
+    state of a search says whether it is `converged`. `most` is how many sums one takes,
+    where no limit says how many there is room for.
+    """
+
+    left_open = (REBUILT,)
+    # With room for fewer sums no search is begun.
+    least: ClassVar[int] = LEAST_ROUNDS
+
+    if TYPE_CHECKING:
+
+        @property
+        def limit(self) -> ReleaseLimit | None:
+            """How many numbers may be released."""
+
+        @property
+        def search(self) -> Any:
+            """Who knows the next place."""
+
+        @property
+        def most(self) -> int:
+            """How many sums a search takes at most."""
+
+    @property
+    def most_rounds(self) -> int:
+        """As many sums as there is room for."""
+        return self.most if self.limit is None else self.limit.rounds(self.size)
+
+    @property
+    def most_numbers(self) -> int:
+        """Those of all sums that there is room for."""
+        return self.size * self.most_rounds
+
+    @cached_property
+    def _places(self) -> Replay[S]:
+        return Replay(self.search.start, self._advance)
+
+    def _advance(self, before: S, total: Array[Any]) -> S:
+        """Return the next place; a result that holds the recipe can be pickled."""
+        return self.search.advance(before, total[:-1])
+
+    def state(self, sums: Sums) -> S:
+        """Return where the search is after some sums."""
+        return self._places.state(sums)
+
+    def asked(self, state: S, sums: Sums) -> Any:
+        """Return what is asked there."""
+        del sums
+        return self.search.propose(state)
+
+    def unfinished(self, state: S) -> str:
+        """Return what to say of a search for which no room is left."""
+        raise NotImplementedError
+
+    def request(self, sums: Sums) -> Any | None:
+        """Ask at the next place."""
+        if not sums and self.limit is not None:
+            self.limit.check(self.size, min(self.least, self.limit.most_rounds))
+        state = self.state(sums)
+        if cast("Any", state).converged:
+            return None
+        if len(sums) == self.most_rounds:
+            raise InvalidInputError(self.unfinished(state))
+        return self.asked(state, sums)
+
+
+class OneSumMore(SumsOnly):
+    """A recipe around a fit: at its answer everybody is asked for one sum more.
+
+    `inner` is the fit, whose own limit leaves room for the last sum; `after` says when
+    that is, `last_shown` what it shows.
+    """
+
+    after: ClassVar[str]
+
+    if TYPE_CHECKING:
+
+        @property
+        def inner(self) -> Any:
+            """The fit."""
+
+        @property
+        def last_shown(self) -> dict[str, int]:
+            """What the last sum shows, and how many numbers of each kind."""
+
+    @property
+    def answer_size(self) -> int:
+        """One number for each column that is fitted."""
+        return int(self.inner.answer_size)
+
+    @property
+    def most_numbers(self) -> int:
+        """Those of the fit, and of the last sum."""
+        return int(self.inner.most_numbers) + self.size
+
+    @property
+    def most_rounds(self) -> int:
+        """One more than the fit takes."""
+        return int(self.inner.most_rounds) + 1
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """What the fit shows, and then what the last sum does."""
+        before = [
+            replace(one, when="first") if one.when == "only" else one
+            for one in self.inner.foreseen
+        ]
+        return (*before, Foreseen(self.after, self.last_shown))
+
+    def parts(self, sums: Sums) -> tuple[Sums, Array[Any] | None]:
+        """Return the sums of the fit, and the last one if it is there."""
+        own = [one[: self.inner.size] for one in sums]
+        if sums and self.inner.request(own[:-1]) is None:
+            return own[:-1], sums[-1]
+        return own, None
+
+    def request(self, sums: Sums) -> Any | None:
+        """Ask for what the fit needs, and then for the last sum."""
+        before, last = self.parts(sums)
+        if last is not None:
+            return None
+        asked = self.inner.request(before)
+        return self.last_request(before) if asked is None else asked
+
+    def suspected(self, sums: Sums) -> str:
+        """Return the likely cause of an objection to the fit's next sum."""
+        return str(self.inner.suspected(self.parts(sums)[0]))
+
+    def last_request(self, before: Sums) -> Any:
+        """Return what is asked for at the answer."""
+        raise NotImplementedError
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse a sum of the fit, or the last one, if it is impossible."""
+        before, last = self.parts(sums)
+        if last is None:
+            self.inner.check_sum(before)
+        else:
+            super().check_sum(sums)
+            self.check_last(before, last)
+
+    def check_last(self, before: Sums, last: Array[Any]) -> None:
+        """Refuse the last sum if no rows of the fit add up to it."""
+        raise NotImplementedError
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the coefficients."""
+        found: Vector = self.inner.answer(self.parts(sums)[0])
+        return found
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows."""
+        before, _ = self.parts(sums)
+        if self.inner.request(before) is None:
+            return self.last_release(before, self.inner.release(()).job)
+        found: Release = self.inner.release(before)
+        return found
+
+    def last_release(self, before: Sums, job: str) -> Release:
+        """Return what the last sum shows, and where it is evaluated."""
+        raise NotImplementedError
+
+
+class ObjectedError(DisclosureError):
+    """A party objected to a sum of a question: the run ends, and no result exists."""
+
+    def __init__(
+        self, number: int, reasons: Sequence[str] = (), suspected: str = ""
+    ) -> None:
+        public = (
+            f"A party objected to round {number}: at this point the sums would rest on "
+            "too few of its rows. All numbers of that round are random, and tell "
+            "nothing else. Use fewer or coarser columns, merge rare levels, add a "
+            "ridge, or leave out a column that sets few rows apart"
+        )
+        if suspected:
+            public = f"{public}. {suspected}"
+        super().__init__("minimum_count", ". ".join((public, *reasons)))
+        self._plain, self.number, self.suspected = public, number, suspected
+
+
+@dataclass(frozen=True, eq=False)
+class Guarded:
+    """A recipe of several sums, each with one more number by which parties object.
+
+    The point of a later round follows from earlier sums, and a lying party can aim it
+    at one row. A party whose rows would carry too little, or too unevenly, replaces its
+    whole vector by uniform random numbers. So the total is uniform: it tells nothing of
+    anybody's numbers, nor who objected. The last number of the recipe's own length is 0
+    unless somebody did, but for a chance of 2^-64. Masks must be uniform: under others
+    a party that cannot answer leaves the run.
+
+    Attributes:
+        inner: the recipe, which sees its own numbers only.
+        before: sums of a recipe around this one.
+    """
+
+    objects: ClassVar[bool] = True
+
+    inner: Any
+    before: int = 0
+
+    @cached_property
+    def counts(self) -> Counts:
+        """Units of the numbers; as wide as their residues, since any may be random."""
+        found: Counts = self.inner.counts
+        return Counts((*found.units, Fraction(1)), 64 * found.words)
+
+    @property
+    def accepted_bits(self) -> int:
+        """Bits of the numbers of parties that accept, their sign included."""
+        return int(self.inner.counts.bits)
+
+    @property
+    def size(self) -> int:
+        """One number more than the recipe has."""
+        return int(self.inner.size) + 1
+
+    def within(self, sums: Sums) -> Sums:
+        """Return the sums as the recipe inside has them.
+
+        Raises:
+            ObjectedError: a party objected to one of them.
+        """
+        place = int(self.inner.size)
+        own = [one[:place] for one in sums]
+        for k, one in enumerate(sums):
+            if int(one[place]):
+                suspected = self.inner.suspected(own[:k])
+                raise ObjectedError(self.before + k + 1, suspected=suspected)
+        return own
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse the last sum if it is impossible, unless a party objected."""
+        self.inner.check_sum(self.within(sums))
+
+    def request(self, sums: Sums) -> Any | None:
+        """Ask what the recipe asks, unless a party objected."""
+        return self.inner.request(self.within(sums))
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the recipe's answer."""
+        found: Vector = self.inner.answer(self.within(sums))
+        return found
+
+    def release(self, sums: Sums) -> Release:
+        """Return the next sum's statistics, and the number for objections."""
+        found: Release = self.inner.release(self.within(sums))
+        return replace(found, statistics={**found.statistics, OBJECTIONS: 1})
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """The recipe's rounds, each with the number for objections."""
+        return tuple(
+            replace(one, statistics={**one.statistics, OBJECTIONS: 1})
+            for one in self.inner.foreseen
+        )
+
+    def among(self, members: tuple[str, ...]) -> Guarded:
+        """Return the recipe for those whose vectors are in the sums."""
+        return replace(self, inner=self.inner.among(members))
+
+    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+        """Return the recipe's promise."""
+        found: Guarantee = self.inner.stated(promise, releases)
+        return found
+
+    def shown(
+        self, members: tuple[str, ...], releases: Sequence[Release]
+    ) -> tuple[Line, ...]:
+        """Return every round's statistics in words."""
+        return shown_of([members], releases)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the recipe's own limits, sizes and words."""
+        if name.startswith("_") or name == "inner":
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+
+def open_limits(recipe: Any) -> tuple[str, ...]:
+    """Return what the sums of a recipe may reveal, a sentence each.
+
+    A recipe around another one, such as robust errors around a fit, adds its own.
+    """
+    own: tuple[str, ...] = ()
+    while recipe is not None:
+        own += tuple(getattr(recipe, "left_open", ()))
+        recipe = getattr(recipe, "inner", None)
+    return tuple(dict.fromkeys(own))
+
+
+def and_left_out(counts: Counts) -> Counts:
+    """Return counts with one number more: how many rows were left out."""
+    return replace(counts, units=(*counts.units, Fraction(1)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Contribution(Secret):
+    """What only one party has.
+
+    Attributes:
+        answer: its vector for a request.
+        data: the table, or arrays that are none: what its ledger knows the data by.
+        rounds: how it goes on from its first masked vector, in an iterative method.
+        asking: the question to its table, where others may add up with it.
+    """
+
+    answer: Callable[[Any], Array[Any]]
+    data: Source | tuple[Array[Any], ...]
+    rounds: Rounds | None = None
+    asking: Asking | None = None
+
+
+def next_request(recipe: Recipe, sums: Sums) -> Any | None:
+    """Return the request after some sums, the last of which is checked first."""
+    if sums:
+        recipe.check_sum(sums)
+    return recipe.request(sums)
+
+
+@dataclass(eq=False, repr=False)
+class Questions:
+    """A recipe's requests and answer; parties of one process work each out once."""
+
+    recipe: Recipe
+    _last: tuple[Sums, tuple[Any, bytes]] | None = None
+    _answer: tuple[Sums, tuple[str, ...], Vector] | None = None
+
+    def next(self, sums: Sums) -> tuple[Any, bytes]:
+        """Return what is asked for after these sums, and its digest."""
+        if self._last is None or not same_sums(self._last[0], sums):
+            request = next_request(self.recipe, sums)
+            self._last = [*sums], (request, request_digest(request))
+        return self._last[1]
+
+    def answer(self, sums: Sums, members: tuple[str, ...]) -> Vector:
+        """Return the answer of these parties from all sums."""
+        known = self._answer
+        if known is None or known[1] != members or not same_sums(known[0], sums):
+            answer = self.recipe.among(members).answer(sums)
+            known = self._answer = [*sums], members, answer
+        return known[2]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartyWork(Secret):
+    """One party's part: the public recipe, and its own way to answer requests.
+
+    What a party gives is decided by the request alone, and never by its data: it has
+    one size. A party whose rules refuse the first request takes no part. To a later
+    one it objects (see `Guarded`), by numbers that follow from its secret, so that a
+    party that was started again objects with the same ones.
+
+    Attributes:
+        secret: the key of these numbers; the run's own, and nobody else's.
+    """
+
+    recipe: Recipe
+    contribution: Contribution
+    questions: Questions | None = None
+    secret: bytes = field(default_factory=partial(token_bytes, 32))
+
+    @property
+    def rounds(self) -> Rounds | None:
+        """The iterative method that runs on the first masked vector, if one does."""
+        return self.contribution.rounds
+
+    def vector(self, answers: Sums) -> Array[Any] | None:
+        """Return the next private vector."""
+        request = self._asked(answers)[0]
+        if request is None:
+            return None
+        try:
+            vector = self.contribution.answer(request)
+        except Exception as error:
+            if not answers:  # before anybody was told of anything: a plain refusal
+                raise
+            # Leaving would name this party: a false total may have led to a point at
+            # which its rows, and nobody else's, have no answer.
+            if self.recipe.objects:
+                return self._random(answers)
+            if isinstance(error, DisclosureError):
+                raise
+            raise NumericalError(UNANSWERED) from error
+        if self.recipe.objects:
+            # The rest is 0: the number for objections, and what fills up a sum.
+            missing = self.recipe.size - len(vector)
+            vector = np.concatenate([vector, np.zeros(missing, dtype=object)])
+            # Random numbers may be as wide as their residues, these may not.
+            bits = cast("Any", self.recipe).accepted_bits
+            if max(int(one).bit_length() for one in vector) >= bits:
+                raise NumericalError(
+                    f"{self.recipe.size} whole numbers of at most {bits} bits were "
+                    "agreed on, and this party's are wider: please report it"
+                )
+        if vector.shape != (self.recipe.size,):
+            raise NumericalError(
+                f"every request is answered by {self.recipe.size} numbers, found an "
+                f"array of shape {vector.shape}: please report it"
+            )
+        return vector
+
+    def _random(self, answers: Sums) -> Integers:
+        """Return uniform residues."""
+        size, words = self.recipe.size, cast("Any", self.recipe).counts.words
+        seed = self.secret + request_digest(len(answers))
+        drawn = shake_256(b"veilsum objection\0" + seed).digest(8 * words * size)
+        step = 8 * words
+        whole = [
+            int.from_bytes(drawn[k : k + step], "little", signed=True)
+            for k in range(0, len(drawn), step)
+        ]
+        return np.array(whole, dtype=object)
+
+    def objection(self, answers: Sums) -> str | None:
+        """Return why this party objected to the last of these sums; None if not."""
+        request = self._asked(answers[:-1])[0]
+        try:
+            self.contribution.answer(request)
+        except Exception as error:
+            known = isinstance(error, DisclosureError)
+            return str(error) if known else f"{UNANSWERED} ({error})"
+        return None
+
+    def asked(self, answers: Sums) -> bytes:
+        """Return the digest of what that vector answers."""
+        return self._asked(answers)[1]
+
+    def _asked(self, answers: Sums) -> tuple[Any, bytes]:
+        return self._shared.next(answers)
+
+    @property
+    def _shared(self) -> Questions:
+        return self.questions or Questions(self.recipe)
+
+    def answer(self, answers: Sums, members: tuple[str, ...]) -> Vector:
+        """Return what everybody computes from the sums."""
+        return self._shared.answer(answers, members)
+
+
+def by_value(sums: Sums) -> tuple[Hashable, ...]:
+    """Return sums as something to look them up by.
+
+    The bytes of an array of Python integers would only say where these lie.
+    """
+    return tuple(
+        tuple(one.tolist()) if one.dtype == object else one.tobytes() for one in sums
+    )
+
+
+def same_sums(some: Sums, others: Sums) -> bool:
+    """Say whether two lists of sums are equal, real numbers to the last bit."""
+    return len(some) == len(others) and all(
+        one is other
+        or (
+            np.array_equal(one, other)
+            if one.dtype == other.dtype == object
+            else one.dtype == other.dtype and one.tobytes() == other.tobytes()
+        )
+        for one, other in zip(some, others, strict=True)
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Replay(Generic[S]):
+    """Where sums lead, step by step; a place that is known is not computed again."""
+
+    start: Callable[[], S]
+    advance: Callable[[S, Array[Any]], S]
+    _known: dict[tuple[Hashable, ...], S] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle without known places: they follow from sums."""
+        return type(self), (self.start, self.advance)
+
+    def state(self, sums: Sums) -> S:
+        """Return the state after these sums."""
+        key = by_value(sums)
+        if key not in self._known:
+            self._known[key] = self._reached(sums)
+        return self._known[key]
+
+    def _reached(self, sums: Sums) -> S:
+        if not sums:
+            return self.start()
+        return self.advance(self.state(sums[:-1]), sums[-1])

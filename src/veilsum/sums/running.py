@@ -1,0 +1,465 @@
+"""A recipe carried out by parties under terms: the one road that every job takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from math import isfinite
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from veilsum.drivers.driver import Assignment, GivenUpError, Released
+from veilsum.errors import BudgetError, InvalidInputError
+from veilsum.locale import Line, limit
+from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.secrets import Secret
+from veilsum.privacy.guarantee import CURIOUS_LIMIT, ONE_RUN_LIMIT, Guarantee
+from veilsum.progress import Advance, Opening, watched as watched_by
+from veilsum.protocol.effects import Emission
+from veilsum.protocol.plan import Plan
+from veilsum.showing import Items, Showing, Shown, counted, in_line
+from veilsum.sums.presence import Screened
+from veilsum.sums.recipes import (
+    Contribution,
+    Guarded,
+    ObjectedError,
+    PartyWork,
+    Questions,
+    Recipe,
+    Sums,
+    next_request,
+    open_limits,
+)
+from veilsum.sums.releases import EXACT, OfParties, Release, condensed
+from veilsum.sums.terms import Terms
+
+if TYPE_CHECKING:  # a simulation without a ledger does without these
+    from veilsum.files.ledger import Known, Ledger, Look, Wanted
+    from veilsum.privacy.accountant import KnownSum, Reservation
+    from veilsum.privacy.composition import Charge
+
+MAY_SHRINK = limit("may_shrink")
+
+
+SUMS_TELL = "That is about masks. About the sums themselves:"
+LOOSENED = "But rules were switched off, and sums may tell more than that of a party:"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class JobResult(Shown):
+    """What a job released, whatever it was for.
+
+    Attributes:
+        terms: what the parties had agreed on.
+        recipe: what they did.
+        released: what everybody knows now.
+    """
+
+    terms: Terms
+    recipe: Recipe
+    released: Released
+
+    # Over whom sums are, as a coalition knows them.
+    summed_over: ClassVar[str] = "honest parties"
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What the sums hide, and from whom."""
+        promise = self.terms.promise(self.released.members)
+        whole = self.recipe.stated(promise, self.releases)
+        return replace(whole, limits=(*whole.limits, *self.further_limits))
+
+    @property
+    def further_limits(self) -> tuple[str, ...]:
+        """What these terms, and this kind of job, do not hide either."""
+        return (*self.terms.caveats, *open_limits(self.recipe))
+
+    @property
+    def loosened(self) -> tuple[str, ...]:
+        """Limits that nobody may overlook, for rules against them were switched off."""
+        return ()
+
+    @property
+    def sums_tell(self) -> tuple[str, ...]:
+        """The limits about released sums, shown beside the promise about masks."""
+        lines = (EXACT, *open_limits(self.recipe))
+        known = self.guarantee.limits
+        return tuple(one for one in lines if one in known and one not in self.loosened)
+
+    @property
+    def foremost(self) -> tuple[str, ...]:
+        """The limits to be read first: all of this kind of job, and two at least."""
+        elsewhere = {*self.loosened, *self.sums_tell}
+        own = [one for one in self.further_limits if one not in elsewhere]
+        first = dict.fromkeys((*own, CURIOUS_LIMIT, ONE_RUN_LIMIT))
+        known = [one for one in first if one in self.guarantee.limits]
+        return tuple(known[: max(2, len(own))])
+
+    @cached_property
+    def releases(self) -> tuple[Release, ...]:
+        """What each sum showed."""
+        sums = self.released.sums
+        return tuple(self.recipe.release(sums[:k]) for k in range(len(sums)))
+
+    @property
+    def inner(self) -> tuple[Any, Sums]:
+        """The recipe behind a first sum that counts parties, and its own numbers."""
+        recipe, sums = self.recipe, self.released.sums
+        while isinstance(recipe, Screened | Guarded):
+            recipe, sums = recipe.inner, recipe.within(sums)
+        return recipe, sums
+
+    @property
+    def shown(self) -> tuple[Line, ...]:
+        """What everybody learned, in words; the guarantee has the coalition's side."""
+        return self.recipe.shown(self.released.members, self.releases)
+
+    @cached_property
+    def answer(self) -> Vector:
+        """What all parties agreed on."""
+        return self.released.answer
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "minimiser": self.answer.tolist(),
+            "sum_of_masks": self.released.sum_of_masks,
+            "iterations": len(self.released.sums),
+            "rounds": self.released.rounds,
+            "bytes": self.released.bytes,
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+    @property
+    def difference(self) -> str:
+        """How far the answer is from another road's; nothing if not compared."""
+        return ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else has to be known before others are asked the same."""
+        return ()
+
+    def answered(self) -> Showing:
+        """Return the answer alone, to be seen; a kind of result may take options."""
+        return Showing(f"Answer of {self._parties}: {in_line(self.answer.tolist())}")
+
+    def summary(self) -> str:
+        """Return the answer as plain text."""
+        return self.answered().text()
+
+    def showing(self, **options: Any) -> Showing:
+        """Return the answer, made with these options, and what it rests on."""
+        promise = self.guarantee
+        elsewhere = {*self.loosened, *self.sums_tell}
+        rest = tuple(one for one in promise.limits if one not in elsewhere)
+        told = condensed(self.releases, self.summed_over)
+        promise = replace(promise, released=told, limits=rest)
+        beside = Items(LOOSENED, self.loosened) if self.loosened else ""
+        tell = Items(SUMS_TELL, self.sums_tell) if self.sums_tell else ""
+        shown = promise.showing()
+        blocks = (
+            *self.notes,
+            self.difference,
+            self.road,
+            shown.title,
+            tell,
+            beside,
+            *shown.blocks,
+        )
+        said = (one for one in blocks if one)
+        answered: Callable[..., Showing] = self.answered
+        return answered(**options).also(*said, folded=shown.folded)
+
+    @property
+    def road(self) -> str:
+        """What it took, in a sentence."""
+        released = self.released
+        return (
+            f"{counted(len(released.sums), 'sum')} of "
+            f"{counted(self.recipe.size, 'number')} under {self.terms.law.name} masks; "
+            f"{counted(released.rounds, 'exchange')} of messages, "
+            f"{released.bytes:,} bytes over all links"
+        )
+
+    @property
+    def _parties(self) -> str:
+        return counted(len(self.released.members), "party")
+
+
+def plan_for(recipe: Recipe, terms: Terms, agreed: Mapping[str, Any]) -> Plan:
+    """Return the plan that parties with this recipe compare."""
+    return terms.plan(
+        size=recipe.size,
+        answer_size=recipe.answer_size,
+        round_size=recipe.round_size,
+        tolerance=recipe.tolerance,
+        stand_in=recipe.stand_in,
+        terms=agreed,
+    )
+
+
+def promise_before(recipe: Recipe, terms: Terms) -> Guarantee:
+    """Return a promise as it is made before a run, when anybody may yet be lost."""
+    promise = recipe.stated(terms.guarantee, [recipe.release(())])
+    more = (MAY_SHRINK,) if terms.policy.drop else ()
+    limits = (*promise.limits, *terms.caveats, *open_limits(recipe), *more)
+    return replace(promise, limits=limits)
+
+
+def run_job(
+    recipe: Recipe,
+    contributions: Mapping[str, Contribution],
+    terms: Terms,
+    *,
+    agreed: Mapping[str, Any],
+    watched: bool = False,
+) -> Released:
+    """Return what the parties release to each other.
+
+    Args:
+        recipe: what they do, public.
+        contributions: each party's private way to answer a request, as far as the
+            parties are here.
+        terms: how they sum.
+        agreed: everything else that the parties compare before they start.
+        watched: whether a simulation keeps what only it can see.
+    """
+    plan = plan_for(recipe, terms, agreed)
+    if (counts := terms.law.counted) is not None and len(counts.units) != recipe.size:
+        raise InvalidInputError(
+            f"{len(counts.units)} numbers have a unit, and sums have {recipe.size}"
+        )
+    questions = Questions(recipe)
+    recipe.request(())  # a job that must not start is refused before anybody does
+    first = [recipe.release(())]
+    books = Bookkeeping(recipe, terms, contributions)
+    assert terms.driver is not None
+    assignment = Assignment(
+        plan=plan,
+        works={
+            name: PartyWork(recipe, held, questions)
+            for name, held in contributions.items()
+        },
+        foresee=partial(promise_before, recipe, terms),
+        shown=recipe.shown(plan.parties, first),
+        charge=books.charge if terms.ledgers else None,
+        check=books.check if terms.ledgers else None,
+        reserve=books.reserve if terms.ledgers else None,
+        wanted=books.wanted if terms.ledgers else None,
+        watched=watched,
+    )
+    if terms.driver.party is None:
+        for party in terms.ledgers:
+            books.reserve(party)
+    # Who takes part for real hears of the run by other means.
+    quiet = terms.progress is None and terms.driver.party is not None
+    try:
+        with watched_by(False if quiet else terms.progress) as opening:
+            bar = None if opening is None else _stage(recipe, opening)
+            released = terms.driver.carry_out(replace(assignment, progress=bar))
+    except GivenUpError as error:
+        books.settle(aborted=True)
+        _explain(assignment.works, books, recipe, error)
+        raise
+    books.settle()
+    return released
+
+
+def _stage(recipe: Recipe, opening: Opening) -> Advance:
+    """Return what is told along the way; rounds of messages may be beyond the last."""
+    label, most = "sums", sum(one.most for one in recipe.foreseen)
+    if (schedule := getattr(recipe, "schedule", None)) is not None:
+        label, most = "iterations", schedule.iterations
+    advance = opening(label, most)
+    return lambda done: advance(min(done, most))
+
+
+def _explain(
+    works: Mapping[str, Any], books: Bookkeeping, recipe: Recipe, error: GivenUpError
+) -> None:
+    """Raise what stopped the parties, where that can be told."""
+    # What follows from the sums stops whoever looks at them, in the words meant for it.
+    try:
+        if next_request(recipe, error.sums) is None:
+            recipe.answer(error.sums)
+    except ObjectedError as objected:
+        found = {name: work.objection(error.sums) for name, work in works.items()}
+        reasons = {name: reason for name, reason in found.items() if reason is not None}
+        for name in reasons:
+            books.objected(name, str(objected))
+        raise ObjectedError(
+            objected.number, [*reasons.values()], objected.suspected
+        ) from error
+    for party, (word, full) in error.reasons.items():
+        if word == "input":
+            told = full if full.startswith(f"{party}: ") else f"{party}: {full}"
+            raise InvalidInputError(told) from error
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Bookkeeping(Secret):
+    """Charges parties' ledgers before anything masked leaves them."""
+
+    recipe: Recipe
+    terms: Terms
+    contributions: Mapping[str, Contribution]
+    _known: dict[str, Known] = field(default_factory=dict)
+
+    def charge(
+        self, party: str, emission: Emission, sums: Sequence[Array[Any]]
+    ) -> None:
+        """Charge one party's ledger, durably, for its next emission; or raise."""
+        if (ledger := self.terms.ledgers.get(party)) is not None:
+            charge, known = self._entry(party, ledger, emission, sums)
+            ledger.charge(charge, releases=[known])
+
+    def check(self, party: str) -> None:
+        """Raise if one party's ledger would refuse the run, or its first emission."""
+        if (ledger := self.terms.ledgers.get(party)) is None:
+            return
+        if was_charged(ledger, self.terms.run):
+            raise BudgetError(
+                f"this ledger was charged for the run {self.terms.run} before, and the "
+                "file with its state is gone or another one: put it back, or give it "
+                "with --state; without it only a new run can be joined"
+            )
+        asked = self.wanted(party)
+        wishes = (asked.reservation, asked.charge, asked.first)
+        ledger.check(*wishes, known=asked.known, look=asked.look)
+
+    def wanted(self, party: str) -> Wanted:
+        """Return what one party's ledger is asked for before the run begins."""
+        ledger = self.terms.ledgers[party]
+        # What is masked is not known yet.
+        emission = Emission(0, self.terms.parties, np.zeros(0))
+        charge, first = self._entry(party, ledger, emission, ())
+        from veilsum.files.ledger import Wanted
+
+        return Wanted(
+            reservation=self._reservation(party, ledger),
+            charge=charge,
+            first=first,
+            known=self._data(party, ledger),
+            look=self._look(party),
+        )
+
+    def reserve(self, party: str) -> None:
+        """Keep free in one party's ledger all numbers that the job may need."""
+        if (ledger := self.terms.ledgers.get(party)) is not None:
+            wanted = self._reservation(party, ledger)
+            look = self._look(party)
+            ledger.reserve(wanted, self._data(party, ledger), look=look)
+
+    def settle(self, *, aborted: bool = False) -> None:
+        """Give back what was not used; if it came to no end, only if nothing was."""
+        for ledger in self.terms.ledgers.values():
+            if not aborted or not was_charged(ledger, self.terms.run):
+                ledger.settle(self.terms.run)
+
+    def objected(self, party: str, reason: str) -> None:
+        """Count an objection of one party as a refusal of the run's file."""
+        if (ledger := self.terms.ledgers.get(party)) is not None:
+            data = self._data(party, ledger).data
+            ledger.objected(self.terms.run, data, reason=reason)
+
+    def _data(self, party: str, ledger: Ledger) -> Known:
+        if party not in self._known:
+            self._known[party] = ledger.data(
+                self.contributions[party].data, new_data=self.terms.new_data
+            )
+        return self._known[party]
+
+    def _look(self, party: str) -> Look | None:
+        asking = self.contributions[party].asking
+        return None if asking is None else asking.check
+
+    def _rows(self) -> int | None:
+        """Return how many rows honest parties have at least, if it is about rows."""
+        limit = getattr(self.recipe, "limit", None)
+        return None if limit is None else limit.honest * limit.minimum_rows
+
+    def _reservation(self, party: str, ledger: Ledger) -> Reservation:
+        policy, limit = self.terms.policy, getattr(self.recipe, "limit", None)
+        from veilsum.privacy.accountant import Reservation, RunLimits
+
+        limits = RunLimits(
+            minimum_honest=policy.minimum_honest, tolerate=policy.tolerate
+        )
+        if limit is not None:
+            fraction = limit.fraction if isfinite(limit.fraction) else None
+            limits = replace(
+                limits, release_fraction=fraction, minimum_rows=limit.minimum_rows
+            )
+        data, asking = self._data(party, ledger), self.contributions[party].asking
+        inner = getattr(self.recipe, "inner", self.recipe)
+        of_parties: OfParties | None = getattr(inner, "of_parties", None)
+        return Reservation(
+            run=self.terms.run,
+            statistic=self.recipe.release(()).job,
+            parties=self.terms.parties,
+            data=data.data,
+            numbers=self.recipe.most_numbers,
+            columns=data.asked,
+            rows=self._rows(),
+            limits=limits,
+            question="" if asking is None else asking.question.text,
+            **({} if of_parties is None else of_parties.counted(self.terms.honest)),
+        )
+
+    def _entry(
+        self,
+        party: str,
+        ledger: Ledger,
+        emission: Emission,
+        sums: Sequence[Array[Any]],
+    ) -> tuple[Charge, KnownSum]:
+        """Return what a ledger is told of an emission."""
+        terms, release = self.terms, self.recipe.release(sums)
+        data = self._data(party, ledger)
+        name = _epoch_name(terms.run, emission.epoch)
+        masked = ",".join(map(str, emission.masked.tolist())).encode()
+        from veilsum.privacy.accountant import KnownSum
+        from veilsum.privacy.composition import Charge, Exposure
+
+        exposure = Exposure.of(terms.promise(emission.parties), tolerate=terms.tolerate)
+        charge = Charge(
+            epoch=name,
+            data=data.data,
+            effective=ledger.fingerprint(masked),
+            # Masks never serve a second epoch: its name stands for them.
+            masks=ledger.fingerprint(name.encode()) if terms.law.hides else None,
+            law=terms.law.name,
+            parties=emission.parties,
+            exposures=(exposure,),
+        )
+        known = KnownSum(
+            statistic=release.job,
+            point=release.point,
+            parties=emission.parties,
+            data=data.data,
+            numbers=release.numbers,
+            columns=data.asked,
+            rows=self._rows(),
+            run=terms.run,
+            epoch=name,
+        )
+        return charge, known
+
+
+def was_charged(ledger: Ledger, run: str) -> bool:
+    """Say whether a ledger was charged for any epoch of a run."""
+    charged = (one.epoch for one in ledger.history().charges)
+    return any(one.startswith(_epoch_name(run, "")) for one in charged)
+
+
+def has_charged(ledger: Ledger, run: str, epochs: Iterable[int]) -> bool:
+    """Say whether a ledger was charged for all these epochs of a run."""
+    known = {one.epoch for one in ledger.history().charges}
+    return all(_epoch_name(run, epoch) in known for epoch in epochs)
+
+
+def _epoch_name(run: str, epoch: int | str) -> str:
+    return f"{run} / {epoch}"

@@ -1,0 +1,446 @@
+"""Questions to tables: what each of them says, and the one order in which it is asked.
+
+A `TableJob` is what all parties know of a question, without anybody's data: what is
+summed, who must hold what, what it comes to at home. `prepared` turns it into a recipe
+and terms, by agreed numbers alone; `ask` puts it to the tables that are here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+
+from veilsum.drivers.driver import Released
+from veilsum.locale import limit
+from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.units import Counts, Integers
+from veilsum.sums.presence import Group, answering, screened, size_of
+from veilsum.sums.recipes import Contribution, Guarded, Recipe, open_limits
+from veilsum.sums.releases import REBUILT, ReleaseLimit
+from veilsum.sums.running import JobResult, run_job
+from veilsum.sums.terms import Options, Terms, by_name
+from veilsum.tables.asked import Asking, Question
+from veilsum.tables.fingerprints import Source
+from veilsum.tables.frames import Frame, as_frame
+from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.schema import CheckedTable, Schema
+
+# What a difference of 0 shows, and what it does not.
+SAME_ROUNDS = "the same rounds without masks: this checks the sums, not the method"
+SCHEMA_READ = limit("schema_read")
+
+HAS_CONSTANTS = (
+    "This question uses constants ({}); parties would have to allow them: constants = "
+    "true in veilsum.toml"
+)
+
+# What one party's table comes to, ready to be asked: its rows, or the table itself.
+Own = TypeVar("Own")
+R = TypeVar("R", bound="TableResult")
+
+
+class TableJob(ABC, Generic[Own]):
+    """A question to tables; public, and the same for all parties."""
+
+    # What becomes known with the numbers, since it follows from them.
+    follows: ClassVar[str] = "the answer"
+
+    @property
+    @abstractmethod
+    def groups(self) -> tuple[Group, ...]:
+        """What few parties might hold: it is asked first who does."""
+
+    @property
+    @abstractmethod
+    def numbers_in_a_row(self) -> int:
+        """What one row holds, of which a fraction may become known."""
+
+    @property
+    @abstractmethod
+    def agreed(self) -> Mapping[str, Any]:
+        """What parties compare beside how they sum."""
+
+    @property
+    def n_columns(self) -> int:
+        """How wide its design is, which honest rows have to carry; 0 without one."""
+        return 0
+
+    @property
+    def least_honest(self) -> int:
+        """Sums over fewer honest parties would tell one from another."""
+        return 0
+
+    @property
+    def levels(self) -> Mapping[str, int]:
+        """How many levels each of its categories has."""
+        return {}
+
+    @property
+    def question(self) -> Question | None:
+        """What is asked of a table, for the ledger of its owner."""
+        return None
+
+    @abstractmethod
+    def recipe(self, limit: ReleaseLimit | None = None) -> Any:
+        """Return what parties do."""
+
+    @abstractmethod
+    def n_rows(self, own: Own) -> int:
+        """Return how many rows a party has to give."""
+
+    def check_parties(self, rules: Rules, terms: Terms) -> None:
+        """Refuse what so few parties, or such masks, must not be asked for."""
+
+    def check(self, party: str, own: Own) -> None:
+        """Refuse what does not fit the question, whatever the rules are."""
+
+    @abstractmethod
+    def check_at_home(self, home: AtHome, own: Own) -> None:
+        """Refuse a table of which the answer would show too much."""
+
+    @abstractmethod
+    def look(self, own: Own, at: Any) -> Array[Any]:
+        """Return the column that a group is about."""
+
+    @abstractmethod
+    def answer(self, own: Own, request: Any) -> Array[Any]:
+        """Return what one party gives."""
+
+    def together(self, own: Mapping[str, Own]) -> tuple[Any, list[Integers]]:
+        """Return the recipe and its sums as one owner of all tables finds them."""
+        recipe, sums = self.recipe(), list[Integers]()
+        while (request := recipe.request(sums)) is not None:
+            parts = [self.answer(part, request) for part in own.values()]
+            sums.append(np.sum(parts, axis=0))
+        return recipe, sums
+
+    def pooled(self, own: Mapping[str, Own]) -> Any:
+        """Return what one owner of all tables finds, to compare with."""
+        recipe, sums = self.together(own)
+        return recipe.answer(sums)
+
+
+class SchemaJob(TableJob[Own]):
+    """A question to tables that have an agreed schema."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> Schema:
+        """What tables look like, as far as it matters: other columns may be missing."""
+
+    @property
+    def levels(self) -> Mapping[str, int]:
+        """How many levels each category has that it uses."""
+        used = (one for one in self.schema.columns if one.is_category)
+        return {one.name: len(one.categories) for one in used}
+
+    @property
+    def asked_about(self) -> dict[str, Any]:
+        """Its columns, for `Question`: how many rows there are is no part of it."""
+        return replace(self.schema, minimum_rows=1, maximum_rows=None).to_table()
+
+    @abstractmethod
+    def bring(self, table: CheckedTable) -> Own:
+        """Return what a checked table comes to."""
+
+    def read_off(self, own: Mapping[str, Own]) -> Self:
+        """Return the job with what nobody agreed on, as only a simulation finds it."""
+        del own
+        return self
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prepared:
+    """A question as agreed numbers alone decide it.
+
+    Attributes:
+        recipe: what parties do.
+        terms: how they sum.
+        rules: what each of them keeps to.
+    """
+
+    recipe: Recipe
+    terms: Terms
+    rules: Rules
+
+
+def check_width(job: SchemaJob[Any], rules: Rules, honest: int) -> None:
+    """Refuse a design that is too wide for its rows while it is still a formula.
+
+    A few letters can stand for thousands of columns, and each two of these for a number
+    with a unit: they are counted before any of that is worked out. Whoever may be
+    dropped makes it stricter, later.
+    """
+    rules.check_levels(job.levels)
+    if honest < 1 or not job.n_columns:  # for other words
+        return
+    rules.check_design(job.n_columns, honest)
+    # X'WX alone, of rows that hold no more than the columns they are made of.
+    limit = ReleaseLimit(
+        honest=honest,
+        columns=len(job.schema.columns),
+        minimum_rows=rules.minimum_rows,
+        fraction=rules.release_fraction,
+    )
+    limit.check(job.n_columns * (job.n_columns + 1) // 2)
+
+
+def prepared(
+    job: TableJob[Any], rules: Rules, terms_of: Callable[[Counts], Terms]
+) -> Prepared:
+    """Return how a question is asked under some rules.
+
+    Raises:
+        DisclosureError: nobody may answer it: no table is looked at for that.
+    """
+    rules.check_levels(job.levels)
+    groups = () if rules.site_terms else job.groups
+    terms = terms_of(screened(job.recipe(), groups).counts)
+    objecting = terms.law.sums_only and job.recipe().most_rounds > 1
+    if objecting:
+        terms = terms_of(screened(Guarded(job.recipe()), groups).counts)
+    rules.check_honest(job.least_honest, terms.honest)
+    if job.n_columns:
+        rules.check_design(job.n_columns, terms.honest)
+    job.check_parties(rules, terms)
+    limit = ReleaseLimit.of(rules, job.numbers_in_a_row, terms, size_of(groups))
+    inner = job.recipe(limit)
+    recipe = screened(Guarded(inner) if objecting else inner, groups, terms.tolerate)
+    return Prepared(recipe=recipe, terms=terms, rules=rules)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TableAnswer(Prepared):
+    """A question that was answered."""
+
+    released: Released
+
+    def made(
+        self,
+        result: Callable[..., R],
+        job: TableJob[Own],
+        own: Mapping[str, Own] | None,
+    ) -> R:
+        """Return a result; with all tables, the answer without masks is beside it."""
+        return result(
+            terms=self.terms,
+            recipe=self.recipe,
+            released=self.released,
+            rules=self.rules,
+            job=job,
+            reference=None if own is None else job.pooled(own),
+        )
+
+
+def ask(
+    job: TableJob[Own],
+    own: Mapping[str, Own],
+    *,
+    sources: Mapping[str, Source],
+    rules: Rules,
+    options: Options,
+) -> TableAnswer:
+    """Return what parties release to each other.
+
+    Args:
+        job: what is asked.
+        own: by party, as far as they are here, what its table comes to.
+        sources: what each party's ledger knows its data by.
+        rules: what every party keeps to.
+        options: how to sum.
+
+    Raises:
+        InvalidInputError: somebody must not answer; nothing was sent.
+    """
+
+    def terms_of(counts: Counts) -> Terms:
+        return Terms.of(list(own), counts=counts, options=options)
+
+    found = prepared(job, rules, terms_of)
+    # What all can know comes first: such a refusal says nothing about a table.
+    found.recipe.request(())
+    for party, part in own.items():
+        rules.check_rows(party, job.n_rows(part))
+        job.check(party, part)
+        job.check_at_home(AtHome(party, rules), part)
+    question = job.question
+
+    def contribution(party: str, part: Own) -> Contribution:
+        source, asking, home = sources[party], None, AtHome(party, rules)
+        if question is not None:
+            asking = Asking(question, home, source.frame)
+        answer = partial(home.weighed, partial(job.answer, part))
+        given = Contribution(answer, source, asking=asking)
+        return answering(found.recipe, given, partial(job.look, part))
+
+    released = run_job(
+        found.recipe,
+        {party: contribution(party, part) for party, part in own.items()},
+        found.terms,
+        agreed={**job.agreed, "rules": asdict(rules)},
+    )
+    return TableAnswer(
+        recipe=found.recipe, terms=found.terms, rules=rules, released=released
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class TableResult(JobResult):
+    """What follows from a question to tables.
+
+    Attributes:
+        job: what was asked.
+        rules: what every party kept to.
+        reference: the same from all rows without masks, where one computer has them
+            and was asked to compare.
+        read_off: whether nobody had agreed on a schema.
+    """
+
+    job: Any
+    rules: Rules
+    reference: Any = None
+    read_off: bool = False
+
+    compared_with: ClassVar[str] = "the fit without masks"
+    compared_by: ClassVar[str] = SAME_ROUNDS
+
+    @property
+    def further_limits(self) -> tuple[str, ...]:
+        """What the rules leave open, and what was no agreement."""
+        read = (SCHEMA_READ,) if self.read_off else ()
+        return (*super().further_limits, *self.rules.open, *read)
+
+    @property
+    def loosened(self) -> tuple[str, ...]:
+        """What rules would have refused; with site terms, what these sums tell."""
+        if not self.rules.site_terms:
+            return self.rules.open
+        own = (line for line in open_limits(self.recipe) if line != REBUILT)
+        return (*own, *self.rules.open)
+
+    @property
+    def dropped(self) -> int:
+        """Rows that all parties together left out: only this sum is known."""
+        _, (first, *_) = self.inner
+        return int(first[-1])
+
+    @property
+    def count(self) -> int:
+        """Rows of all parties."""
+        raise NotImplementedError
+
+    @property
+    def compared(self) -> Vector:
+        """What is held against the reference."""
+        return self.answer
+
+    @property
+    def expected(self) -> Any:
+        """The reference for these numbers."""
+        return self.reference
+
+    @property
+    def max_error(self) -> float | None:
+        """How far the answer is from that without masks; None if not compared."""
+        if self.reference is None:
+            return None
+        return float(np.linalg.norm(self.compared - self.expected))
+
+    @property
+    def difference(self) -> str:
+        """How far that is, in words."""
+        if self.max_error is None:
+            return ""
+        how = f" ({self.compared_by})" if self.compared_by else ""
+        return f"difference from {self.compared_with}: {self.max_error:.3g}{how}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What real parties would have to allow, if this was a simulation."""
+        asked: Question | None = self.job.question
+        if asked is None or not asked.constants or self.terms.is_real:
+            return ()
+        return (HAS_CONSTANTS.format(listed(asked.constants)),)
+
+    @property
+    def rows_sentence(self) -> str:
+        """How many rows there are, and were left out."""
+        left = f", {self.dropped} with missing values left out" if self.dropped else ""
+        return f"{self.count} rows of {len(self.released.members)} parties{left}."
+
+    @property
+    def plain_reference(self) -> Any:
+        """The reference for JSON."""
+        return None if self.reference is None else self.expected.tolist()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON: those of every run, and how exact they are."""
+        return {
+            **super().to_dict(),
+            "reference": self.plain_reference,
+            "max_error": self.max_error,
+        }
+
+
+def put(
+    job_of: Callable[[Schema], SchemaJob[Any]],
+    data: Mapping[str, Any],
+    result: Callable[..., R],
+    *,
+    inferred: Callable[[Mapping[str, Frame]], Schema],
+    schema: Schema | None,
+    rules: Rules | None,
+    compare: bool,
+    options: Options,
+) -> R:
+    """Return the result of a question to tables, whatever it is.
+
+    Args:
+        job_of: makes the question, of the schema.
+        data: each party's table: pandas, polars, or a mapping of columns.
+        result: makes what is returned.
+        inferred: reads a schema off all tables, where none was agreed on.
+        schema: what the tables were agreed to look like.
+        rules: what every party keeps to beside what the schema says.
+        compare: whether all rows are here, and are to be asked without masks as well.
+        options: how to sum.
+    """
+    frames = {party: as_frame(table) for party, table in by_name(data).items()}
+    agreed = agreed_schema(schema, frames, options, inferred=partial(inferred, frames))
+    job, kept = job_of(agreed), agreed.rules(rules or Rules())
+    if simulated := is_simulated(options):
+        check_width(job, kept, len(frames) - options.get("tolerate", 1))
+    # One party after another: a checked table is a copy, which `bring` may shorten.
+    own = {
+        party: job.bring(job.schema.check(party, frame))
+        for party, frame in frames.items()
+    }
+    if simulated:
+        job = job.read_off(own)
+    sources = {p: Source(frame, job.schema.names) for p, frame in frames.items()}
+    asked = ask(job, own, sources=sources, rules=kept, options=options)
+    found = asked.made(result, job, own if compare else None)
+    return replace(found, read_off=schema is None)
+
+
+def is_simulated(options: Options) -> bool:
+    """Say whether all parties are here."""
+    return getattr(options.get("driver"), "party", None) is None
+
+
+def agreed_schema(
+    schema: Schema | None,
+    frames: Mapping[str, Frame],
+    options: Options,
+    *,
+    inferred: Callable[[], Schema],
+) -> Schema:
+    """Return what tables were agreed to look like; a simulation reads off the rest."""
+    agreed = schema or inferred()
+    # A real party sees its own table only.
+    return agreed.measured(frames) if is_simulated(options) else agreed

@@ -1,0 +1,397 @@
+"""How parties agree to sum: their links, their masks, and who may collude.
+
+That is public and the same for all of them, and so is what the masks promise to those
+who take part, be it everybody or who is left.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
+
+from veilsum.consortium.sections import policy_of
+from veilsum.drivers.driver import Driver
+from veilsum.errors import InvalidInputError
+from veilsum.graphs.spreading import Spread, choose_spread
+from veilsum.graphs.topology import GraphLike, Topology
+from veilsum.locale import limit
+from veilsum.numbers.arrays import listed, nearest
+from veilsum.numbers.laws import Law, LawName, Masks
+from veilsum.numbers.units import Counts
+from veilsum.privacy.guarantee import Guarantee, against
+from veilsum.privacy.worst_case import MOST_WORK, against_any
+from veilsum.progress import Progress
+from veilsum.protocol.plan import Plan, Policy
+
+if TYPE_CHECKING:
+    from veilsum.files.ledger import Ledger
+
+T = TypeVar("T")
+
+
+def by_name(data: Mapping[Any, T]) -> dict[str, T]:
+    """Return what each party has under its name; refuse two of one name."""
+    if not isinstance(data, Mapping):
+        raise InvalidInputError(
+            "data must be a mapping of parties' names to what each has, found "
+            f"{type(data).__name__}"
+        )
+    named = {str(party): held for party, held in data.items()}
+    if len(named) < len(data):
+        names = [str(party) for party in data]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInputError(f"two parties are called {twice!r}: rename one of them")
+    return named
+
+
+# What holds for these parties if they go through with a run by themselves.
+Promise: TypeAlias = Callable[[tuple[str, ...]], Guarantee]
+
+NOBODY_CURIOUS = limit("nobody_curious")
+
+
+class Options(TypedDict, total=False):
+    """What every job takes; all of it has a default.
+
+    Attributes:
+        topology: who exchanges masks with whom: a graph, or the name of a family such
+            as "regular:18:4"; without one everybody with everybody.
+        law: how masks are drawn; `uniform` hides everything but the sums.
+        sigma: for `lattice`, the standard deviation of a share.
+        grid: of masks of real numbers; whole ones have units, and take none.
+        largest: of a sum or an average, the declared range of one party's numbers; all
+            else has the ranges of its columns.
+        tolerate: how many parties may pool what they saw.
+        minimum_honest: how many others there must be.
+        drop: whether the others may go on without a party that is lost before anything
+            was shown; by default nobody does, since it would be another question.
+        spread: how masked vectors reach everybody. `flooding`, the default, shows each
+            to everybody, so that nobody can choose the total after the others have
+            spoken; `tree` sends far fewer bytes and does not prevent that; `auto`
+            takes the tree where flooding loads a link with more than a megabyte.
+        driver: `loopback`, each party a machine of its own, or `vectorised`; or what
+            takes part for one real party, whose data alone are here then.
+        waits: `resend`, `meeting`, `deadline` and `patience`; see `Policy`.
+        run: the run's name where parties have agreed on one.
+        seed: repeats a simulation.
+        ledgers: by party; each is charged before the party shows anything.
+        new_data: whether the data are about other people than all that these ledgers
+            know; by default data that they do not know again count as the earlier ones.
+        progress: None for a bar in a simulation that takes long, False for none, or a
+            function that is called with how many sums are done, and how many there
+            are at most.
+        title: of the run.
+    """
+
+    topology: GraphLike | str | None
+    law: LawName
+    sigma: float | None
+    grid: int | None
+    largest: float | None
+    tolerate: int
+    minimum_honest: int
+    drop: bool
+    spread: str
+    driver: str | Driver
+    waits: Mapping[str, float]
+    run: str
+    seed: int | None
+    ledgers: Mapping[str, Ledger]
+    new_data: bool
+    progress: Progress
+    title: str
+
+
+# What a user may write instead of a driver, and where it is.
+DRIVERS = {
+    "vectorised": ("veilsum.drivers.arrays", "Arrays"),
+    "loopback": ("veilsum.drivers.loopback", "Loopback"),
+}
+
+
+def driver_of(given: str | Driver, *, seed: int | None, **options: Any) -> Driver:
+    """Return the driver that a user named, or gave."""
+    if not isinstance(given, str):
+        return given
+    if given not in DRIVERS:
+        raise InvalidInputError(
+            f"a run is driven by one of {', '.join(DRIVERS)}, found {given!r}"
+        )
+    # Here, not above: machines need packages that a plain simulation does not.
+    place, name = DRIVERS[given]
+    made: Driver = getattr(import_module(place), name)(seed=seed, **options)
+    return made
+
+
+@dataclass(frozen=True)
+class Promises:
+    """What holds among whichever parties go through with it; worked out once each.
+
+    Attributes:
+        tolerate: it holds against every coalition of so many.
+        corrupted: or against this one, where a simulation names it.
+    """
+
+    topology: Topology
+    masks: Masks
+    tolerate: int
+    corrupted: tuple[str, ...] | None = None
+    _known: dict[tuple[str, ...], Guarantee] = field(default_factory=dict)
+
+    def __call__(self, members: tuple[str, ...]) -> Guarantee:
+        """Return what holds among some of the parties.
+
+        Whoever was lost has taken its links along, and hides nobody any more.
+        """
+        if members not in self._known:
+            self._known[members] = self._among(members)
+        return self._known[members]
+
+    def _among(self, members: tuple[str, ...]) -> Guarantee:
+        everybody = len(members) == self.topology.n_parties
+        left = self.topology
+        if not everybody:
+            left = left.induced(left.indices(members))
+        if self.corrupted is not None:
+            named = [name for name in self.corrupted if name in members]
+            return against(left, self.masks, corrupted=named)
+        # Others wait for a party that looks at who is left.
+        work = MOST_WORK if everybody else MOST_WORK / 4
+        return against_any(
+            left,
+            self.masks,
+            tolerate=self.tolerate,
+            # What shows nothing but sums is the same on every connected graph.
+            most_work=1.0 if self.masks.kind.sums_only else work,
+        )
+
+
+# One search for the worst coalition serves all who ask under the same masks.
+_promises = lru_cache(16)(Promises)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Terms:
+    """How a set of parties sums: the options, checked, and who carries it out.
+
+    Attributes:
+        policy: waits, losses, and who may collude.
+        spread: how masked vectors reach everybody.
+        driver: carries it out; None as long as nobody does.
+        ledgers: of those parties that keep one.
+        new_data: whether the data are about other people than these know.
+        progress: who is told how far it is; see `watching`.
+        run: its name; empty where nobody has to tell runs apart.
+        corrupted: the coalition that the promise is about, where a simulation names
+            one; None for every one that the policy tolerates.
+    """
+
+    topology: Topology
+    law: Law
+    policy: Policy
+    spread: str
+    driver: Driver | None = None
+    ledgers: Mapping[str, Ledger] = field(default_factory=dict)
+    new_data: bool = False
+    progress: Progress = None
+    run: str = ""
+    corrupted: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        parties: Sequence[str],
+        *,
+        counts: Counts,
+        options: Options,
+    ) -> Terms:
+        """Return the terms for these parties; refuse what they cannot hold to.
+
+        `counts` says what a recipe sums, and so how wide its numbers are.
+        """
+        _check_names(options)
+        _check_numbers(options)
+        seed = options.get("seed")
+        driver = driver_of(options.get("driver", "vectorised"), seed=seed)
+        alone = driver.party is not None
+        topology = _topology(options.get("topology"), tuple(parties), alone=alone)
+        terms = cls(
+            topology=topology,
+            law=_masks(options).for_sums(topology, counts),
+            policy=policy_of(
+                tolerate=options.get("tolerate", 1),
+                minimum_honest=options.get("minimum_honest", 3),
+                drop=options.get("drop", False),
+                **options.get("waits", {}),
+            ),
+            spread=options.get("spread", "flooding"),
+            driver=driver,
+            ledgers=options.get("ledgers", {}),
+            new_data=options.get("new_data", False),
+            progress=options.get("progress"),
+            run=options.get("run") or _run_name(options.get("title", ""), seed),
+        )
+        strangers = sorted(set(terms.ledgers) - set(terms.parties))
+        if strangers:
+            raise InvalidInputError(
+                f"there are ledgers of {listed(strangers)}, who take no part; parties "
+                f"are {listed(terms.parties)}"
+            )
+        terms.check()
+        return terms
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Everybody, in order."""
+        return tuple(self.topology.parties)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether somebody takes part for one party, and nobody plays all of them."""
+        return self.driver is not None and self.driver.party is not None
+
+    @property
+    def tolerate(self) -> int:
+        """How many parties may pool what they saw."""
+        return self.policy.tolerate
+
+    @property
+    def honest(self) -> int:
+        """How many parties are honest at least, whoever may be dropped."""
+        most = self.topology.n_parties
+        left = self.policy.fewest(most) if self.policy.drop else most
+        return left - self.tolerate
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What holds if nobody is dropped."""
+        return self.promise(self.parties)
+
+    @cached_property
+    def promise(self) -> Promise:
+        """What holds among some parties, for each sum."""
+        return _promises(self.topology, self.law.masks, self.tolerate, self.corrupted)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What these terms do not hide either."""
+        named = self.tolerate or self.corrupted is not None
+        return () if named else (NOBODY_CURIOUS,)
+
+    def check(self) -> None:
+        """Refuse a graph on which the promise does not hold."""
+        reason = self.plan(size=1, answer_size=1, terms={}).refusal(self.parties)
+        if reason is not None:
+            raise InvalidInputError(
+                f"{reason}; the terms are tolerate = {self.tolerate} and "
+                f"minimum_honest = {self.policy.minimum_honest}: add parties or "
+                "links, or change the terms openly"
+            )
+
+    def spread_of(self, size: int) -> Spread:
+        """Return how vectors of this size reach everybody."""
+        return choose_spread(
+            self.spread,
+            n_parties=self.topology.n_parties,
+            vector_bytes=size * self.law.number_bytes,
+        )
+
+    def plan(
+        self,
+        *,
+        size: int,
+        answer_size: int,
+        terms: Mapping[str, Any],
+        round_size: int = 0,
+        tolerance: float = 1e-9,
+        stand_in: bool = True,
+    ) -> Plan:
+        """Return the plan whose digest parties compare."""
+        agreed = {**({"run": self.run} if self.run else {}), **terms}
+        return Plan(
+            terms=json.dumps(agreed, sort_keys=True).encode(),
+            topology=self.topology,
+            law=self.law,
+            size=size,
+            answer_size=answer_size,
+            round_size=round_size,
+            tolerance=tolerance,
+            spread=self.spread_of(size),
+            policy=replace(self.policy, stand_in=stand_in),
+        )
+
+
+def _run_name(title: str, seed: int | None) -> str:
+    """Return a name that no other run has, unless a seed repeats one."""
+    number = secrets.token_hex(16) if seed is None else f"seed {seed}"
+    return f"{title} {number}".strip()
+
+
+def _check_names(options: Mapping[str, Any]) -> None:
+    """Refuse a misspelt option: it would leave the usual one in force unnoticed."""
+    known = tuple(Options.__annotations__)
+    for name in options:
+        if name not in known:
+            raise InvalidInputError(
+                f"this job takes no option {name!r}; {nearest(name, known)}options are "
+                f"{', '.join(known)}"
+            )
+
+
+@lru_cache(16)  # one graph serves all jobs of the same parties
+def _everybody(parties: tuple[str, ...]) -> Topology:
+    if len(parties) < 2:
+        raise InvalidInputError(
+            f"a job needs two parties or more, found {listed(parties) or 'none'}"
+        )
+    return Topology.family(f"complete:{len(parties)}").renamed(parties)
+
+
+def _check_numbers(options: Options) -> None:
+    for name in ("tolerate", "minimum_honest"):
+        value = options.get(name, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise InvalidInputError(
+                f"{name} must be a whole number of parties, found {value!r}"
+            )
+
+
+def _topology(
+    given: GraphLike | str | None, parties: tuple[str, ...], *, alone: bool
+) -> Topology:
+    if alone:
+        assert isinstance(given, Topology)
+        given.indices(parties)  # refuses a stranger
+        return given
+    if given is None:
+        return _everybody(parties)
+    if isinstance(given, str):
+        graph = Topology.family(given)
+        if graph.n_parties != len(parties):
+            raise InvalidInputError(
+                f"the graph {given!r} has {graph.n_parties} parties, and there are "
+                f"data of {len(parties)}: {listed(parties)}"
+            )
+        return graph.renamed(parties)
+    given = Topology.of(given)
+    strangers = sorted(set(given.parties) ^ set(parties))
+    if strangers:
+        raise InvalidInputError(
+            "the graph and the data must name the same parties; only one of them has "
+            f"{listed(strangers)}"
+        )
+    return given
+
+
+def _masks(options: Options) -> Masks:
+    return Masks(
+        options.get("law", "uniform"),
+        options.get("sigma"),
+        options.get("grid"),
+        options.get("largest"),
+    )

@@ -1,0 +1,259 @@
+"""What guests have sent to a host: one SQLite file, with each submission whole.
+
+A submission counts when the disk has it, and a guest is told so only then. Whoever
+sends the same again gets the same answer; a correction has the next number. Nothing is
+taken any more once the survey is closed, by this process or another.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from veilsum.errors import InvalidInputError, StoreError
+from veilsum.files.sqlite import Kind, OpenFile, connect, create, inspected
+from veilsum.numbers.arrays import listed
+from veilsum.survey.submission import Submission, read_submission, sha256_hex
+from veilsum.survey.survey_set import SurveySet, is_resent, newest, set_of
+from veilsum.survey.terms import SurveyTerms, tally_of
+
+COLLECTION = Kind(
+    noun="survey's collection",
+    holds="what guests sent",
+    application=0x76656963,
+    version=2,
+    schema=(
+        "CREATE TABLE survey (digest TEXT NOT NULL, closed INTEGER NOT NULL)",
+        "CREATE TABLE submission (guest TEXT NOT NULL, number INTEGER NOT NULL, "
+        "digest TEXT NOT NULL, line BLOB NOT NULL, PRIMARY KEY (guest, number))",
+        "CREATE TABLE part (digest TEXT PRIMARY KEY)",
+    ),
+    error=StoreError,
+    undone="taken",
+    if_damaged="put a sound copy of it back, or ask guests to send again what they "
+    "have kept",
+    patience=10.0,  # whoever closes the survey, and another guest, take a moment
+)
+# Submissions of one guest: corrections cost room, and nobody needs as many.
+MOST_SUBMISSIONS = 20
+_NEWEST = "JOIN (SELECT guest, MAX(number) AS number FROM submission GROUP BY guest)"
+_NEWEST += " USING (guest, number)"
+
+
+class ClosedError(InvalidInputError):
+    """The survey is closed: nothing is taken any more."""
+
+
+class OutOfTurnError(InvalidInputError):
+    """Another submission is here under this number, or another number is due.
+
+    Attributes:
+        newest: number and digest of the guest's newest one.
+    """
+
+    def __init__(self, message: str, newest: Arrival) -> None:
+        super().__init__(message)
+        self.newest = newest
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """What a host has of a guest.
+
+    Attributes:
+        survey: its digest.
+        guest: as the roster has it.
+        number: of the submission; 0 for none.
+        digest: of the same, hexadecimal; "" for none.
+    """
+
+    survey: str
+    guest: str
+    number: int
+    digest: str
+
+
+class GuestCollection(OpenFile):
+    """All that guests have sent for one survey."""
+
+    _survey: SurveyTerms
+
+    @classmethod
+    def open(cls, path: Path, survey: SurveyTerms) -> Self:
+        """Return the collection of this survey, made if it is not there yet.
+
+        Raises:
+            StoreError: it is another survey's, damaged, or open to other users.
+        """
+
+        def fill(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT INTO survey VALUES (?, 0)", (survey.digest,))
+
+        if not path.exists():
+            create(path, COLLECTION, fill)
+        with inspected(path, COLLECTION) as connection:
+            found = connection.execute("SELECT digest FROM survey").fetchall()
+            if found != [(survey.digest.encode(),)]:
+                raise StoreError(
+                    f"{path} holds what guests sent for another survey: choose another "
+                    "folder"
+                )
+        opened = cls(path, COLLECTION, connect(path, COLLECTION))
+        opened._survey = survey
+        return opened
+
+    def take(self, line: bytes) -> tuple[Arrival, bool]:
+        """Take what a guest sent; return what is here now, and whether it is new.
+
+        Raises:
+            ClosedError: the survey is closed.
+            OutOfTurnError: the number is taken, or not the next one.
+            InvalidInputError: it is no whole submission to this survey by one of its
+                guests.
+            StoreError: the disk did not take it, and nothing of it is kept.
+        """
+        survey = self._survey
+        new = read_submission(line, survey)
+        receipt = Arrival(
+            survey.digest, new.guest, new.number, new.digest(survey.names)
+        )
+        with self.transaction():
+            if self.is_gone:
+                raise StoreError(
+                    f"{self.path} was removed or exchanged while it was open, and what "
+                    "is written now would be lost: put it back"
+                )
+            kept = self._kept("WHERE guest = ?", new.guest)
+            if self._is_closed() and new not in kept:
+                raise ClosedError("the survey is closed: nothing is taken any more")
+            try:
+                if is_resent(kept, new):
+                    return receipt, False
+            except InvalidInputError as error:
+                raise OutOfTurnError(str(error), self._newest(new.guest)) from None
+            if len(kept) >= MOST_SUBMISSIONS:
+                raise OutOfTurnError(
+                    f"{MOST_SUBMISSIONS} submissions of one guest are the most: "
+                    "nothing can be corrected any more; speak with whoever invited you",
+                    self._newest(new.guest),
+                )
+            self._put(new, receipt.digest)
+        return receipt, True
+
+    def newest(self, guest: str) -> Arrival:
+        """Return what is here of a guest, without contents."""
+        with self.transaction("BEGIN"):
+            return self._newest(guest)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is taken any more."""
+        with self.transaction("BEGIN"):
+            return self._is_closed()
+
+    def came(self) -> tuple[str, ...]:
+        """Return who has sent something, in the roster's order."""
+        with self.transaction("BEGIN"):
+            rows = self._live().execute("SELECT DISTINCT guest FROM submission")
+            here = {guest.decode() for (guest,) in rows}
+        return tuple(name for name in self._survey.roster if name in here)
+
+    def progress(self) -> dict[str, Any]:
+        """Return how many have come of how many, and who vouches for them.
+
+        No contents, and no names: a host that looks at a screen with others beside it
+        shows nobody.
+        """
+        survey, here = self._survey, self._filled()
+        members: dict[str, list[int]] = {}
+        for guest in survey.guests:
+            both = members.setdefault(guest.invited_by, [0, 0])
+            both[0] += guest.name in here
+            both[1] += 1
+        return {
+            "survey": survey.digest,
+            "title": survey.title,
+            "came": len(here),
+            "invited": len(survey.guests),
+            "by_member": members,
+            "closed": self.is_closed,
+            "missing": replace(survey, tally=tally_of(survey, here)).closed_refusal(),
+        }
+
+    def close_survey(
+        self, without: Collection[str] = ()
+    ) -> tuple[SurveySet, tuple[Submission, ...]]:
+        """Take nothing any more; return which submissions are added, and those.
+
+        A second time, the same comes out. With `without`, guests are left out: shares
+        of theirs do not open.
+
+        Raises:
+            InvalidInputError: too few have come, or have filled any cell, and the
+                survey stays open; or somebody is left out who has sent nothing.
+        """
+        survey = self._survey
+        with self.transaction():
+            last = newest(survey, self._kept(_NEWEST))
+            here = {one.guest for one in last}
+            if absent := [name for name in without if name not in here]:
+                raise InvalidInputError(
+                    f"{listed(absent)} cannot be left out: nothing came from there"
+                )
+            used = tuple(one for one in last if one.guest not in without)
+            found = set_of(survey, used)
+            why = replace(survey, tally=found.tally).closed_refusal()
+            if why is not None:
+                raise InvalidInputError(f"the survey cannot be closed: {why}")
+            self._live().execute("UPDATE survey SET closed = 1")
+        return found, used
+
+    def _filled(self) -> dict[str, bytes]:
+        """Return which cells each guest has filled last; all was checked when taken."""
+        with self.transaction("BEGIN"):
+            rows = self._live().execute(f"SELECT guest, line FROM submission {_NEWEST}")  # noqa: S608 - ours
+            return {
+                guest.decode(): bytes.fromhex(json.loads(line)["filled"])
+                for guest, line in rows
+            }
+
+    def _is_closed(self) -> bool:
+        (found,) = self._live().execute("SELECT closed FROM survey").fetchone()
+        return bool(found)
+
+    def _newest(self, guest: str) -> Arrival:
+        row = self._live().execute(
+            "SELECT number, digest FROM submission WHERE guest = ? "
+            "ORDER BY number DESC LIMIT 1",
+            (guest,),
+        )
+        number, digest = row.fetchone() or (0, b"")
+        return Arrival(self._survey.digest, guest, number, digest.decode())
+
+    def _kept(self, which: str, *values: str) -> list[Submission]:
+        """Return submissions, checked again: a disk may have changed them."""
+        rows = self._live().execute(f"SELECT line FROM submission {which}", values)  # noqa: S608 - ours
+        return [read_submission(line, self._survey) for (line,) in rows]
+
+    def _put(self, new: Submission, digest: str) -> None:
+        live = self._live()
+        try:
+            live.executemany("INSERT INTO part VALUES (?)", _parts(new))
+        except sqlite3.IntegrityError:
+            # One of these would keep the whole survey from being closed.
+            raise InvalidInputError(
+                f"{new.guest!r}: something of another submission is in this one: every "
+                "share is drawn anew, and sealed anew"
+            ) from None
+        live.execute(
+            "INSERT INTO submission VALUES (?, ?, ?, ?)",
+            (new.guest, new.number, digest, new.to_json().encode()),
+        )
+
+
+def _parts(new: Submission) -> Iterable[tuple[str]]:
+    return ((sha256_hex(part),) for part in (new.masked, *new.sealed))

@@ -1,0 +1,136 @@
+"""Everything that a run came to follows from its file and its sums, or is found out."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from net.runs import Company, answers, data_files
+from net.test_tampered import LOGIT, tables
+from veilsum.cli.app import app
+from veilsum.errors import InvalidInputError
+from veilsum.files.consortiums import write_consortium
+from veilsum.net.identity import read_identity
+from veilsum.net.receipt import make_receipt, sums_digest
+from veilsum.party.replay import SUMS, read_sums, replay, sums_file
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+
+class Study:
+    """A logistic regression of three that has ended, and the files it left."""
+
+    def __init__(self, folder):
+        self.company = company = Company(folder, data_files(LOGIT, tables(), folder))
+        self.found = company.run()
+        answers(self.found)
+        self.ending = company.drivers["a"].ending
+        self.result = company.result("a", self.found["a"])
+
+    def files(self, folder, *, result=None, shown=None, **changes):
+        """Write everybody's receipts, signed anew, and one member's result and sums."""
+        agreed = folder / "study.veil"
+        agreed.unlink(missing_ok=True)
+        write_consortium(agreed, self.company.consortium)
+        text = json.dumps(result or self.result)
+        (folder / "result.json").write_text(text)
+        (folder / SUMS).write_bytes(sums_file(shown or self.ending.sums))
+        paths = []
+        for one in self.company.receipts(self.found):
+            key = self.company.folder(one.party) / f"{one.party}.key"
+            fields = json.loads(one.to_json())
+            for name in ("format", "party", "certificate", "signature"):
+                del fields[name]
+            signed = make_receipt(read_identity(key), **{**fields, **changes})
+            paths.append(folder / f"{one.party}.json")
+            paths[-1].write_text(signed.to_json())
+        return paths
+
+    def changed(self, row, **cells):
+        table = [dict(line) for line in self.result["table"]]
+        table[row] |= cells
+        return {**self.result, "table": table}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    return Study(tmp_path_factory.mktemp("study"))
+
+
+def verify(folder, paths, *, agreed=True):
+    words = ["verify", *paths, "--result", folder / "result.json"]
+    words += ["--consortium", folder / "study.veil"] if agreed else []
+    found = CliRunner().invoke(app, [*map(str, words)])
+    lines = found.stdout.splitlines()
+    return found.exit_code, [one for one in lines if one.startswith("NOT ok")]
+
+
+def test_what_a_run_has_left_follows_from_its_sums(study, tmp_path):
+    assert verify(tmp_path, study.files(tmp_path)) == (0, [])
+
+
+def test_a_table_that_somebody_changed_is_found(study, tmp_path):
+    """A coefficient's error is in no answer that was signed: it follows from sums."""
+    error = study.result["table"][1]["standard_error"] / 2
+    result = study.changed(1, standard_error=error)
+    paths = study.files(tmp_path, result=result)
+    assert verify(tmp_path, paths, agreed=False) == (0, []), "the twin: it passed"
+    everything = "NOT ok  everything in the result file follows from the sums: not"
+    assert verify(tmp_path, paths) == (1, [f"{everything} table"])
+    for key, value in (("n_rows", 241), ("aic", 0.0), ("more", 1)):
+        paths = study.files(tmp_path, result={**study.result, key: value})
+        assert verify(tmp_path, paths) == (1, [f"{everything} {key}"])
+
+
+def test_other_sums_are_found_and_what_all_sign_about_them_too(study, tmp_path):
+    sums = study.ending.sums
+    other = (*sums[:-1], sums[-1] * 2)
+    paths = study.files(tmp_path, shown=other)
+    (line,) = verify(tmp_path, paths)[1]
+    assert line.startswith("NOT ok  the sums are the signed ones: not of a, not of b")
+    digest = sums_digest(other, study.ending.finish.seal)
+    paths = study.files(tmp_path, shown=other, sums=digest)
+    (line,) = verify(tmp_path, paths)[1]
+    assert "a result follows from the sums and the file: the total of " in line
+    assert "is impossible" in line
+
+
+def test_sums_that_no_run_has_are_refused(study):
+    consortium, sums = study.company.consortium, study.ending.sums
+    members = study.ending.finish.parties
+    for wrong in (sums[:-1], (), (sums[0][:-1],)):
+        with pytest.raises(InvalidInputError):
+            replay(consortium, sums=wrong, members=members)
+    again = replay(consortium, sums=sums, members=members)
+    np.testing.assert_array_equal(again.answer, study.ending.finish.result)
+
+
+BAD = {
+    "no JSON": "{",
+    "another file": '{"format": "veilsum receipt 3", "sums": []}',
+    "no list": '{"format": "veilsum sums 1", "sums": 5}',
+    "no numbers": '{"format": "veilsum sums 1", "sums": [["x"]]}',
+    "mixed": '{"format": "veilsum sums 1", "sums": [["1", 2]]}',
+    "nested": f'{{"format": "veilsum sums 1", "sums": {"[" * 9000}{"]" * 9000}}}',
+    "digits": f'{{"format": "veilsum sums 1", "sums": [["{"9" * 9000}"]]}}',
+    "nan": '{"format": "veilsum sums 1", "sums": [[NaN]]}',
+}
+
+
+@pytest.mark.parametrize("text", BAD.values(), ids=BAD)
+def test_a_file_of_sums_that_is_none_is_refused_in_a_sentence(text, tmp_path):
+    path = tmp_path / SUMS
+    path.write_text(text)
+    with pytest.raises(InvalidInputError, match="is not a file of sums") as caught:
+        read_sums(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_sums_come_back_from_their_file_as_they_were(tmp_path):
+    sums = (np.array([10**60, -(2**200), 0], dtype=object), np.array([0.1, -1e300]))
+    path = tmp_path / SUMS
+    path.write_bytes(sums_file(sums))
+    for one, other in zip(read_sums(path), sums, strict=True):
+        assert one.dtype == other.dtype
+        assert one.tolist() == other.tolist()

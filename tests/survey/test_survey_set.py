@@ -1,0 +1,140 @@
+"""The set: which submissions are added, and what a host takes from a guest."""
+
+import dataclasses
+import random
+from hashlib import sha256
+
+import pytest
+
+from surveys import MEMBERS, opened, seed_of
+from veilsum.errors import InvalidInputError
+from veilsum.survey.submission import Ed25519PrivateKey, make_submission
+from veilsum.survey.survey_set import (
+    closed_set,
+    is_resent,
+    newest,
+    read_submissions,
+    set_of,
+    write_submissions,
+)
+from veilsum.survey.terms import words_of
+
+TERMS = opened()
+CELLS = [[1, 2], [None, 4]]
+
+
+def sent(guest, number=1):
+    key = Ed25519PrivateKey.from_private_bytes(seed_of(guest))
+    return make_submission(TERMS, guest, key, words_of(TERMS, CELLS), number)
+
+
+def resigned(found, **fields):
+    bare = dataclasses.replace(found, **fields, signature=b"")
+    key = Ed25519PrivateKey.from_private_bytes(seed_of(bare.guest))
+    return dataclasses.replace(bare, signature=key.sign(bare.statement(MEMBERS)))
+
+
+ALL = [sent(f"Firm {k + 1}") for k in range(12)]
+
+
+def test_a_set_is_what_the_page_describes():
+    lines = [f"{one.guest}\t1\t{one.digest(MEMBERS)}" for one in ALL]
+    text = "\n".join(["veilsum set 1", TERMS.digest, *lines]) + "\n"
+    assert set_of(TERMS, ALL).digest == sha256(text.encode()).hexdigest()
+
+
+def test_the_order_of_arrival_means_nothing():
+    other = ALL[:]
+    random.Random(1).shuffle(other)
+    assert set_of(TERMS, other) == set_of(TERMS, ALL)
+    assert set_of(TERMS, ALL).guests == tuple(TERMS.roster)
+    assert set_of(TERMS, ALL[1:]).digest != set_of(TERMS, ALL).digest
+
+
+def test_the_newest_of_each_guest_is_added():
+    second = sent("Firm 3", 2)
+    found = newest(TERMS, [second, *ALL[::-1]])
+    assert found == tuple(second if one.guest == "Firm 3" else one for one in ALL)
+
+
+def test_submissions_are_written_and_read():
+    content = write_submissions(ALL)
+    assert read_submissions(content, TERMS) == tuple(ALL)
+    assert read_submissions(b"", TERMS) == ()
+    with pytest.raises(InvalidInputError, match="13 submissions of 12 guests"):
+        read_submissions(content + write_submissions(ALL[:1]), TERMS)
+    with pytest.raises(InvalidInputError, match="bytes at most"):
+        read_submissions(content * 20, TERMS)
+
+
+@pytest.mark.parametrize("cut", [1, 100, 1000])
+def test_a_file_that_is_not_whole_is_refused(cut):
+    content = write_submissions(ALL)
+    with pytest.raises(InvalidInputError):
+        read_submissions(content[: -cut - 1], TERMS)
+
+
+def test_a_closed_file_names_one_set():
+    with pytest.raises(InvalidInputError, match="still open"):
+        closed_set(TERMS, ALL)
+    chosen = set_of(TERMS, ALL)
+    closed = dataclasses.replace(TERMS, set=chosen.digest, tally=chosen.tally)
+    assert closed_set(closed, ALL) == chosen
+    with pytest.raises(InvalidInputError, match="not those that the closed file"):
+        closed_set(closed, ALL[1:])
+    with pytest.raises(InvalidInputError, match="not those that the closed file"):
+        closed_set(closed, [sent("Firm 1", 2), *ALL[1:]])
+
+
+def test_what_is_there_twice_is_refused():
+    with pytest.raises(InvalidInputError, match="in the set twice"):
+        set_of(TERMS, [*ALL, ALL[0]])
+    for fields in ({"masked": ALL[0].masked}, {"sealed": ALL[0].sealed}):
+        copied = resigned(ALL[1], **fields)
+        with pytest.raises(InvalidInputError, match="under another name, too"):
+            set_of(TERMS, [ALL[0], copied])
+
+
+def test_a_changed_submission_is_refused_in_a_set():
+    with pytest.raises(InvalidInputError, match="signature"):
+        set_of(TERMS, [dataclasses.replace(ALL[0], number=2)])
+
+
+# What a host takes
+
+
+def test_what_is_sent_again_is_the_same_to_the_last_byte():
+    first = sent("Firm 1")
+    assert is_resent([], first) is False
+    assert is_resent([first], first) is True
+    second = sent("Firm 1", 2)
+    assert is_resent([first], second) is False
+    assert is_resent([first, second], first) is True  # late, and in order
+
+
+def test_two_vectors_under_one_number_are_refused():
+    """A program that draws fresh masks when it tries again would post two of them."""
+    with pytest.raises(InvalidInputError, match="must be the same to the last byte"):
+        is_resent([sent("Firm 1")], sent("Firm 1"))
+
+
+def test_numbers_follow_each_other():
+    with pytest.raises(InvalidInputError, match="next comes 2, not 3"):
+        is_resent([sent("Firm 1")], sent("Firm 1", 3))
+    with pytest.raises(InvalidInputError, match="next comes 1, not 2"):
+        is_resent([], sent("Firm 1", 2))
+    with pytest.raises(InvalidInputError, match="a correction has the number 3"):
+        is_resent([sent("Firm 1"), sent("Firm 1", 2)], sent("Firm 1"))
+
+
+@pytest.mark.parametrize("part", ["masked", "sealed"])
+def test_a_correction_with_something_old_in_it_is_refused(part):
+    first, second = sent("Firm 1"), sent("Firm 1", 2)
+    old = first.masked if part == "masked" else (first.sealed[0], *second.sealed[1:])
+    mixed = resigned(second, **{part: old})
+    with pytest.raises(InvalidInputError, match="all shares drawn anew"):
+        is_resent([first], mixed)
+
+
+def test_other_guests_numbers_mean_nothing():
+    assert is_resent([sent("Firm 2"), sent("Firm 2", 2)], sent("Firm 1")) is False
