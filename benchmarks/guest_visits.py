@@ -28,8 +28,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from clocks import sized
 from veilsum.consortium.consortium import Address, Consortium, consortium_from
 from veilsum.net.identity import make_certificate
-from veilsum.survey.submission import make_submission
-from veilsum.survey.terms import survey_terms, words_of
+from veilsum.surveys.submission import make_submission
+from veilsum.surveys.terms import survey_terms, words_of
 
 HOST = "127.0.0.1"
 
@@ -104,7 +104,7 @@ def main() -> None:
     import threading
     from dataclasses import replace
 
-    from veilsum.survey.collection import GuestCollection
+    from veilsum.surveys.collection import GuestCollection
     from veilsum.web.collecting import SurveyHost, bounds_of
     from veilsum.web.pages import PageServer, listening
 

@@ -26,9 +26,9 @@ from browser import CHROMIUM, FLAGS, Seen
 from surveys import MEMBERS, opened
 from veilsum.consortium.consortium import Address
 from veilsum.errors import InvalidInputError
-from veilsum.survey.submission import ALPHABET, guest_key, read_submission
-from veilsum.survey.survey_set import is_resent
-from veilsum.survey.terms import SurveyTerms
+from veilsum.surveys.submission import ALPHABET, guest_key, read_submission
+from veilsum.surveys.survey_set import is_resent
+from veilsum.surveys.terms import SurveyTerms
 from veilsum.web.collecting import GUEST_SCHEME, newest_question
 from veilsum.web.guest_page import PACKAGE, SERVED, page_survey, served_page
 from veilsum.web.pages import (

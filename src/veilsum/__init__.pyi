@@ -263,7 +263,7 @@ from .questions.survival import (
     SurvivalResult as SurvivalResult,
     survival as survival,
 )
-from .survey.question import (
+from .surveys.question import (
     SurveyResult as SurveyResult,
     survey as survey,
 )

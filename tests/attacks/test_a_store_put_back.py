@@ -27,10 +27,10 @@ from veilsum.party.backup import (
     resume_surveys,
 )
 from veilsum.party.own_survey import STORE
-from veilsum.survey.delegate import DelegateStore, is_copy, to_answer
-from veilsum.survey.store_copy import copy_store, known_in_copy, put_in_use
-from veilsum.survey.survey_set import set_of, write_submissions
-from veilsum.survey.terms import closing_of
+from veilsum.surveys.delegate import DelegateStore, is_copy, to_answer
+from veilsum.surveys.store_copy import copy_store, known_in_copy, put_in_use
+from veilsum.surveys.survey_set import set_of, write_submissions
+from veilsum.surveys.terms import closing_of
 
 VALUES = {f"Firm {k + 1}": 100 + k for k in range(12)}
 

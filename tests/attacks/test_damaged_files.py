@@ -82,9 +82,9 @@ from veilsum.party.surveying import (
     read_names,
     read_part,
 )
-from veilsum.survey.delegate import DelegateStore
-from veilsum.survey.store_copy import copy_store, known_in_copy
-from veilsum.survey.survey_set import read_submissions, write_submissions
+from veilsum.surveys.delegate import DelegateStore
+from veilsum.surveys.store_copy import copy_store, known_in_copy
+from veilsum.surveys.survey_set import read_submissions, write_submissions
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

@@ -45,11 +45,11 @@ from veilsum.party.study_page import page_of
 from veilsum.party.surveying import make_part, read_part
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.effects import Persist
-from veilsum.survey.collection import GuestCollection
-from veilsum.survey.delegate import DelegateStore
-from veilsum.survey.store_copy import copy_store, known_in_copy
-from veilsum.survey.survey_set import closed_set, read_submissions, write_submissions
-from veilsum.survey.terms import survey_terms
+from veilsum.surveys.collection import GuestCollection
+from veilsum.surveys.delegate import DelegateStore
+from veilsum.surveys.store_copy import copy_store, known_in_copy
+from veilsum.surveys.survey_set import closed_set, read_submissions, write_submissions
+from veilsum.surveys.terms import survey_terms
 from web.test_collecting import submission
 
 pytestmark = [

@@ -22,16 +22,16 @@ from veilsum.consortium.pem import pem_of
 from veilsum.errors import BudgetError, InvalidInputError, RangeError, StoreError
 from veilsum.party.survey_words import released
 from veilsum.party.surveying import letters
-from veilsum.survey import submission, survey_set
-from veilsum.survey.delegate import (
+from veilsum.surveys import submission, survey_set
+from veilsum.surveys.delegate import (
     DelegateStore,
     check_roster,
     masked_sums,
     share_sums,
 )
-from veilsum.survey.question import SurveyRecipe
-from veilsum.survey.store_copy import copy_store, put_in_use
-from veilsum.survey.submission import (
+from veilsum.surveys.question import SurveyRecipe
+from veilsum.surveys.store_copy import copy_store, put_in_use
+from veilsum.surveys.submission import (
     SUITE,
     Submission,
     X25519PrivateKey,
@@ -41,15 +41,15 @@ from veilsum.survey.submission import (
     open_share,
     sha256_hex,
 )
-from veilsum.survey.survey_set import SurveySet
-from veilsum.survey.terms import (
+from veilsum.surveys.survey_set import SurveySet
+from veilsum.surveys.terms import (
     GuestTable,
     closing_of,
     survey_terms,
     tally_of,
     words_of,
 )
-from veilsum.survey.visiting import visit
+from veilsum.surveys.visiting import visit
 from veilsum.web.guest_page import page_survey, single_file
 
 VICTIM = "Firm 5"  # invited by bob, who is honest; ann is with the host
@@ -983,7 +983,7 @@ def test_counts_that_nobody_checks_release_one_guests_number(make_world, monkeyp
         assert found.digest == survey.set
         return found
 
-    monkeypatch.setattr("veilsum.survey.delegate.closed_set", believing)
+    monkeypatch.setattr("veilsum.surveys.delegate.closed_set", believing)
     found = answered(world, terms, sent)
     assert found.given[1, 0] == 8
     assert found.counts[1] == 777  # the victim's own number

@@ -39,7 +39,7 @@ def named(source):
 
 def test_real_parties_name_no_streams_that_repeat():
     found = {}
-    for room in ("party", "net", "protocol", "survey"):
+    for room in ("party", "net", "protocol", "surveys"):
         for path in sorted((PACKAGE / room).rglob("*.py")):
             found[f"{room}/{path.name}"] = set(named(path.read_text("utf-8")))
     assert len(found) > 40

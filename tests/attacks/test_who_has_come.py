@@ -16,9 +16,9 @@ from veilsum.consortium.consortium import canonical
 from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import read_consortium
 from veilsum.net.identity import is_signature, new_identity
-from veilsum.survey.collection import GuestCollection
-from veilsum.survey.survey_set import list_digest
-from veilsum.survey.terms import survey_terms
+from veilsum.surveys.collection import GuestCollection
+from veilsum.surveys.survey_set import list_digest
+from veilsum.surveys.terms import survey_terms
 from veilsum.web.collecting import GUEST_SCHEME, SurveyHost
 from veilsum.web.fetching import CLOSED, SENT, fetch_closed, read_closed
 from veilsum.web.membership import CONTEXT, LIFE, MemberDoor, proof

@@ -50,7 +50,7 @@ from veilsum.questions.statistics import StatisticsRecipe
 from veilsum.sums import presence
 from veilsum.sums.presence import Screened
 from veilsum.sums.recipes import PartyWork
-from veilsum.survey import delegate, submission, visiting
+from veilsum.surveys import delegate, submission, visiting
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

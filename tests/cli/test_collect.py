@@ -23,9 +23,9 @@ from net.village import HOST, free_port
 from veilsum.cli.app import app
 from veilsum.files.consortiums import read_consortium
 from veilsum.net.identity import new_identity
-from veilsum.survey.collection import GuestCollection
-from veilsum.survey.terms import survey_terms
-from veilsum.survey.visiting import visit
+from veilsum.surveys.collection import GuestCollection
+from veilsum.surveys.terms import survey_terms
+from veilsum.surveys.visiting import visit
 
 MEMBERS = ("ann", "bob", "cem")
 PAGE = "https://survey.example.org"

@@ -12,7 +12,7 @@ from cases import each
 from surveys import opened, survey_table
 from veilsum.consortium.consortium import consortium_from
 from veilsum.errors import InvalidScenarioError
-from veilsum.survey.terms import Guest, closing_of, survey_terms, tally_of
+from veilsum.surveys.terms import Guest, closing_of, survey_terms, tally_of
 
 
 def changed(**keys):
@@ -259,6 +259,6 @@ def test_that_not_all_were_compared_is_said(monkeypatch):
     bits = {name: bytes([~empty.get(name, 0) << 5 & 0xE0]) for name in terms.roster}
     found = tally_of(terms, bits)
     assert (found.near, found.more_near) == (((2, 1), (2, 0), (1, 0)), False)
-    monkeypatch.setattr("veilsum.survey.terms.MOST_COMPARED", 2)
+    monkeypatch.setattr("veilsum.surveys.terms.MOST_COMPARED", 2)
     found = tally_of(terms, bits)
     assert (found.near, found.more_near) == (((2, 1), (2, 0)), True)

@@ -12,7 +12,7 @@ from cases import each
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "veilsum"
 # Everything that belongs to real parties and pages, and the command on top of it.
-PARTS = [SOURCE / one for one in ("survey", "net", "party", "web")]
+PARTS = [SOURCE / one for one in ("surveys", "net", "party", "web")]
 
 
 def imported(file):

@@ -13,8 +13,8 @@ from veilsum.errors import LedgerError, StoreError
 from veilsum.files.ledger import LEDGER, copy_ledger, open_ledger, read_ledger
 from veilsum.files.sqlite import RECORD_BYTES, RECORDS, Sealing, files_beside
 from veilsum.privacy.accountant import Budget
-from veilsum.survey.delegate import COPIED, SURVEYS, DelegateStore
-from veilsum.survey.store_copy import copy_store
+from veilsum.surveys.delegate import COPIED, SURVEYS, DelegateStore
+from veilsum.surveys.store_copy import copy_store
 
 posix = pytest.mark.skipif(os.name != "posix", reason="a matter of POSIX")
 

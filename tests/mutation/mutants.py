@@ -89,7 +89,9 @@ PARTS = {
     "tables": Part("tables/*.py", 35, ("tests/tables",)),
     "store": Part("net/store.py", 10, ("tests/net/test_store.py",)),
     "ledger": Part("files/ledger.py", 12, ("tests/files/test_ledger.py",)),
-    "survey": Part("survey/*.py", 18, ("tests/survey", "tests/attacks/test_guests.py")),
+    "survey": Part(
+        "surveys/*.py", 18, ("tests/survey", "tests/attacks/test_guests.py")
+    ),
 }
 
 

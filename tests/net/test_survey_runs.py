@@ -30,9 +30,9 @@ from veilsum.party.own_rules import OwnRules, relaxed
 from veilsum.party.own_survey import STORE, SUBMISSIONS
 from veilsum.party.run import take_part
 from veilsum.party.surveying import published
-from veilsum.survey.delegate import DelegateStore
-from veilsum.survey.question import SurveyRecipe
-from veilsum.survey.survey_set import set_of
+from veilsum.surveys.delegate import DelegateStore
+from veilsum.surveys.question import SurveyRecipe
+from veilsum.surveys.survey_set import set_of
 
 
 def check(company, found):

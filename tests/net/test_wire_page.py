@@ -81,7 +81,7 @@ from veilsum.sums.presence import PRESENCE, Cells, Screened, held
 from veilsum.sums.releases import ReleaseLimit, shown_of
 from veilsum.sums.running import plan_for
 from veilsum.sums.terms import Terms
-from veilsum.survey.question import SurveyRecipe
+from veilsum.surveys.question import SurveyRecipe
 from veilsum.tables.axes import Axis
 from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import Rules

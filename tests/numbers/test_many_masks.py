@@ -113,5 +113,5 @@ def test_counters_are_for_simulations_only():
         if "CounterStreams" in path.read_text()
     }
     assert {"numbers/masking.py", "minimise/large.py"} <= homes
-    real = {"protocol", "party", "net", "survey"}
+    real = {"protocol", "party", "net", "surveys"}
     assert not {one.split("/")[0] for one in homes} & real

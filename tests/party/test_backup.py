@@ -22,7 +22,7 @@ from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.party.backup import make_backup, restore_backup, resume
 from veilsum.privacy.accountant import Budget
-from veilsum.survey.delegate import DelegateStore
+from veilsum.surveys.delegate import DelegateStore
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from veilsum.party.own_survey import STORE, SUBMISSIONS
 from veilsum.party.run_status import read_status
 from veilsum.party.serving import Household, Serving, without_open
 from veilsum.report.run_report import report
-from veilsum.survey.survey_set import set_of, write_submissions
-from veilsum.survey.terms import closing_of
+from veilsum.surveys.survey_set import set_of, write_submissions
+from veilsum.surveys.terms import closing_of
 from veilsum.web.live import RunWatch
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes", "_quiet")

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from cases import each
 from veilsum.audit.noninterference import same_frames
 from veilsum.errors import InvalidInputError, RangeError
-from veilsum.survey.question import (
+from veilsum.surveys.question import (
     LEFT_EMPTY,
     SurveyGuarantee,
     SurveyRecipe,
@@ -24,7 +24,7 @@ from veilsum.survey.question import (
     survey,
     worst_members,
 )
-from veilsum.survey.terms import Guest, SurveyTerms, tally_of
+from veilsum.surveys.terms import Guest, SurveyTerms, tally_of
 
 DELEGATES = ("ann", "bob", "cem")
 N = 12

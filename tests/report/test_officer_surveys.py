@@ -30,8 +30,8 @@ from veilsum.report.survey_sentences import (
     risks,
     said,
 )
-from veilsum.survey.collection import GuestCollection
-from veilsum.survey.terms import closing_of, survey_terms, tally_of
+from veilsum.surveys.collection import GuestCollection
+from veilsum.surveys.terms import closing_of, survey_terms, tally_of
 
 
 def closed_table():

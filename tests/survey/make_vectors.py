@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from veilsum.survey.submission import (
+from veilsum.surveys.submission import (
     SUITE,
     Submission,
     guest_key,
@@ -25,8 +25,8 @@ from veilsum.survey.submission import (
     seal_info,
     sha256_hex,
 )
-from veilsum.survey.survey_set import set_of
-from veilsum.survey.terms import Guest, SurveyTerms, words_of
+from veilsum.surveys.survey_set import set_of
+from veilsum.surveys.terms import Guest, SurveyTerms, words_of
 
 PLACE = Path(__file__).with_name("vectors.json")
 SURVEY = sha256(b"a survey's digest").hexdigest()

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from cases import each
 from surveys import MEMBERS, World, opened
 from veilsum.errors import BudgetError, InvalidInputError, SecretError, StoreError
-from veilsum.survey.delegate import (
+from veilsum.surveys.delegate import (
     AnsweredSurvey,
     DelegateStore,
     _people,
@@ -21,10 +21,10 @@ from veilsum.survey.delegate import (
     share_sums,
     to_answer,
 )
-from veilsum.survey.store_copy import copy_store, put_in_use
-from veilsum.survey.submission import SUITE, guest_key, seal_info
-from veilsum.survey.survey_set import SurveySet, set_of
-from veilsum.survey.terms import Guest, SurveyTally
+from veilsum.surveys.store_copy import copy_store, put_in_use
+from veilsum.surveys.submission import SUITE, guest_key, seal_info
+from veilsum.surveys.survey_set import SurveySet, set_of
+from veilsum.surveys.terms import Guest, SurveyTally
 
 TERMS = opened()
 NOBODY = SurveyTally((), ())

@@ -5,16 +5,16 @@ import base64
 import pytest
 
 from surveys import World, opened
-from veilsum.survey.collection import GuestCollection
-from veilsum.survey.delegate import DelegateStore
-from veilsum.survey.store_copy import copy_store, put_in_use
-from veilsum.survey.submission import (
+from veilsum.surveys.collection import GuestCollection
+from veilsum.surveys.delegate import DelegateStore
+from veilsum.surveys.store_copy import copy_store, put_in_use
+from veilsum.surveys.submission import (
     SEAL_BYTES,
     SIGNATURE_BYTES,
     WORD_BYTES,
     longest_line,
 )
-from veilsum.survey.survey_set import write_submissions
+from veilsum.surveys.survey_set import write_submissions
 
 
 @pytest.fixture

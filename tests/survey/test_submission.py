@@ -11,9 +11,9 @@ from hypothesis import given, settings, strategies as st
 from cases import each
 from surveys import MEMBERS, delegate_key, guest_row, opened, seed_of
 from veilsum.errors import InvalidInputError, VeilsumError
-from veilsum.survey import submission
-from veilsum.survey.delegate import masked_sums, share_sums
-from veilsum.survey.submission import (
+from veilsum.surveys import submission
+from veilsum.surveys.delegate import masked_sums, share_sums
+from veilsum.surveys.submission import (
     ALPHABET,
     SEAL_BYTES,
     Ed25519PrivateKey,
@@ -27,8 +27,8 @@ from veilsum.survey.submission import (
     read_code,
     read_submission,
 )
-from veilsum.survey.survey_set import set_of
-from veilsum.survey.terms import words_of
+from veilsum.surveys.survey_set import set_of
+from veilsum.surveys.terms import words_of
 
 TERMS = opened()
 KEYS = {name: delegate_key(name) for name in MEMBERS}

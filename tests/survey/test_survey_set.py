@@ -8,8 +8,8 @@ import pytest
 
 from surveys import MEMBERS, opened, seed_of
 from veilsum.errors import InvalidInputError
-from veilsum.survey.submission import Ed25519PrivateKey, make_submission
-from veilsum.survey.survey_set import (
+from veilsum.surveys.submission import Ed25519PrivateKey, make_submission
+from veilsum.surveys.survey_set import (
     closed_set,
     is_resent,
     newest,
@@ -17,7 +17,7 @@ from veilsum.survey.survey_set import (
     set_of,
     write_submissions,
 )
-from veilsum.survey.terms import words_of
+from veilsum.surveys.terms import words_of
 
 TERMS = opened()
 CELLS = [[1, 2], [None, 4]]

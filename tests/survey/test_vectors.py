@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from survey.make_vectors import PLACE, terms_of, vectors
 from veilsum.errors import InvalidInputError
-from veilsum.survey.submission import (
+from veilsum.surveys.submission import (
     SUITE,
     guest_key,
     open_share,

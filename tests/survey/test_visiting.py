@@ -11,9 +11,9 @@ from hypothesis import given, strategies as st
 from cases import each
 from surveys import World, opened
 from veilsum.errors import InvalidInputError, RangeError
-from veilsum.survey.submission import new_code
-from veilsum.survey.terms import check_filled, words_of
-from veilsum.survey.visiting import visit
+from veilsum.surveys.submission import new_code
+from veilsum.surveys.terms import check_filled, words_of
+from veilsum.surveys.visiting import visit
 
 TERMS = opened()
 

@@ -26,8 +26,8 @@ import numpy as np
 import pytest
 
 from surveys import MEMBERS, delegate_key, opened, seed_of
-from veilsum.survey import submission
-from veilsum.survey.submission import (
+from veilsum.surveys import submission
+from veilsum.surveys.submission import (
     SEAL_BYTES,
     Ed25519PrivateKey,
     Submission,
@@ -37,8 +37,8 @@ from veilsum.survey.submission import (
     seal_info,
     words_from,
 )
-from veilsum.survey.survey_set import is_resent, set_of, write_submissions
-from veilsum.survey.terms import words_of
+from veilsum.surveys.survey_set import is_resent, set_of, write_submissions
+from veilsum.surveys.terms import words_of
 
 TERMS = opened()
 SIZE = TERMS.n_cells * 8

@@ -23,7 +23,7 @@ from net.village import HOST, free_port
 from veilsum.cli.app import app
 from veilsum.files.consortiums import read_consortium
 from veilsum.net.identity import new_identity
-from veilsum.survey.terms import survey_terms
+from veilsum.surveys.terms import survey_terms
 from veilsum.web.guest_page import page_survey
 
 pytestmark = pytest.mark.slow

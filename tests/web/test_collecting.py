@@ -36,17 +36,17 @@ from surveys import MEMBERS, RUN, World, guest_row, opened, seed_of, survey_tabl
 from veilsum.consortium.consortium import Address, consortium_from
 from veilsum.errors import InvalidInputError, StoreError, WaitingError
 from veilsum.files.consortiums import read_consortium, toml_of
-from veilsum.survey import collection as collected
-from veilsum.survey.collection import GuestCollection
-from veilsum.survey.submission import (
+from veilsum.surveys import collection as collected
+from veilsum.surveys.collection import GuestCollection
+from veilsum.surveys.submission import (
     guest_key,
     longest_line,
     make_submission,
     sha256_hex,
 )
-from veilsum.survey.survey_set import write_submissions
-from veilsum.survey.terms import closing_of, survey_terms, words_of
-from veilsum.survey.visiting import visit
+from veilsum.surveys.survey_set import write_submissions
+from veilsum.surveys.terms import closing_of, survey_terms, words_of
+from veilsum.surveys.visiting import visit
 from veilsum.web.collecting import (
     FETCHED,
     GUEST_SCHEME,
@@ -488,7 +488,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from surveys import opened
-from veilsum.survey import collection
+from veilsum.surveys import collection
 terms = opened()
 store = collection.GuestCollection.open(Path(sys.argv[1]), terms)
 put = store._put

@@ -20,8 +20,8 @@ from cases import each
 from guest_scene import asked, code_of, large
 from surveys import MEMBERS, delegate_key
 from veilsum.errors import InvalidInputError
-from veilsum.survey.submission import open_share, read_submission
-from veilsum.survey.terms import words_of
+from veilsum.surveys.submission import open_share, read_submission
+from veilsum.surveys.terms import words_of
 from veilsum.web.guest_page import (
     PACKAGE,
     SERVED,

@@ -55,11 +55,11 @@ from veilsum.progress import Progress, silent, watched
 from veilsum.questions.job_file import job_of
 from veilsum.scale.pieces import seed_of
 from veilsum.showing import counted
-from veilsum.survey.delegate import masked_sums
-from veilsum.survey.question import SurveyRecipe, SurveyResult
-from veilsum.survey.submission import Submission, longest_line
-from veilsum.survey.survey_set import closed_set, read_submissions
-from veilsum.survey.terms import SurveyTerms, survey_terms, tally_of
+from veilsum.surveys.delegate import masked_sums
+from veilsum.surveys.question import SurveyRecipe, SurveyResult
+from veilsum.surveys.submission import Submission, longest_line
+from veilsum.surveys.survey_set import closed_set, read_submissions
+from veilsum.surveys.terms import SurveyTerms, survey_terms, tally_of
 
 # How often a coalition plays each attack on visits.
 TRIALS: Mapping[Depth, int] = {"quick": 100, "standard": 200, "deep": 1000}

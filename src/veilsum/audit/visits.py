@@ -37,8 +37,8 @@ from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 from veilsum.scale.pieces import seed_of
-from veilsum.survey.delegate import DelegateStore
-from veilsum.survey.submission import (
+from veilsum.surveys.delegate import DelegateStore
+from veilsum.surveys.submission import (
     WORD_BYTES,
     Submission,
     X25519PrivateKey,
@@ -48,9 +48,9 @@ from veilsum.survey.submission import (
     open_share,
     words_from,
 )
-from veilsum.survey.survey_set import is_resent
-from veilsum.survey.terms import SurveyTerms, Words, words_of
-from veilsum.survey.visiting import visit
+from veilsum.surveys.survey_set import is_resent
+from veilsum.surveys.terms import SurveyTerms, Words, words_of
+from veilsum.surveys.visiting import visit
 
 # Bytes as a guest's program asks for them, call after call.
 Source: TypeAlias = Callable[[int], bytes]

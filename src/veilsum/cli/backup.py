@@ -152,7 +152,7 @@ def resumed(
     from veilsum.errors import InvalidInputError
     from veilsum.party.backup import resume, resume_surveys
     from veilsum.party.own_survey import STORE
-    from veilsum.survey.delegate import is_copy
+    from veilsum.surveys.delegate import is_copy
 
     told: dict[str, object] = {"uncounted": list(uncounted)}
     if file.name == STORE or is_copy(file):

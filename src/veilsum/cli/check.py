@@ -230,8 +230,8 @@ def _open_survey_at_home(
 
     from veilsum.errors import InvalidInputError
     from veilsum.party.own_survey import STORE
-    from veilsum.survey.delegate import DelegateStore
-    from veilsum.survey.terms import survey_terms
+    from veilsum.surveys.delegate import DelegateStore
+    from veilsum.surveys.terms import survey_terms
 
     try:
         if folder is None or not (folder / STORE).exists():

@@ -16,9 +16,9 @@ from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from veilsum.consortium.consortium import Consortium
-    from veilsum.survey.collection import GuestCollection
-    from veilsum.survey.delegate import DelegateStore
-    from veilsum.survey.terms import SurveyTerms
+    from veilsum.surveys.collection import GuestCollection
+    from veilsum.surveys.delegate import DelegateStore
+    from veilsum.surveys.terms import SurveyTerms
 
 LISTEN = "127.0.0.1:8470"
 # What a host keeps in its folder.
@@ -97,7 +97,7 @@ def delegate(
     from veilsum.net.identity import read_identity
     from veilsum.party.own_survey import STORE
     from veilsum.party.surveying import codes_file, make_part, read_names
-    from veilsum.survey.delegate import DelegateStore
+    from veilsum.surveys.delegate import DelegateStore
 
     identity = read_identity(key)
     guests = () if names is None else read_names(names)
@@ -282,7 +282,7 @@ def invite(
     from veilsum.files.output import write_files
     from veilsum.net.identity import read_identity
     from veilsum.party.surveying import check_survey, letters, read_codes
-    from veilsum.survey.submission import sha256_hex
+    from veilsum.surveys.submission import sha256_hex
     from veilsum.web.fetching import page_address
     from veilsum.web.guest_page import page_survey, single_file
 
@@ -483,8 +483,8 @@ def close(
     from veilsum.files.consortiums import read_consortium, toml_of
     from veilsum.files.output import write_files
     from veilsum.party.survey_words import released
-    from veilsum.survey.survey_set import list_digest, write_submissions
-    from veilsum.survey.terms import closing_of, survey_terms
+    from veilsum.surveys.survey_set import list_digest, write_submissions
+    from veilsum.surveys.terms import closing_of, survey_terms
     from veilsum.web.fetching import CLOSED, RESULT, SENT as SUBMISSIONS
 
     consortium, terms = _read(survey)
@@ -575,7 +575,7 @@ def fetch(
     """
     from veilsum.cli.join import only_key
     from veilsum.net.identity import read_identity
-    from veilsum.survey.survey_set import list_digest
+    from veilsum.surveys.survey_set import list_digest
     from veilsum.web.fetching import CLOSED, fetch_closed
 
     consortium, terms = _read(survey)
@@ -618,8 +618,8 @@ def show_set(*, closed: Path, guest: str | None, as_json: bool) -> None:
       veilsum collect set keys/closed.toml --guest "Firm 17"
     """
     from veilsum.files.consortiums import read_consortium
-    from veilsum.survey.survey_set import list_digest
-    from veilsum.survey.terms import survey_terms
+    from veilsum.surveys.survey_set import list_digest
+    from veilsum.surveys.terms import survey_terms
     from veilsum.web.fetching import read_closed
 
     terms = survey_terms(read_consortium(closed))
@@ -679,7 +679,7 @@ def result(
     from veilsum.files.output import as_json as written, write_files
     from veilsum.net.receipt import read_receipt
     from veilsum.party.surveying import published
-    from veilsum.survey.terms import survey_terms
+    from veilsum.surveys.terms import survey_terms
     from veilsum.web.fetching import CLOSED, RESULT, read_closed
 
     _, terms = _read(survey)
@@ -717,7 +717,7 @@ def erase(*, survey: Path, folder: Path, yes: bool, as_json: bool) -> None:
     from contextlib import closing
 
     from veilsum.files.consortiums import read_consortium
-    from veilsum.survey.terms import survey_terms
+    from veilsum.surveys.terms import survey_terms
 
     terms = survey_terms(read_consortium(survey))
     if not yes:
@@ -741,7 +741,7 @@ def erase(*, survey: Path, folder: Path, yes: bool, as_json: bool) -> None:
 def _read(survey: Path) -> tuple[Consortium, SurveyTerms]:
     """Return an open survey."""
     from veilsum.files.consortiums import read_consortium
-    from veilsum.survey.terms import survey_terms
+    from veilsum.surveys.terms import survey_terms
 
     found = read_consortium(survey)
     terms = survey_terms(found)
@@ -756,7 +756,7 @@ def _read(survey: Path) -> tuple[Consortium, SurveyTerms]:
 def _store(folder: Path) -> DelegateStore:
     """Return the store of a member that has made its key."""
     from veilsum.party.own_survey import STORE
-    from veilsum.survey.delegate import DelegateStore
+    from veilsum.surveys.delegate import DelegateStore
 
     if not (folder / STORE).exists():
         raise InvalidInputError(
@@ -774,7 +774,7 @@ def _collection(
     folder: Path, terms: SurveyTerms, *, new: bool = True
 ) -> GuestCollection:
     from veilsum.files.output import prepare_folder
-    from veilsum.survey.collection import GuestCollection
+    from veilsum.surveys.collection import GuestCollection
 
     if not new and not (folder / SENT).exists():
         raise InvalidInputError(

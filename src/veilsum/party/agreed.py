@@ -23,8 +23,8 @@ from veilsum.sums.recipes import Recipe
 from veilsum.sums.running import promise_before
 from veilsum.sums.table_job import SchemaJob, check_width, prepared
 from veilsum.sums.terms import Terms
-from veilsum.survey.question import SurveyRecipe
-from veilsum.survey.terms import survey_terms
+from veilsum.surveys.question import SurveyRecipe
+from veilsum.surveys.terms import survey_terms
 from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import Rules
 

@@ -33,16 +33,16 @@ from veilsum.net.receipt import Receipt, read_receipt
 from veilsum.numbers.arrays import listed
 from veilsum.party.own_rules import FILE_NAME
 from veilsum.party.own_survey import STORE, SUBMISSIONS
-from veilsum.survey.delegate import AnsweredSurvey, to_answer
-from veilsum.survey.store_copy import (
+from veilsum.surveys.delegate import AnsweredSurvey, to_answer
+from veilsum.surveys.store_copy import (
     check_roster_in_copy,
     copy_store,
     known_in_copy,
     put_in_use,
 )
-from veilsum.survey.submission import longest_line
-from veilsum.survey.survey_set import closed_set, read_submissions
-from veilsum.survey.terms import SurveyTerms, survey_terms
+from veilsum.surveys.submission import longest_line
+from veilsum.surveys.survey_set import closed_set, read_submissions
+from veilsum.surveys.terms import SurveyTerms, survey_terms
 
 MOST_BYTES = 1 << 30
 # Where files of runs lie: in a folder, and in folders in it.

@@ -29,7 +29,7 @@ from veilsum.privacy.accountant import accounts
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.sums.recipes import PartyWork
 from veilsum.sums.releases import SUM_LIMITS
-from veilsum.survey.question import SurveyGuarantee, SurveyRecipe
+from veilsum.surveys.question import SurveyGuarantee, SurveyRecipe
 from veilsum.tables.rules import Rules
 
 RULES = tuple(one.name for one in fields(Rules))

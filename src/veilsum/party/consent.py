@@ -76,7 +76,7 @@ from veilsum.showing import Items, Showing, Shown
 from veilsum.sums.presence import FEW_VALUES, Screened, Varying
 from veilsum.sums.recipes import Guarded, open_limits
 from veilsum.sums.releases import BY_PARTY, Foreseen
-from veilsum.survey.question import SurveyRecipe
+from veilsum.surveys.question import SurveyRecipe
 from veilsum.tables.axes import Axis, n_cells
 from veilsum.tables.columns import Column
 from veilsum.tables.propensity import Propensity

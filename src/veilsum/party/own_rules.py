@@ -35,7 +35,7 @@ from veilsum.files.scenarios import read_toml
 from veilsum.numbers.arrays import listed, nearest
 from veilsum.questions.job_file import agreed_job
 from veilsum.reading import Names, Section, Whole, read
-from veilsum.survey.terms import MINIMUM_GUESTS, survey_terms
+from veilsum.surveys.terms import MINIMUM_GUESTS, survey_terms
 from veilsum.tables.formula import (
     FUNCTIONS,
     Applied,

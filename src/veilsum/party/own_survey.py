@@ -25,11 +25,11 @@ from veilsum.numbers.secrets import Secret, discreet
 from veilsum.party.agreed import agreed_on
 from veilsum.party.survey_words import by_member, names_of
 from veilsum.protocol.effects import Emission
-from veilsum.survey.delegate import DelegateStore, masked_sums
-from veilsum.survey.question import SurveyRecipe, SurveyResult
-from veilsum.survey.submission import Submission, longest_line
-from veilsum.survey.survey_set import SurveySet, closed_set, read_submissions
-from veilsum.survey.terms import SurveyTerms, survey_terms
+from veilsum.surveys.delegate import DelegateStore, masked_sums
+from veilsum.surveys.question import SurveyRecipe, SurveyResult
+from veilsum.surveys.submission import Submission, longest_line
+from veilsum.surveys.survey_set import SurveySet, closed_set, read_submissions
+from veilsum.surveys.terms import SurveyTerms, survey_terms
 
 # What a delegate's folder holds: its own store, and what the host has handed out.
 STORE, SUBMISSIONS = "surveys.store", "submissions.jsonl"

@@ -44,7 +44,7 @@ from veilsum.party.consent import consent_to
 from veilsum.protocol.plan import Plan
 from veilsum.questions.job_file import job_of
 from veilsum.sums.running import JobResult, run_job
-from veilsum.survey.question import SurveyRecipe
+from veilsum.surveys.question import SurveyRecipe
 
 # The file of sums that join keeps beside a result, for members alone.
 SUMS, SUMS_FORMAT = "sums.json", "veilsum sums 1"

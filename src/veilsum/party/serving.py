@@ -65,7 +65,7 @@ from veilsum.party.run_status import (
 from veilsum.party.study_page import page_of
 from veilsum.party.studying import take_part_in_study
 from veilsum.protocol.losing import withheld_words
-from veilsum.survey.terms import survey_terms
+from veilsum.surveys.terms import survey_terms
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.rules import DisclosureError
 

@@ -11,14 +11,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from veilsum.numbers.arrays import listed
-from veilsum.survey.question import (
+from veilsum.surveys.question import (
     MAY_FOLLOW,
     MORE_NEAR,
     MOST_PAIRS,
     NEAR,
     promise_to_guests,
 )
-from veilsum.survey.terms import SurveyTerms
+from veilsum.surveys.terms import SurveyTerms
 
 # So many names are read; of more the number says as much.
 MOST_NAMES = 20

@@ -35,11 +35,11 @@ from veilsum.party.replay import (
     replay,
     result_findings,
 )
-from veilsum.survey.delegate import DelegateStore
-from veilsum.survey.question import SurveyResult, in_full
-from veilsum.survey.submission import guest_key
-from veilsum.survey.survey_set import SurveySet, list_digest
-from veilsum.survey.terms import (
+from veilsum.surveys.delegate import DelegateStore
+from veilsum.surveys.question import SurveyResult, in_full
+from veilsum.surveys.submission import guest_key
+from veilsum.surveys.survey_set import SurveySet, list_digest
+from veilsum.surveys.terms import (
     MOST_GUESTS,
     SurveyTerms,
     check_guest_name,

@@ -58,7 +58,7 @@ from veilsum.questions.timed import HazardResult
 from veilsum.report import figures
 from veilsum.showing import counted
 from veilsum.sums.running import JobResult
-from veilsum.survey.question import SurveyResult
+from veilsum.surveys.question import SurveyResult
 
 # What a cut is looked for in, and how much work each number of colluders is worth.
 MOST_CUT, MOST_WORK = 250, 20_000

@@ -34,7 +34,7 @@ from veilsum.sums.presence import Cells, Crossed, Group, Screened, Values, Varyi
 from veilsum.sums.recipes import Guarded, open_limits
 from veilsum.sums.releases import BY_PARTY, Foreseen
 from veilsum.sums.terms import Terms
-from veilsum.survey.terms import SurveyTerms, survey_terms
+from veilsum.surveys.terms import SurveyTerms, survey_terms
 
 Kind: TypeAlias = Literal["plan", "consortium", "study", "run"]
 # Chances for which it is said how far apart two inputs have to be.

@@ -27,10 +27,10 @@ from veilsum.errors import (
     installing,
 )
 from veilsum.report.page import Html, folded, notice, paragraph, table, tag
-from veilsum.survey.collection import ClosedError, GuestCollection, OutOfTurnError
-from veilsum.survey.submission import longest_line, sha256_hex
-from veilsum.survey.survey_set import list_digest
-from veilsum.survey.terms import SurveyTerms, survey_terms
+from veilsum.surveys.collection import ClosedError, GuestCollection, OutOfTurnError
+from veilsum.surveys.submission import longest_line, sha256_hex
+from veilsum.surveys.survey_set import list_digest
+from veilsum.surveys.terms import SurveyTerms, survey_terms
 from veilsum.web.fetching import CHALLENGE, CLOSED, RESULT, SENT
 from veilsum.web.guest_page import SERVED, page_survey, served_page, single_file
 from veilsum.web.membership import MemberDoor

@@ -20,10 +20,10 @@ from veilsum.files.output import prepare_folder, write_files
 from veilsum.net.identity import Identity
 from veilsum.net.trust import check_identity
 from veilsum.party.own_survey import STORE
-from veilsum.survey.delegate import DelegateStore
-from veilsum.survey.submission import longest_line
-from veilsum.survey.survey_set import SurveySet, closed_set, read_submissions
-from veilsum.survey.terms import SurveyTerms, survey_terms
+from veilsum.surveys.delegate import DelegateStore
+from veilsum.surveys.submission import longest_line
+from veilsum.surveys.survey_set import SurveySet, closed_set, read_submissions
+from veilsum.surveys.terms import SurveyTerms, survey_terms
 from veilsum.web.membership import CHALLENGE_DIGITS, proof
 
 CLOSED, SENT, RESULT = "closed.toml", "submissions.jsonl", "result.json"

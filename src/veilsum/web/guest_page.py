@@ -16,7 +16,7 @@ from math import gcd
 from urllib.parse import urlsplit
 
 from veilsum.errors import InvalidInputError
-from veilsum.survey.terms import SurveyTerms
+from veilsum.surveys.terms import SurveyTerms
 
 PACKAGE = files("veilsum.web")
 SURVEY = '<script type="application/json" id="survey" data-submissions="submissions">'

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from veilsum.errors import InvalidInputError
-from veilsum.survey.submission import (
+from veilsum.surveys.submission import (
     Submission,
     check_submission,
     longest_line,
     read_submission,
     sha256_hex,
 )
-from veilsum.survey.terms import SurveyTally, SurveyTerms, tally_of
+from veilsum.surveys.terms import SurveyTally, SurveyTerms, tally_of
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,14 @@ from typing import Any
 
 from veilsum.errors import StoreError
 from veilsum.files.sqlite import create, inspected, sync
-from veilsum.survey.delegate import (
+from veilsum.surveys.delegate import (
     COPIED,
     SURVEYS,
     AnsweredSurvey,
     check_roster,
     is_copy,
 )
-from veilsum.survey.terms import SurveyTerms
+from veilsum.surveys.terms import SurveyTerms
 
 _TABLES = {
     "key": "SELECT public, NULL, survey FROM key",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from veilsum.errors import InvalidInputError
-from veilsum.survey.submission import Submission, guest_key, make_submission
-from veilsum.survey.terms import SurveyTerms, words_of
+from veilsum.surveys.submission import Submission, guest_key, make_submission
+from veilsum.surveys.terms import SurveyTerms, words_of
 
 
 def visit(

@@ -17,9 +17,9 @@ from typing import Any, Self
 from veilsum.errors import InvalidInputError, StoreError
 from veilsum.files.sqlite import Kind, OpenFile, connect, create, inspected
 from veilsum.numbers.arrays import listed
-from veilsum.survey.submission import Submission, read_submission, sha256_hex
-from veilsum.survey.survey_set import SurveySet, is_resent, newest, set_of
-from veilsum.survey.terms import SurveyTerms, tally_of
+from veilsum.surveys.submission import Submission, read_submission, sha256_hex
+from veilsum.surveys.survey_set import SurveySet, is_resent, newest, set_of
+from veilsum.surveys.terms import SurveyTerms, tally_of
 
 COLLECTION = Kind(
     noun="survey's collection",

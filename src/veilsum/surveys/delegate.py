@@ -51,15 +51,15 @@ from veilsum.files.sqlite import (
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.spans import given_away
-from veilsum.survey.submission import (
+from veilsum.surveys.submission import (
     Submission,
     X25519PrivateKey,
     guest_key,
     new_code,
     open_share,
 )
-from veilsum.survey.survey_set import SurveySet, closed_set
-from veilsum.survey.terms import (
+from veilsum.surveys.survey_set import SurveySet, closed_set
+from veilsum.surveys.terms import (
     KEY_BYTES,
     SurveyTerms,
     Words,

@@ -39,7 +39,7 @@ from veilsum.sums.recipes import Contribution, Sums, SumsOnly
 from veilsum.sums.releases import BY_PARTY, Release
 from veilsum.sums.running import JobResult, run_job
 from veilsum.sums.terms import NOBODY_CURIOUS, Options, Terms, by_name
-from veilsum.survey.terms import (
+from veilsum.surveys.terms import (
     TOTAL_BITS,
     Guest,
     GuestTable,

@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 
 from veilsum.errors import InvalidInputError, MissingExtraError, installing, printable
-from veilsum.survey.terms import GuestTable, SurveyTerms, Words, check_filled
+from veilsum.surveys.terms import GuestTable, SurveyTerms, Words, check_filled
 
 try:
     from cryptography.exceptions import InvalidSignature, InvalidTag
