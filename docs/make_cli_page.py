@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from click.testing import CliRunner
 
-from veilsum.cli.app import COMMANDS, app
+from veilsum.cli.app import app, summaries
 
 PAGE = Path(__file__).parent / "reference" / "cli.md"
 INTRODUCTION = """\
@@ -39,7 +39,7 @@ def render() -> str:
 def paths() -> list[list[str]]:
     """Return every command as the words that call it, groups before what is in them."""
     found = []
-    for name in COMMANDS:
+    for name in summaries():
         command = command_at([name])
         within = command.commands if isinstance(command, click.Group) else ()
         found += [[name], *([name, inner] for inner in within)]

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from types import NoneType
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
@@ -50,6 +50,17 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """What stands under one heading; a key that is not there is None."""
 
     @classmethod
+    def known_keys(cls) -> tuple[str, ...]:
+        """Return the keys that may be there."""
+        return cls.__struct_fields__
+
+    @classmethod
+    def for_keys(cls, keys: Collection[str]) -> type[Self]:
+        """Return the section that a table with these keys is read as."""
+        del keys
+        return cls
+
+    @classmethod
     def has_required(cls) -> bool:
         """Say whether some key must be there."""
         return any(one.required for one in _fields(cls))
@@ -73,7 +84,9 @@ def read(table: object, kind: type[S], where: str) -> S:
     """Return the section that a table holds; `where` is how people call its place."""
     if not isinstance(table, Mapping):
         raise InvalidScenarioError(f"{where} must be a section, found {_shown(table)}")
-    check_keys(table, kind.__struct_fields__, where)
+    kind = kind.for_keys(table)
+    if not table.keys() <= {*kind.__struct_fields__}:
+        check_keys(table, kind.known_keys(), where)
     values: dict[str, Any] = {}
     for field in _fields(kind):
         key, section = field.name, _section(field.type)
@@ -94,7 +107,8 @@ def read(table: object, kind: type[S], where: str) -> S:
 
 def section_keys(kind: type[Section]) -> dict[str, tuple[str, ...]]:
     """Return the keys of every section that a file may have."""
-    found = {one.name: _section(one.type) for one in _fields(kind)}
+    whole = kind.for_keys(kind.known_keys())
+    found = {one.name: _section(one.type) for one in _fields(whole)}
     return {
         name: part.__struct_fields__ for name, part in found.items() if part is not None
     }

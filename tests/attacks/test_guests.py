@@ -20,7 +20,6 @@ from surveys import MEMBERS, World, opened, survey_table
 from veilsum.consortium.consortium import consortium_from
 from veilsum.consortium.pem import pem_of
 from veilsum.errors import BudgetError, InvalidInputError, RangeError, StoreError
-from veilsum.party.survey_words import released
 from veilsum.party.surveying import letters
 from veilsum.surveys import submission, survey_set
 from veilsum.surveys.delegate import (
@@ -50,6 +49,7 @@ from veilsum.surveys.terms import (
     words_of,
 )
 from veilsum.surveys.visiting import visit
+from veilsum.surveys.words import released
 from veilsum.web.guest_page import page_survey, single_file
 
 VICTIM = "Firm 5"  # invited by bob, who is honest; ann is with the host

@@ -31,6 +31,7 @@ from veilsum.errors import (
     StoreError,
     WaitingError,
 )
+from veilsum.minimise.party_cost import PartyCost
 from veilsum.net import drop as module
 from veilsum.net.drop import (
     KEY,
@@ -51,7 +52,6 @@ from veilsum.net.store import RunStore
 from veilsum.numbers.masking import SystemStreams
 from veilsum.party import local
 from veilsum.party.networked import Networked
-from veilsum.party.party_cost import PartyCost
 from veilsum.protocol.messages import Status
 from veilsum.sums.recipes import PartyWork
 

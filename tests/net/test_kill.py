@@ -19,9 +19,9 @@ import tomli_w
 from histories import broken, read_history
 from net.one_party import take_part
 from veilsum.files.ledger import read_ledger
+from veilsum.minimise.party_cost import PartyCost
 from veilsum.net.receipt import read_receipt, verify_receipts
 from veilsum.party.local import local_run
-from veilsum.party.party_cost import PartyCost
 from veilsum.sums.recipes import PartyWork
 
 # From a process that has loaded everything, so that a party starts at once.

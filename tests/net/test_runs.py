@@ -25,10 +25,10 @@ from net.runs import (
 from veilsum.drivers.driver import GivenUpError
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import read_ledger
+from veilsum.minimise.party_cost import PartyCost
 from veilsum.net.identity import new_identity
 from veilsum.net.receipt import verify_receipts
 from veilsum.party.networked import Networked
-from veilsum.party.party_cost import PartyCost
 from veilsum.privacy.accountant import Budget
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -24,8 +24,8 @@ from net.runs import ONE_SHOT, Company, answers, changed, data_files
 from veilsum.cli.join import ForMachines, ForPeople
 from veilsum.drivers.driver import GivenUpError
 from veilsum.files.output import as_json
+from veilsum.minimise.party_cost import PartyCost
 from veilsum.numbers.limbs import to_integers
-from veilsum.party.party_cost import PartyCost
 from veilsum.protocol.messages import Deposit, Masked, Share
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

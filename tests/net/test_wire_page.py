@@ -39,6 +39,7 @@ from veilsum.fits.fitting import LeastSquaresRecipe, RobustRecipe
 from veilsum.graphs.mixing import MIXING
 from veilsum.graphs.topology import Topology
 from veilsum.methods.choosing import ITERATIVE
+from veilsum.minimise.party_cost import PartyCost
 from veilsum.models import families
 from veilsum.models.families import Family, Gaussian, LogLink
 from veilsum.models.glm import (
@@ -63,7 +64,6 @@ from veilsum.net.trust import check_certificates, client_context
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.limbs import type_name
 from veilsum.numbers.units import Counts, Measure
-from veilsum.party.party_cost import PartyCost
 from veilsum.privacy.guarantee import released_by
 from veilsum.protocol.effects import Abort, Send
 from veilsum.protocol.machine import Machine

@@ -13,9 +13,9 @@ from veilsum.consortium.sections import ScenarioFile
 from veilsum.consortium.study import runs_of
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
+from veilsum.minimise.party_cost import PartyCost
 from veilsum.party.agreed import check_agreed
 from veilsum.party.inputs import own_part
-from veilsum.party.party_cost import PartyCost
 from veilsum.questions.job_file import job_of
 from veilsum.reading import read
 from veilsum.tables.formula import ModelFormula

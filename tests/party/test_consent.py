@@ -26,8 +26,8 @@ from veilsum.party.consent import (
     consent_to,
 )
 from veilsum.party.own_rules import STRICTER, columns_asked, constants_asked
-from veilsum.questions import job_file
 from veilsum.questions.job_file import job_of
+from veilsum.questions.kinds.regression import RegressionKind
 from veilsum.sums.presence import Screened
 from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import Rules
@@ -541,9 +541,9 @@ def test_rules_page_and_receipt_work_out_the_question_once(monkeypatch):
     """A party among fifty spent a tenth of its time on the same page and formula."""
     calls = []
     monkeypatch.setattr(
-        job_file,
-        "table_job",
-        lambda *given, made=job_file.table_job: calls.append(given) or made(*given),
+        RegressionKind,
+        "job",
+        lambda *given, made=RegressionKind.job: calls.append(given) or made(*given),
     )
     found = agreed(MODEL)
     first, again = consent_to(found, Part("YOU", ("a line",))), consent_to(found)

@@ -18,10 +18,10 @@ import pytest
 import veilsum as vs
 from cases import each
 from later import Later
-from veilsum.consortium.sections import ModelSection
 from veilsum.errors import InvalidInputError
 from veilsum.models.choices import Multinomial, Ordinal
 from veilsum.questions.job_file import table_job
+from veilsum.questions.kinds.regression import ModelSpec
 from veilsum.reading import read
 from veilsum.tables.rules import DisclosureError
 
@@ -282,7 +282,7 @@ def test_information_is_the_slope_of_scores(family):
 
 def test_a_file_asks_for_it():
     text = 'formula = "Sat ~ Infl"\nfamily = "polr"'
-    section = read(tomllib.loads(text), ModelSection, "[model]")
+    section = read(tomllib.loads(text), ModelSpec, "[model]")
     job = table_job(section, schema_of("housing"))
     assert isinstance(job.family, Ordinal)
     assert job.n_columns == job.model.n_coefficients == 4

@@ -18,11 +18,11 @@ from hypothesis import given, settings, strategies as st
 
 from cases import each
 from later import Later
-from veilsum.consortium.sections import ModelSection
 from veilsum.errors import InvalidInputError
 from veilsum.fits.fitting import FURTHER_HONEST
 from veilsum.models.hypotheses import Hypothesis
 from veilsum.models.rows import Rows
+from veilsum.questions.kinds.regression import ModelSpec
 from veilsum.questions.regression import fit, fit_arrays
 from veilsum.reading import read
 from veilsum.showing import number
@@ -376,7 +376,7 @@ def test_an_alias_is_one_family():
     assert two[0].answer.tolist() == two[1].answer.tolist()
     assert two[0].model.terms == two[1].model.terms
     asked = {"formula": "low ~ lwt", "family": "Binomial", "errors": "hc1"}
-    assert read(asked, ModelSection, "[model]").given()["family"] == "logistic"
+    assert read(asked, ModelSpec, "[model]").given()["family"] == "logistic"
     counts = quick("ftv ~ age", births, family="nb", alpha=0.5)
     assert counts.model.family.name == "negative binomial"
     with pytest.raises(InvalidInputError, match="no family is called"):

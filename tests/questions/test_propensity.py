@@ -13,9 +13,9 @@ from scipy.special import expit
 
 import veilsum as vs
 from cases import each
-from veilsum.consortium.sections import ModelSection
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.questions.job_file import table_job
+from veilsum.questions.kinds.regression import ModelSpec
 from veilsum.questions.regression import FormulaJob, family_of
 from veilsum.reading import read
 from veilsum.tables.asked import Question
@@ -237,7 +237,7 @@ FILE = {
 
 
 def test_a_file_asks_for_the_same():
-    section = read(FILE, ModelSection, "[model]")
+    section = read(FILE, ModelSpec, "[model]")
     job = table_job(section, SCHEMA)
     asked = vs.Propensity("treated ~ age", KNOWN, "att")
     same = FormulaJob.of("y ~ treated", SCHEMA, family_of("gaussian"), asked)
@@ -268,7 +268,7 @@ def test_a_file_asks_for_the_same():
 )
 def test_a_file_that_cannot_be_used_is_a_sentence(change, message):
     with pytest.raises(InvalidScenarioError, match=message):
-        read({**FILE, **change}, ModelSection, "[model]")
+        read({**FILE, **change}, ModelSpec, "[model]")
 
 
 def test_the_ledger_knows_how_rows_were_weighted():

@@ -38,12 +38,13 @@ from veilsum.graphs.topology import Topology
 from veilsum.locale import catalogue, limit
 from veilsum.net.receipt import ALIKE, verify_receipts
 from veilsum.party.agreed import agreed_on, promise_of
-from veilsum.party.consent import GENERATORS, consent_to
+from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import STRICTER
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.guarantee import PARTY_UNITS_LIMIT, against
 from veilsum.privacy.lattice import lattice_success
 from veilsum.questions.job_file import job_of
+from veilsum.questions.kinds.dispatch import GENERATORS
 from veilsum.questions.mixed import PARTIES_EACH
 from veilsum.report import annex as papers, forms, officer
 from veilsum.report.annex import own_limit, summed

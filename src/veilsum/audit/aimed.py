@@ -17,9 +17,7 @@ from msgspec import structs
 
 from veilsum.audit.attack import Outcome
 from veilsum.audit.question import Holdings, Rehearsal, Skipped, in_units, spanned
-from veilsum.consortium.sections import CoxSection, JobSection, ModelSection
 from veilsum.numbers.arrays import Array, listed
-from veilsum.questions.job_file import table_job
 from veilsum.sums.presence import are_few
 from veilsum.tables.columns import Column
 from veilsum.tables.frames import Frame
@@ -188,8 +186,7 @@ def aims(
 def _used(question: Rehearsal) -> tuple[Column, ...]:
     """Return the columns that the question looks at."""
     assert question.schema is not None
-    assert isinstance(question.asked, JobSection)
-    job = table_job(question.asked, question.schema)
+    job = question.kind.job(question.asked, question.schema)
     return () if job is None else job.schema.columns
 
 
@@ -278,10 +275,10 @@ def _by_terms(
 
     It is the row with the largest number, which no other there has.
     """
-    asked = question.asked
-    if not isinstance(asked, ModelSection | CoxSection) or column.kind == "date":
+    spec: Any = question.asked
+    if not question.kind.takes_terms or column.kind == "date":
         return
-    left, _, right = asked.formula.partition("~")
+    left, _, right = spec.formula.partition("~")
     if column.name in left:  # of the response a term would be no such question
         return
     values = held[victim][column.name].to_numpy(dtype=float)
@@ -294,6 +291,6 @@ def _by_terms(
         f"(`{column.name}` > {float(second + gap)!r})",
         f"{{exp(-((`{column.name}` - {float(most)!r}) / {float(gap / 2)!r})**2)}}",
     ):
-        more = structs.replace(asked, formula=f"{left}~{right} + {term}")
+        more = structs.replace(spec, formula=f"{left}~{right} + {term}")
         own = {**held, victim: table}
         yield Aim(TERM, column.name, question.asking(more), own)

@@ -21,12 +21,8 @@ from msgspec.structs import replace as replaced
 
 from veilsum.consortium.consortium import Consortium, Minimisation
 from veilsum.consortium.drafting import masks_between
-from veilsum.consortium.sections import (
-    DispatchSection,
-    JobSection,
-    MasksSection,
-    SurveySection,
-)
+from veilsum.consortium.kinds import QuestionSpec
+from veilsum.consortium.sections import MasksSection
 from veilsum.consortium.study import AgreedStudy
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import (
@@ -43,18 +39,16 @@ from veilsum.files.consortiums import (
     read_consortium,
     read_study_plan,
 )
-from veilsum.files.datasets import fleet_of, site_of
 from veilsum.files.ledger import Ledger
 from veilsum.files.scenarios import read_scenario_file, read_toml
+from veilsum.minimise.party_cost import PartyCost
 from veilsum.minimise.question import Minimised
 from veilsum.numbers.arrays import Array, listed
 from veilsum.numbers.laws import LAWS, Law, Masks
 from veilsum.numbers.limbs import is_wide, to_integers
-from veilsum.party.party_cost import PartyCost
 from veilsum.protocol.plan import Plan
-from veilsum.questions.dispatch import PriceRecipe
-from veilsum.questions.dispatch_periods import PeriodsRecipe
-from veilsum.questions.job_file import job_of, table_job
+from veilsum.questions.job_file import job_of
+from veilsum.sums.kinds import QuestionKind, kind_of
 from veilsum.sums.presence import PRESENCE, Screened, answering, held as holders
 from veilsum.sums.recipes import Contribution, PartyWork
 from veilsum.sums.releases import BY_ROW
@@ -62,7 +56,7 @@ from veilsum.sums.running import JobResult, run_job
 from veilsum.tables.columns import Column
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.formula import read_surv
-from veilsum.tables.frames import Frame, load_pandas
+from veilsum.tables.frames import load_pandas
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Schema
 
@@ -86,7 +80,6 @@ OPEN_UNITS = 1000
 # Iterations of a method that machines play: in all that follow they do the same again.
 BRIEF = 20
 # Generators of a made-up site.
-GENERATORS = 6
 
 
 @dataclass(frozen=True)
@@ -212,7 +205,7 @@ class Rehearsal:
     named: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.asked, SurveySection):
+        if self.kind.input == "folder":
             raise InvalidInputError(
                 "a survey asks members for no rows that could be made up: it is played "
                 "with guests, by veilsum.audit.surveys"
@@ -264,7 +257,7 @@ class Rehearsal:
         return tuple(self.consortium.topology.parties)
 
     @property
-    def asked(self) -> Minimisation | JobSection:
+    def asked(self) -> Minimisation | QuestionSpec:
         """The section that says what is asked."""
         (found,) = self.consortium.questions
         return found
@@ -273,6 +266,11 @@ class Rehearsal:
     def schema(self) -> Schema | None:
         """What tables look like; None where the question is not about any."""
         return self.consortium.schema
+
+    @property
+    def kind(self) -> QuestionKind:
+        """The kind of the question."""
+        return kind_of(self.asked)
 
     @property
     def rules(self) -> Rules | None:
@@ -291,7 +289,7 @@ class Rehearsal:
             )
         return found
 
-    def asking(self, section: JobSection) -> Rehearsal:
+    def asking(self, section: QuestionSpec) -> Rehearsal:
         """Return another question, asked of the same parties under the same rules."""
         return replace(self, consortium=replace(self.consortium, questions=(section,)))
 
@@ -324,10 +322,9 @@ class Rehearsal:
     def held(self, seed: Any, n_rows: int, spread: float = 1.0) -> Held:
         """Return what one party may hold."""
         chance = np.random.default_rng(_flat(seed))
-        if isinstance(self.asked, Minimisation):
-            return self._entries(self.asked, chance, spread)
-        if isinstance(self.asked, DispatchSection):
-            return _generators(self.asked, chance)
+        own = self.kind.made_up(self.consortium, chance, spread)
+        if own is not None:
+            return own
         assert self.schema is not None
         cuts, made = self._cuts(), {}
         for column in self.schema.columns:
@@ -393,41 +390,12 @@ class Rehearsal:
 
     def _cuts(self) -> dict[str, tuple[float, ...]]:
         """Return by column the public numbers that divide its rows into bins."""
-        asked = cast("JobSection", self.asked).asked()
+        asked = cast("QuestionSpec", self.asked).asked()
         found = {name: tuple(one) for name, one in asked.get("histograms", {}).items()}
         formula = str(asked.get("formula", ""))
         if "times" in asked and formula.lstrip().startswith("Surv("):
             found[read_surv(formula).time] = tuple(asked["times"])
         return found
-
-    def _entries(
-        self, asked: Minimisation, chance: np.random.Generator, spread: float
-    ) -> dict[str, Any]:
-        """Return a party's own entries of a cost, well within the declared range."""
-        cost, largest = asked.cost, self.consortium.masks.largest or 100.0
-        # Twice a target is a coefficient, and the squares of matrices are, too.
-        reach = spread * min(largest, 1e6) / (8.0 * cost.dim)
-
-        def numbers(count: int) -> list[float]:
-            drawn = chance.uniform(-reach, reach, count)
-            # What one party gives to another must be exact, or sums differ: in whole
-            # units if some were agreed on, and otherwise in parts of a power of two.
-            exact = (drawn * 64).round() / 64 if cost.unit is None else drawn.round(2)
-            found: list[float] = exact.tolist()
-            return found
-
-        match cost.kind:
-            case "quadratic":
-                root = chance.uniform(-1.0, 1.0, (cost.dim, cost.dim)).round(1)
-                matrix = (root @ root.T + np.eye(cost.dim)).round(2)
-                return {"matrices": matrix.tolist(), "vectors": numbers(cost.dim)}
-            case "polynomial":
-                lower = numbers(cost.size - 1)
-                return {"coefficients": [*lower, float(chance.integers(1, 4))]}
-            case "affine":
-                return {"coefficients": numbers(cost.dim)}
-            case "squared-distance":
-                return {"targets": numbers(cost.dim)}
 
     # Asking
 
@@ -486,7 +454,7 @@ class Rehearsal:
     def _run(
         self, held: Holdings, rules: Rules | None, more: Mapping[str, Any]
     ) -> JobResult:
-        if isinstance(self.asked, Minimisation):
+        if self.kind.input == "cost":
             return self._minimised(held, more)
         job = job_of(self.consortium, dict(held), **more)
         own = {} if rules is None or self.schema is None else {"rules": rules}
@@ -534,10 +502,10 @@ class Rehearsal:
         whose coefficients are what is masked.
         """
         recipe: Any = played.result.recipe
-        if isinstance(self.asked, Minimisation):
+        if self.kind.input == "cost":
             return None
         if self.schema is None:
-            answer = _site(recipe, held).answer
+            answer = self.kind.contribution(recipe, held).answer
         else:
             job = self.job(played)
             table = job.bring(job.schema.check(self.parties[0], held))
@@ -558,21 +526,20 @@ class Rehearsal:
         """Return the job that a question to tables is."""
         asked, schema = self.asked, self.schema
         assert schema is not None
-        assert not isinstance(asked, Minimisation)
-        return getattr(played.result, "job", None) or table_job(asked, schema)
+        return getattr(played.result, "job", None) or self.kind.job(asked, schema)
 
     def screened(self, played: Played) -> bool:
         """Say whether the first round counts parties."""
         return isinstance(played.result.recipe, Screened)
 
     def _work(self, played: Played, held: Held) -> PartyWork:
-        recipe, asked = played.result.recipe, self.asked
-        if isinstance(asked, Minimisation):
+        recipe = played.result.recipe
+        if self.kind.input == "cost":
             part = PartyCost.of(self.consortium, held)
             own = part.recipe.contribution(self.parties[0], part.cost)
             return PartyWork(part.recipe, own)
         if self.schema is None:
-            return PartyWork(recipe, _site(recipe, held))
+            return PartyWork(recipe, self.kind.contribution(recipe, held))
         job = self.job(played)
         table = job.bring(job.schema.check(self.parties[0], held))
         source = Source(held, job.schema.names)
@@ -584,21 +551,10 @@ class Rehearsal:
     @cached_property
     def by_row(self) -> bool:
         """Whether what a party gives is a sum over its rows."""
-        if isinstance(self.asked, Minimisation):
+        if self.kind.input == "cost":
             return False
         _, played = self.sound(0)
         return getattr(played.result.inner[0], "wording", BY_ROW) is BY_ROW
-
-
-def _site(recipe: Any, held: Frame) -> Contribution:
-    """Return what one holder of generators gives, at whatever prices are asked."""
-    if isinstance(recipe, PeriodsRecipe):
-        fleet = fleet_of(held, recipe.search.periods)
-        return Contribution(
-            partial(recipe.search.response, recipe.search.bent(fleet)), ()
-        )
-    assert isinstance(recipe, PriceRecipe)
-    return Contribution(partial(recipe.search.response, site_of(held)), ())
 
 
 def whole(law: Law, vector: Array[Any] | None) -> Whole:
@@ -694,24 +650,3 @@ def spanned(column: Column) -> tuple[float, float]:
     if low is None:
         low = -unit / 2 if high is None else high - unit
     return low, low + unit if high is None else high
-
-
-def _generators(asked: DispatchSection, chance: np.random.Generator) -> Frame:
-    """Return generators that can meet the demand beside them, within the prices."""
-    low, high = asked.prices
-    n, periods = GENERATORS, asked.periods
-    least = chance.uniform(0.0, 2.0, n).round(1)
-    made: dict[str, Any] = {
-        # Of what half the prices are paid for, so that the middle one balances.
-        "a": chance.uniform(0.01, 0.02, n).round(4) * max(high - low, 0.01),
-        "b": low + chance.uniform(0.1, 0.4, n).round(2) * (high - low),
-        "low": least,
-        "high": least + chance.uniform(4.0, 9.0, n).round(1),
-    }
-    if periods is None:
-        made["demand"] = chance.uniform(2.0, 4.0, n).round(1)
-    else:
-        made["ramp"] = made["high"]
-        for k in range(1, periods + 1):
-            made[f"demand_{k}"] = chance.uniform(2.0, 4.0, n).round(1)
-    return load_pandas().DataFrame(made)

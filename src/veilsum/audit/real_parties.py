@@ -37,7 +37,7 @@ from veilsum.audit import reassignment
 from veilsum.audit.attack import REAL_PARTIES, Outcome
 from veilsum.audit.made_up import never_twice
 from veilsum.audit.question import Holdings, Played, Rehearsal, Skipped
-from veilsum.consortium.consortium import Consortium, Minimisation, consortium_from
+from veilsum.consortium.consortium import Consortium, consortium_from
 from veilsum.errors import InvalidInputError, WaitingError
 from veilsum.files.sqlite import BESIDE
 from veilsum.net.drop import DropFolder
@@ -116,10 +116,9 @@ def play(
 
 
 def _too_much(question: Rehearsal) -> str | None:
-    asked = question.asked
     if len(question.parties) > MOST_PARTIES:
         return f"more than {MOST_PARTIES} parties take too long by files"
-    if isinstance(asked, Minimisation) and not question.sound(0)[1].sums:
+    if question.kind.input == "cost" and not question.sound(0)[1].sums:
         return "an iterative method takes a letter for every round"
     return None
 
@@ -307,7 +306,7 @@ class Company:
     ) -> Joined | None:
         """Have one party do what it can; None if it waits for others' letters."""
         heard: list[Any] = []
-        kind = "cost" if isinstance(self.question.asked, Minimisation) else "data"
+        kind = "cost" if self.question.kind.input == "cost" else "data"
         given: dict[str, Any] = {kind: own}
         with _overheard() as (records, printed):
             try:

@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 
 from veilsum.audit.question import Holdings, Played, Rehearsal
-from veilsum.consortium.sections import JobSection
 from veilsum.graphs.connectivity import components
 from veilsum.models.leverage import OwnColumns
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import listed
-from veilsum.questions.job_file import table_job
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,8 +129,7 @@ def _leverage(
 
 def _job(question: Rehearsal) -> Any:
     assert question.schema is not None
-    assert isinstance(question.asked, JobSection)
-    return table_job(question.asked, question.schema)
+    return question.kind.job(question.asked, question.schema)
 
 
 def _own_columns(question: Rehearsal, table: Any) -> OwnColumns:

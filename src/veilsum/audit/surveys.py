@@ -41,7 +41,6 @@ from veilsum.audit.noninterference import same_frames, says_twice
 from veilsum.audit.question import Rehearsal, Skipped, Witness
 from veilsum.audit.visits import Table, Visits, of_shares, tape
 from veilsum.consortium.consortium import Consortium
-from veilsum.consortium.sections import SurveySection
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import Driver
 from veilsum.drivers.faults import Faults
@@ -59,7 +58,7 @@ from veilsum.surveys.delegate import masked_sums
 from veilsum.surveys.question import SurveyRecipe, SurveyResult
 from veilsum.surveys.submission import Submission, longest_line
 from veilsum.surveys.survey_set import closed_set, read_submissions
-from veilsum.surveys.terms import SurveyTerms, survey_terms, tally_of
+from veilsum.surveys.terms import SurveySpec, SurveyTerms, survey_terms, tally_of
 
 # How often a coalition plays each attack on visits.
 TRIALS: Mapping[Depth, int] = {"quick": 100, "standard": 200, "deep": 1000}
@@ -378,5 +377,5 @@ def rehearsed(path: Path, question: str | None = None) -> Rehearsal | RehearsedS
             "new makes the open file of it, which can be audited"
         )
     consortium = read_consortium(path)
-    assert isinstance(consortium.questions[0], SurveySection)
+    assert isinstance(consortium.questions[0], SurveySpec)
     return RehearsedSurvey(consortium, path)

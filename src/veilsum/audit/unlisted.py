@@ -32,7 +32,6 @@ from veilsum.audit.question import (
     Skipped,
     total,
 )
-from veilsum.consortium.consortium import Minimisation
 from veilsum.errors import VeilsumError
 from veilsum.sums.presence import size_of
 from veilsum.sums.releases import Release
@@ -176,7 +175,7 @@ def _other_columns(
     question: Rehearsal, played: Played, held: Holdings, seed: Any
 ) -> Iterator[str]:
     """Yield parties whose vector changes with a column that is not asked about."""
-    if question.schema is None or isinstance(question.asked, Minimisation):
+    if question.schema is None:
         return
     used = set(question.job(played).schema.names)
     unused = [one for one in question.schema.names if one not in used]
@@ -197,7 +196,7 @@ def _left_out(
     filled: dict[Kind, set[int]],
 ) -> Iterator[str]:
     """Yield what is wrong with rows that have a gap: only their number may show."""
-    if question.schema is None or isinstance(question.asked, Minimisation):
+    if question.schema is None:
         return
     if _dropped(played) not in (None, 0):
         yield "rows are counted as left out, and all rows are whole"

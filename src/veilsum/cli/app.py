@@ -7,9 +7,12 @@ from importlib import import_module
 import click
 
 import veilsum
-from veilsum.errors import InvalidInputError, VeilsumError, printable
+from veilsum.cli.output import on_screen
+from veilsum.cli.question import commands
+from veilsum.errors import InvalidInputError, VeilsumError
 
-# Name and one line each, so that `veilsum --help` imports nothing heavy.
+# Name and one line each, so that `veilsum --help` imports nothing heavy. Commands of
+# questions are in the registry.
 COMMANDS = {
     "attack": "Demonstrate a leak on simulated parties.",
     "audit": "Attack what a file agrees on, with controls, and say what was found.",
@@ -17,17 +20,11 @@ COMMANDS = {
     "check": "Say what a plan asks, what becomes known, and whether a table passes.",
     "collect": "Ask guests for numbers in a browser, and show counts and totals.",
     "consortium": "Write down what members of a run agree on, show it, or amend it.",
-    "cox": "Fit a Cox regression over several parties' tables.",
-    "dispatch": "Find the price that balances private demands.",
     "doctor": "Say what is wrong with a graph or a connection, and what mends it.",
-    "evaluate": "Say how well known coefficients predict several parties' rows.",
-    "fit": "Fit a regression over several parties' tables.",
     "identity": "Make a party's key and certificate, show one, or guard its key.",
     "join": "Take part in a run with the other members of a consortium.",
     "large": "Simulate millions of parties on one graph, on one machine.",
     "ledger": "Show what a party's data has spent and what is left.",
-    "meta": "Pool a coefficient that every party fits at home.",
-    "mixed": "Fit coefficients that differ between parties, and by how much.",
     "paper": "Reproduce the paper's numerical section: numbers and figures.",
     "plan": "Find a network and the noise it needs for a target.",
     "privacy": "Say what a coalition can learn on a given graph.",
@@ -36,22 +33,18 @@ COMMANDS = {
     "schema": "Draft what parties agree their tables look like.",
     "serve": "Stay up, and join what this party's own rules allow.",
     "solve": "Run the scenario in a TOML file and report the result.",
-    "stats": "Count and average several parties' rows.",
     "status": "Show how far the runs of this computer are.",
     "study": "Say how far a study of several questions is, or add questions to one.",
-    "survival": "Estimate survival curves over several parties' rows.",
     "sweep": "Run a scenario on many graphs, under many masks, by many methods.",
     "up": "Run a scenario with every party as a process of its own.",
     "verify": "Check what the parties of a run have signed.",
 }
 
 
-def on_screen(message: str) -> str:
-    """Return a message in which a terminal finds nothing to obey, line by line.
-
-    It may quote a file or a table that somebody else wrote.
-    """
-    return "\n".join(map(printable, message.split("\n")))
+def summaries() -> dict[str, str]:
+    """Return all commands with their lines, in the order of their names."""
+    found = {name: command["summary"] for name, command in commands().items()}
+    return dict(sorted((COMMANDS | found).items()))
 
 
 class BadInput(click.ClickException):
@@ -71,12 +64,14 @@ class _Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
-        return list(COMMANDS)
+        return list(summaries())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
         if cmd_name not in COMMANDS:
-            return None
+            from veilsum.cli.question import question_command
+
+            return question_command(cmd_name)
         command = import_module(f"veilsum.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
@@ -86,7 +81,7 @@ class _Commands(click.Group):
     ) -> None:
         del ctx
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(summaries().items()))
 
     def invoke(self, ctx: click.Context) -> object:
         try:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from veilsum.cli.app import on_screen
-from veilsum.cli.output import FILE, json_option, print_json
+from veilsum.cli.output import FILE, json_option, on_screen, print_json
 from veilsum.cli.own_table import new_data_option, table_options, taken
 
 if TYPE_CHECKING:
@@ -90,20 +89,18 @@ def command(
 
 def _verdict(consortium: Consortium, *, good: bool, given: bool) -> str:
     """Return the last line: what was not looked at is not said to be good."""
-    from veilsum.consortium.consortium import Minimisation
-    from veilsum.consortium.sections import SurveySection
+    from veilsum.sums.kinds import question_of
 
     if not good:
         return "REFUSED: you may not take part"
     if given:
         return "you may take part"
-    (question,) = consortium.questions
-    what, option = "table", "--data FILE"
-    if isinstance(question, Minimisation):
-        what, option = "cost", "--cost FILE"
-    elif isinstance(question, SurveySection):
-        what, option = "folder", "--data FOLDER"
-    return f"no {what} was given, so nothing of it was checked; add {option}"
+    _, kind = question_of(consortium)
+    option = "--cost" if kind.input == "cost" else "--data"
+    where = "FOLDER" if kind.input == "folder" else "FILE"
+    return (
+        f"no {kind.input} was given, so nothing of it was checked; add {option} {where}"
+    )
 
 
 def _read(plan: Path) -> tuple[Consortium | AgreedStudy, bool]:
@@ -190,11 +187,11 @@ def _run_at_home(
     """Return the same about one run."""
     from contextlib import ExitStack
 
-    from veilsum.consortium.sections import SurveySection
     from veilsum.files.ledger import open_ledger
     from veilsum.party.checks import about_you, tried
     from veilsum.party.consent import Part
     from veilsum.party.inputs import own_part
+    from veilsum.surveys.terms import SurveySpec
 
     refused = own.refusals(consortium, alone=False)
     asked = own.refusals(consortium, alone=True)
@@ -204,7 +201,7 @@ def _run_at_home(
     if not any(files.values()):
         return (Part("YOUR OWN RULES", own.lines), verdict), int(bool(refused))
     (question,) = consortium.questions
-    if isinstance(question, SurveySection) and question.set is None:
+    if isinstance(question, SurveySpec) and question.set is None:
         lines, good = _open_survey_at_home(consortium, party, files["data"])
         return (Part("YOUR CHECKS", lines), verdict), int(bool(refused) or not good)
     given: dict[str, Any] = {**files, **how}

@@ -482,9 +482,9 @@ def close(
     from veilsum.consortium.consortium import consortium_from
     from veilsum.files.consortiums import read_consortium, toml_of
     from veilsum.files.output import write_files
-    from veilsum.party.survey_words import released
     from veilsum.surveys.survey_set import list_digest, write_submissions
     from veilsum.surveys.terms import closing_of, survey_terms
+    from veilsum.surveys.words import released
     from veilsum.web.fetching import CLOSED, RESULT, SENT as SUBMISSIONS
 
     consortium, terms = _read(survey)

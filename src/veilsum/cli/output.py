@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from veilsum.cli.app import on_screen
+from veilsum.errors import printable
 from veilsum.files.output import as_json
 
 if TYPE_CHECKING:  # a result that is plain text does without rich
@@ -55,6 +55,14 @@ class _FilePath(click.Path):
 
 
 FILE = _FilePath(path_type=Path)
+
+
+def on_screen(message: str) -> str:
+    """Return a message in which a terminal finds nothing to obey, line by line.
+
+    It may quote a file or a table that somebody else wrote.
+    """
+    return "\n".join(map(printable, message.split("\n")))
 
 
 def print_json(data: Any) -> None:

@@ -25,7 +25,8 @@ from typing import Any
 
 import click
 
-from veilsum.cli.app import Failure, on_screen
+from veilsum.cli.app import Failure
+from veilsum.cli.output import on_screen
 from veilsum.errors import InvalidInputError, MissingExtraError, VeilsumError
 from veilsum.progress import Progress, Report, staged, watched
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from veilsum.cli.app import on_screen
-from veilsum.cli.output import FILE, json_option, print_json, say
+from veilsum.cli.output import FILE, json_option, on_screen, print_json, say
 from veilsum.cli.own_table import table_options, taken
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from veilsum.cli.app import BadInput, on_screen
-from veilsum.cli.output import FILE, json_option, print_json
+from veilsum.cli.app import BadInput
+from veilsum.cli.output import FILE, json_option, on_screen, print_json
 
 if TYPE_CHECKING:
     from veilsum.party.studying import StudyStatus

@@ -23,29 +23,17 @@ from msgspec import Meta
 
 from veilsum.consortium.addresses import Address as Address, Relays, is_anywhere
 from veilsum.consortium.costs import PRIVATE, PublicCost
+from veilsum.consortium.kinds import QuestionFile, QuestionSpec, headings, kind_of
 from veilsum.consortium.pem import der_of, pem_of
 from veilsum.consortium.sections import (
-    COMMANDS,
     COST_ONLY,
-    JOBS,
-    CoxSection,
-    DispatchSection,
     DomainSection,
-    EvaluateSection,
-    JobSection,
     LinksSection,
     MasksSection,
-    MetaSection,
     MethodSection,
-    MixedSection,
-    ModelSection,
     PolicySection,
     RelaySection,
-    StatisticsSection,
     StoppingSection,
-    SurveySection,
-    SurvivalSection,
-    job_in,
     settings_of,
 )
 from veilsum.costs.domains import Domain
@@ -97,6 +85,7 @@ class Minimisation:
     """Private costs of an agreed kind, minimised together."""
 
     heading: ClassVar[str] = "cost"
+    on_tables: ClassVar[bool] = False
 
     cost: PublicCost
     domain: Domain
@@ -104,7 +93,7 @@ class Minimisation:
 
 
 # What parties may be asked together.
-Question: TypeAlias = Minimisation | JobSection
+Question: TypeAlias = Minimisation | QuestionSpec
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -200,8 +189,7 @@ class Consortium(Shown):
         """Say why these members may not go on without the others, if they may not."""
         topology, policy = self.topology, self.rules.policy
         left = tuple(name for name in topology.parties if name in members)
-        if any(isinstance(one, SurveySection) for one in self.questions):
-            # Each of them holds a share of every guest's numbers.
+        if any(kind_of(one.heading).needs_all_members for one in self.questions):
             lost = [name for name in topology.parties if name not in members]
             return f"without {listed(lost)} nothing adds up" if lost else None
         # Of a plan only the graph and the policy decide this.
@@ -215,11 +203,12 @@ class Consortium(Shown):
         """Return everything as plain values, as the file has it."""
         found = json.loads(self.written)
         found["members"] = [member_row(one) for one in self.members]
-        return {
-            name: found[name]
-            for name in ConsortiumFile.__struct_fields__
-            if name in found
-        }
+        own = ConsortiumFile.__struct_fields__
+        # A question stands where the file has [cost].
+        place = own.index("schema")
+        asked = [name for name in found if name not in own]
+        order = (*own[:place], *asked, *own[place:])
+        return {name: found[name] for name in order if name in found}
 
     @cached_property
     def digest(self) -> bytes:
@@ -241,8 +230,9 @@ class Consortium(Shown):
         Two files with the same `question_digest` differ in these. Whoever sees which of
         them a party refuses learns how large its numbers are.
         """
-        table = self.to_table()
-        kept = ("cost", "dispatch", "domain", "masks", "policy", "schema")
+        table, (question,) = self.to_table(), self.questions
+        own = () if question.on_tables else (question.heading,)
+        kept = (*own, "domain", "masks", "policy", "schema")
         return canonical({name: table[name] for name in kept if name in table}).decode()
 
     @cached_property
@@ -255,7 +245,11 @@ class Consortium(Shown):
             "columns": []
             if self.schema is None
             else [(one.name, one.kind) for one in self.schema.columns],
-            **{one.heading: table.get(one.heading) for one in JOBS if one.on_tables},
+            **(
+                {question.heading: table[question.heading]}
+                if question.on_tables
+                else {}
+            ),
         }
         return hashlib.sha256(b"veilsum question\0" + canonical(asked)).hexdigest()
 
@@ -268,7 +262,7 @@ class Consortium(Shown):
         }
 
 
-class ConsortiumFile(Section, frozen=True, kw_only=True):
+class ConsortiumFile(QuestionFile, frozen=True, kw_only=True):
     """A whole consortium file: its head, and the sections that may be public."""
 
     format: Any = None
@@ -287,15 +281,6 @@ class ConsortiumFile(Section, frozen=True, kw_only=True):
     domain: DomainSection | None = None
     method: MethodSection | None = None
     stopping: StoppingSection | None = None
-    model: ModelSection | None = None
-    statistics: StatisticsSection | None = None
-    survival: SurvivalSection | None = None
-    cox: CoxSection | None = None
-    mixed: MixedSection | None = None
-    meta: MetaSection | None = None
-    evaluate: EvaluateSection | None = None
-    dispatch: DispatchSection | None = None
-    survey: SurveySection | None = None
     schema: SchemaSection | None = None
     policy: PolicySection | None = None
     deployment: RelaySection | None = None
@@ -387,7 +372,7 @@ def _refuse_what_is_not_public(table: Table) -> None:
             "veilsum check take it as it is; where one question is wanted, give the "
             "consortium.toml in that question's folder"
         )
-    known = dict.fromkeys((*ConsortiumFile.__struct_fields__, *NOT_PUBLIC))
+    known = dict.fromkeys((*ConsortiumFile.known_keys(), *NOT_PUBLIC))
     check_keys(table, known, "the consortium file")
     for name, why in NOT_PUBLIC.items():
         # But for the way between members, which they must agree on.
@@ -417,14 +402,14 @@ def _section(table: Table, name: str) -> Table:
 
 def task_of(present: Collection[str]) -> str:
     """Return which of the sections that are present says what is run."""
-    found = [name for name in COMMANDS if name in present]
+    found = [name for name in headings() if name in present]
     if not found and "question" in present:
         raise InvalidScenarioError(
             "the scenario has several [[question]], a study, and one is wanted here: "
             "write that one as a section of its own, such as [model]"
         )
     if len(found) != 1:
-        choices = ", ".join(f"[{name}]" for name in COMMANDS)
+        choices = ", ".join(f"[{name}]" for name in headings())
         raise InvalidScenarioError(
             f"a consortium runs exactly one of {choices}, found "
             f"{listed(found) or 'none'}"
@@ -448,8 +433,7 @@ def _check_task(table: Table) -> None:
         raise InvalidScenarioError(
             f"[{unused[0]}] belongs to a [cost], and this is a [{task}]: take it out"
         )
-    on_tables = {job.heading for job in JOBS if job.on_tables}
-    if task in on_tables and "schema" not in table:
+    if kind_of(task).spec.on_tables and "schema" not in table:
         raise InvalidScenarioError(f"a [{task}] needs a [schema]: {SCHEMA_HINT}")
 
 
@@ -515,7 +499,7 @@ def check_former(digest: str) -> str:
 
 def _question(file: ConsortiumFile) -> Question:
     """Return what is asked; which sections go together was checked before."""
-    job = job_in(file)
+    job = file.asked
     if job is not None:
         (file.policy or PolicySection()).check_for(job)
         return job

@@ -14,8 +14,8 @@ from veilsum.consortium.consortium import (
     task_of,
 )
 from veilsum.consortium.costs import PRIVATE
+from veilsum.consortium.kinds import headings
 from veilsum.consortium.sections import (
-    COMMANDS,
     COST_ONLY,
     GraphSection,
     LinksSection,
@@ -76,7 +76,7 @@ def study_of(
     file: ScenarioFile, *, read_graph: ReadGraph | None = None, **known: Any
 ) -> tuple[AgreedStudy, tuple[str, ...]]:
     """Return the same where the scenario has several questions; see `consortium_of`."""
-    asked = file.given().keys() & COMMANDS.keys()
+    asked = file.given().keys() & {*headings()}
     if asked:
         raise InvalidScenarioError(
             f"the scenario has [[question]], and [{min(asked)}] beside it: write that "

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields as dataclass_fields, replace
 from typing import Any
 
+from veilsum.consortium.kinds import command_of
 from veilsum.consortium.sections import (
     ReadGraph,
     ScenarioFile,
     SimulationSection,
-    job_in,
     settings_of,
 )
 from veilsum.costs.cost import Cost
@@ -70,11 +70,11 @@ class Scenario(Secret):
 
 def scenario_from(file: ScenarioFile, read_graph: ReadGraph) -> Scenario:
     """Return the run that a file describes; `read_graph` opens a graph file."""
-    job = job_in(file)
+    job = file.asked
     if file.cost is None and job is not None:
         raise InvalidScenarioError(
             f"the scenario has a [{job.heading}] instead of a [cost]: run veilsum "
-            f"{job.command}"
+            f"{command_of(job.heading)}"
         )
     graph, cost, domain, masks = (
         _needed(file, name) for name in ("graph", "cost", "domain", "masks")

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from msgspec import Meta
 
-from veilsum.consortium.costs import CostSection, Unit
+from veilsum.consortium.costs import CostSection
+from veilsum.consortium.kinds import QuestionFile, QuestionSpec, command_of
 from veilsum.costs.domains import Ball, Box, Domain, HalfSpaces, Simplex, WholeSpace
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.settings import METHODS, Settings
-from veilsum.models.family_names import canonical
 from veilsum.numbers.arrays import FloatArray, as_floats, listed
 from veilsum.numbers.laws import LAWS, LawName, Masks
 from veilsum.protocol.plan import Policy
@@ -34,7 +34,6 @@ from veilsum.reading import (
     about,
     check_keys,
     missing,
-    read,
 )
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import SchemaSection
@@ -86,9 +85,6 @@ Pairs: TypeAlias = Annotated[
 Sigma: TypeAlias = Annotated[
     float | tuple[float, ...],
     Meta(description="a number, or one for each coefficient"),
-]
-Ends: TypeAlias = Annotated[
-    tuple[float, float], Meta(description="the least and the largest")
 ]
 PartyTexts: TypeAlias = Annotated[
     dict[str, str], Meta(description="a table with one text for each party")
@@ -378,13 +374,14 @@ class PolicySection(RulesSection, frozen=True, kw_only=True):
         """What every party keeps to before it answers."""
         return Rules(**self._said(*RULES))
 
-    def check_for(self, job: JobSection) -> None:
+    def check_for(self, job: QuestionSpec) -> None:
         """Refuse a rule that this kind of job does not have: it would not be kept."""
         known = (*SUMMING, *WAITS, *(RULES if job.on_tables else ()))
         for key in self.given():
             if key not in known:
                 raise InvalidScenarioError(
-                    f"[policy] {key} is no rule of veilsum {job.command}, which has "
+                    f"[policy] {key} is no rule of veilsum {command_of(job.heading)}, "
+                    f"which has "
                     f"{', '.join(known)}"
                 )
 
@@ -402,304 +399,6 @@ def policy_of(
     )
 
 
-class JobSection(Section, frozen=True, kw_only=True):
-    """A job on data: what is asked of everybody's tables together.
-
-    Attributes:
-        heading: of its section.
-        command: which of veilsum's runs it.
-        on_tables: whether a schema says what every table looks like.
-    """
-
-    heading: ClassVar[str]
-    command: ClassVar[str]
-    on_tables: ClassVar[bool] = True
-
-    def asked(self) -> dict[str, Any]:
-        """Return what a job is called with."""
-        return self.given()
-
-
-class ModelSection(JobSection, frozen=True, kw_only=True):
-    """A regression."""
-
-    heading = "model"
-    command = "fit"
-
-    formula: Text = ""
-    family: Text | None = None
-    alpha: Number | None = None
-    weights: Text | None = None
-    offset: Text | None = None
-    ridge: Number | None = None
-    bits: Whole | None = None
-    errors: Text | None = None
-    absorb: Flag | None = None
-    further: Text | None = None
-    propensity: (
-        Annotated[
-            dict[str, Any],
-            Meta(description="a section [model.propensity] with the earlier fit"),
-        ]
-        | None
-    ) = None
-
-    def __post_init__(self) -> None:
-        if self.propensity is not None and self.weights is not None:
-            raise InvalidScenarioError(
-                "[model] weights names a column, and [model.propensity] makes weights "
-                "of an earlier fit: leave one of them out"
-            )
-        _ = self.asked()
-
-    def given(self) -> dict[str, Any]:
-        """Return what was written; a family by its one name."""
-        found = super().given()
-        return found | ({"family": canonical(self.family)} if self.family else {})
-
-    def asked(self) -> dict[str, Any]:
-        """Return the same with the weights that a propensity stands for."""
-        found = self.given()
-        if (table := found.pop("propensity", None)) is None:
-            return found
-        from veilsum.tables.propensity import Propensity
-
-        with about("model.propensity"):
-            return found | {"weights": read(table, Propensity, "[model.propensity]")}
-
-
-class StatisticsSection(JobSection, frozen=True, kw_only=True):
-    """Counts, moments, histograms and tables."""
-
-    heading = "statistics"
-    command = "stats"
-
-    columns: Names | None = None
-    histograms: (
-        Annotated[
-            dict[str, tuple[int | float, ...]],
-            Meta(description="a table with the edges of bins for each column"),
-        ]
-        | None
-    ) = None
-    tables: (
-        Annotated[
-            tuple[tuple[str, ...], ...],
-            Meta(description='lists of columns, such as [["sex", "smoker"]]'),
-        ]
-        | None
-    ) = None
-    by: Text | None = None
-    quantiles: (
-        Annotated[
-            dict[str, tuple[int | float, ...]],
-            Meta(description="a table with shares, such as { age = [0.5] }"),
-        ]
-        | None
-    ) = None
-    missing: Literal["columns", "groups"] | None = None
-
-
-class SurvivalSection(JobSection, frozen=True, kw_only=True):
-    """Kaplan-Meier curves and the log-rank test, on agreed times."""
-
-    heading = "survival"
-    command = "survival"
-
-    formula: Annotated[
-        str, Meta(description='a text such as "Surv(time, event) ~ C(sex)"')
-    ]
-    times: Annotated[
-        tuple[int | float, ...], Meta(description="a list of times, such as [90, 180]")
-    ]
-
-
-class CoxSection(JobSection, frozen=True, kw_only=True):
-    """A Cox regression, with a baseline for each party or over agreed times."""
-
-    heading = "cox"
-    command = "cox"
-
-    formula: Text = ""
-    ties: Annotated[str, Meta(extra={"choices": ("efron", "breslow")})] | None = None
-    times: (
-        Annotated[
-            tuple[int | float, ...],
-            Meta(description="a list of numbers, such as [100, 200]"),
-        ]
-        | None
-    ) = None
-    strata: Annotated[str, Meta(extra={"choices": ("party", "none")})] | None = None
-    check: Flag | None = None
-
-
-class EvaluateSection(JobSection, frozen=True, kw_only=True):
-    """How well known coefficients predict; or, with folds, a fit without each."""
-
-    heading = "evaluate"
-    command = "evaluate"
-
-    formula: Text = ""
-    coefficients: (
-        Annotated[
-            dict[str, int | float],
-            Meta(description="a table with a number for each column of the formula"),
-        ]
-        | None
-    ) = None
-    family: Text | None = None
-    edges: (
-        Annotated[
-            tuple[int | float, ...],
-            Meta(description="a list of numbers, such as [0.25, 0.5, 0.75]"),
-        ]
-        | None
-    ) = None
-    times: (
-        Annotated[
-            tuple[int | float, ...],
-            Meta(description="a list of numbers, such as [100, 200]"),
-        ]
-        | None
-    ) = None
-    calibration: Flag | None = None
-    folds: Whole | None = None
-    split: Whole | None = None
-
-    def given(self) -> dict[str, Any]:
-        """Return what was written; a family by its one name."""
-        found = super().given()
-        return found | ({"family": canonical(self.family)} if self.family else {})
-
-
-class MixedSection(JobSection, frozen=True, kw_only=True):
-    """A regression with coefficients that differ between parties."""
-
-    heading = "mixed"
-    command = "mixed"
-
-    formula: Text = ""
-    random: Names | None = None
-    method: Text | None = None
-    bits: Whole | None = None
-
-
-class MetaSection(JobSection, frozen=True, kw_only=True):
-    """A coefficient that every party fits to its own rows, pooled."""
-
-    heading = "meta"
-    command = "meta"
-
-    formula: Text = ""
-    coefficient: Text = ""
-    family: Text | None = None
-    effects: Ends | None = None
-    errors: Ends | None = None
-    bits: Whole | None = None
-
-
-class DispatchSection(JobSection, frozen=True, kw_only=True):
-    """A price at which everybody's generators meet everybody's demand; or several."""
-
-    heading = "dispatch"
-    command = "dispatch"
-    on_tables = False
-
-    prices: Annotated[
-        tuple[float, float], Meta(description="the lowest and the highest")
-    ]
-    tolerance: Number | None = None
-    max_rounds: Whole | None = None
-    unit: Unit | None = None
-    price_unit: Unit | None = None
-    total_cost: bool | None = None
-    periods: Whole | None = None
-    rise: Number | None = None
-
-    def __post_init__(self) -> None:
-        one, many = ("unit", "price_unit", "total_cost"), ("rise",)
-        wrong, when = (many, "without") if self.periods is None else (one, "with")
-        for key in wrong:
-            if key in self.given():
-                raise InvalidScenarioError(
-                    f"[dispatch] {key} has no meaning {when} periods: take it out"
-                )
-
-
-class SurveySection(JobSection, frozen=True, kw_only=True):
-    """A table of cells that guests fill in one visit each; see `SurveyTerms`."""
-
-    heading = "survey"
-    command = "collect"
-    on_tables = False
-
-    title: Text
-    unit: Unit
-    rows: Names
-    columns: Names
-    range: Annotated[
-        tuple[int | float, int | float],
-        Meta(description="the least and the largest of one guest's cell"),
-    ]
-    minimum_honest: Whole | None = None
-    minimum_guests: Whole | None = None
-    tolerate_guests: Whole | None = None
-    closes: Text | None = None
-    set: Text | None = None
-    guest: (
-        Annotated[
-            tuple[dict[str, Any], ...],
-            Meta(description="a list, one [[survey.guest]] for each that is invited"),
-        ]
-        | None
-    ) = None
-    delegates: (
-        Annotated[
-            dict[str, str],
-            Meta(description="a table with one key for each member"),
-        ]
-        | None
-    ) = None
-    filled: (
-        Annotated[
-            dict[str, tuple[int, ...]],
-            Meta(description="a table with whole numbers for each member"),
-        ]
-        | None
-    ) = None
-    near: (
-        Annotated[
-            tuple[tuple[int, int], ...], Meta(description="a list of pairs of cells")
-        ]
-        | None
-    ) = None
-    more_near: bool | None = None
-
-
-JOBS: tuple[type[JobSection], ...] = (
-    ModelSection,
-    StatisticsSection,
-    SurvivalSection,
-    CoxSection,
-    MixedSection,
-    MetaSection,
-    EvaluateSection,
-    DispatchSection,
-    SurveySection,
-)
-
-
-def job_in(file: Section) -> JobSection | None:
-    """Return what a file asks of everybody's tables, if it has a section for that."""
-    found = (getattr(file, one.heading) for one in JOBS)
-    return next((one for one in found if one is not None), None)
-
-
-# Each section that says what is run, and the command that runs it.
-COMMANDS: dict[str, str] = {
-    "cost": "solve",
-    **{job.heading: job.command for job in JOBS},
-}
 # Sections that say how private costs are minimised; jobs do not use them.
 COST_ONLY = ("domain", "method", "stopping")
 
@@ -776,7 +475,7 @@ class DeploymentSection(Section, frozen=True, kw_only=True):
     relay_certificate: Text | None = None
 
 
-class ScenarioFile(Section, frozen=True, kw_only=True):
+class ScenarioFile(QuestionFile, frozen=True, kw_only=True):
     """A whole scenario file, as one value."""
 
     title: Text = ""
@@ -791,15 +490,6 @@ class ScenarioFile(Section, frozen=True, kw_only=True):
     simulation: SimulationSection | None = None
     data: DataSection | None = None
     schema: SchemaSection | None = None
-    model: ModelSection | None = None
-    statistics: StatisticsSection | None = None
-    survival: SurvivalSection | None = None
-    cox: CoxSection | None = None
-    mixed: MixedSection | None = None
-    meta: MetaSection | None = None
-    evaluate: EvaluateSection | None = None
-    dispatch: DispatchSection | None = None
-    survey: SurveySection | None = None
     question: (
         Annotated[
             tuple[dict[str, Any], ...],

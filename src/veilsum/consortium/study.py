@@ -36,7 +36,8 @@ from veilsum.consortium.consortium import (
     member_row,
     plain,
 )
-from veilsum.consortium.sections import COMMANDS, COST_ONLY, JOBS
+from veilsum.consortium.kinds import headings, kind_of
+from veilsum.consortium.sections import COST_ONLY
 from veilsum.errors import InvalidScenarioError, printable
 from veilsum.numbers.arrays import listed
 from veilsum.reading import Section, Table, Text, Whole, check_keys, read
@@ -44,14 +45,12 @@ from veilsum.showing import Items, Showing, Shown, counted
 
 # More than a page of consent has room for; before work is done.
 MOST_QUESTIONS, NAME_LETTERS = 30, 40
-# What may be asked: of one table, which every member brings.
-ASKED = tuple(job.heading for job in JOBS if job.on_tables)
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 # What is said once, for all questions.
 SHARED = tuple(
     name
     for name in ConsortiumFile.__struct_fields__
-    if name not in ("format", "run", "study", "former", *COMMANDS, *COST_ONLY)
+    if name not in ("format", "run", "study", "former", "cost", *COST_ONLY)
 )
 _KNOWN = ("format", "run", *SHARED, "question", "earlier", "former")
 
@@ -195,7 +194,7 @@ def runs_of(agreed: Consortium | AgreedStudy) -> tuple[Consortium, ...]:
 def study_from(table: Table) -> AgreedStudy:
     """Return the study that a parsed file describes; refuse all that is odd."""
     where = "the study file"
-    for heading in COMMANDS:
+    for heading in headings():
         if heading in table:
             raise InvalidScenarioError(
                 f"[{heading}] stands beside [[question]]: a study asks by its "
@@ -253,6 +252,11 @@ def question_run(edition: str, name: str) -> str:
     return f"{name}-{digest[:32]}"
 
 
+def _on_tables(heading: str) -> bool:
+    """Say whether a question is about one table, which every member brings."""
+    return heading in headings() and bool(kind_of(heading).spec.on_tables)
+
+
 def _asked(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return by name what each question asks; refuse what is none, or comes twice."""
     if not rows:
@@ -275,8 +279,9 @@ def _asked(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
                 f"two questions are called {name!r}: give each its own name"
             )
         question = {key: value for key, value in row.items() if key != "name"}
-        if len(question) != 1 or not question.keys() <= {*ASKED}:
-            choices = ", ".join(f"[question.{one}]" for one in ASKED)
+        if len(question) != 1 or not all(map(_on_tables, question)):
+            known = filter(_on_tables, headings())
+            choices = ", ".join(f"[question.{one}]" for one in known)
             raise InvalidScenarioError(
                 f"question {name!r} must have exactly one of {choices}, found "
                 f"{listed(list(question)) or 'none'}: a study asks about one table of "

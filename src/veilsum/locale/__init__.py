@@ -179,3 +179,10 @@ def meaning(
             meaning=text, zero=words["zero"]
         )
     return words.get("officer", text) if officer else text
+
+
+@cache
+def command_words() -> Mapping[str, Mapping[str, Any]]:
+    """Return words and options of the commands of built-in questions."""
+    text = (files(__package__) / "commands.toml").read_text("utf-8")
+    return tomllib.loads(text)

@@ -21,7 +21,6 @@ from hashlib import sha256
 from pathlib import Path
 
 from veilsum.consortium.consortium import Consortium, check_name
-from veilsum.consortium.sections import SurveySection
 from veilsum.errors import InvalidInputError, OutputError, VeilsumError, printable
 from veilsum.files.consortiums import read_consortium
 from veilsum.files.contents import contents
@@ -42,7 +41,7 @@ from veilsum.surveys.store_copy import (
 )
 from veilsum.surveys.submission import longest_line
 from veilsum.surveys.survey_set import closed_set, read_submissions
-from veilsum.surveys.terms import SurveyTerms, survey_terms
+from veilsum.surveys.terms import SurveySpec, SurveyTerms, survey_terms
 
 MOST_BYTES = 1 << 30
 # Where files of runs lie: in a folder, and in folders in it.
@@ -261,7 +260,7 @@ def _closed_files(folder: Path, *, places: int = len(_PLACES)) -> Iterator[Conso
         with suppress(VeilsumError):  # another kind of file
             found = read_consortium(path)
             asked = found.questions[0]
-            if isinstance(asked, SurveySection) and asked.set is not None:
+            if isinstance(asked, SurveySpec) and asked.set is not None:
                 yield found
 
 

@@ -12,83 +12,41 @@ line: nothing in it can pass for a line of this page.
 from __future__ import annotations
 
 import hashlib
-import json
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import pairwise
-from math import inf
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from veilsum.consortium.consortium import Consortium, Minimisation, canonical
-from veilsum.consortium.sections import (
-    CoxSection,
-    EvaluateSection,
-    MetaSection,
-    MixedSection,
-    ModelSection,
-    StatisticsSection,
-    SurvivalSection,
-)
+from veilsum.consortium.consortium import Consortium, canonical
 from veilsum.errors import printable
 from veilsum.files.output import as_json, write_files
-from veilsum.locale import label, limit, meaning, round_name
-from veilsum.minimise.question import Minimise
-from veilsum.models.choices import Ordinal
-from veilsum.models.evaluation import bin_labels
-from veilsum.models.families import Gaussian
-from veilsum.models.tallies import Bins
+from veilsum.locale import label, meaning, round_name
 from veilsum.net.identity import grouped
-from veilsum.party import survey_words
-from veilsum.party.agreed import Asked, agreed_on
+from veilsum.party.agreed import agreed_on
 from veilsum.party.own_rules import (
     CONSTANTS_AIM,
     Value,
     allowing,
     columns_asked,
     constants_asked,
-    exact,
     in_force,
     relaxed,
 )
-from veilsum.questions.cox import CoxJob
-from veilsum.questions.cox_bins import BinnedCoxJob
-from veilsum.questions.dispatch import PriceRecipe
-from veilsum.questions.dispatch_periods import FLEETS, PeriodsRecipe
-from veilsum.questions.evaluate import (
-    AnyEvaluation,
-    BinsJob,
-    ConcordanceJob,
-    ErrorsJob,
-    FoldsJob,
-    RefitsJob,
-)
-from veilsum.questions.meta import MetaJob
-from veilsum.questions.mixed import MixedJob
-from veilsum.questions.regression import FormulaJob
-from veilsum.questions.statistics import StatisticsJob
-from veilsum.questions.survival import SurvivalJob
 from veilsum.showing import Items, Showing, Shown
+from veilsum.sums.kinds import Asked, kind_of
 from veilsum.sums.presence import FEW_VALUES, Screened, Varying
 from veilsum.sums.recipes import Guarded, open_limits
 from veilsum.sums.releases import BY_PARTY, Foreseen
-from veilsum.surveys.question import SurveyRecipe
-from veilsum.tables.axes import Axis, n_cells
+from veilsum.sums.wording import PageRoom, exact, quoted, with_noun
 from veilsum.tables.columns import Column
-from veilsum.tables.propensity import Propensity
 
 WIDTH = 88
 # A digest of facts is for that, and for no other use.
 CONTEXT = b"veilsum consent\0"
 # The page for programs, among a run's files.
 PAGE = "consent.json"
-# A page is for reading: what does not fit into so many letters is not listed, and that
-# is said first. One list inside a line, and all lines about one thing.
-MOST_IN_A_LINE, MOST_LETTERS = 4_000, 40_000
 
 SAME = (
     "The page above is the same for every member of the consortium. What follows is "
@@ -212,7 +170,7 @@ def _shared(consortium: Consortium, *, drawn: bool) -> Consent:
     """Return the half that all members have alike."""
     found = agreed_on(consortium)
     rounds = _rounds(found)
-    room = _Room()
+    room = PageRoom()
     head = tuple(_head(consortium, room, drawn=drawn))
     asked = tuple(_asked(found, room))
     known = tuple(_known(found, room))
@@ -257,48 +215,10 @@ def _shared(consortium: Consortium, *, drawn: bool) -> Consent:
     return Consent(shared=shared, facts=facts)
 
 
-def quoted(text: str) -> str:
-    """Return a text of a file in quotes, as it was written."""
-    return json.dumps(text, ensure_ascii=False)
-
-
-@dataclass(frozen=True)
-class _Room:
-    """Lists things as far as a page has room for them.
-
-    Attributes:
-        left_out: what it has not listed, a sentence each.
-    """
-
-    left_out: list[str] = field(default_factory=list)
-
-    def names(self, what: str, names: Sequence[str]) -> str:
-        """Return names inside a line."""
-        kept = self._fitting(what, names, MOST_IN_A_LINE)
-        more = len(names) - len(kept)
-        return ", ".join(kept) + (f" and {more} MORE" if more else "")
-
-    def lines(self, what: str, lines: Sequence[str]) -> Sequence[str]:
-        """Return lines about things of one kind."""
-        return self._fitting(what, lines, MOST_LETTERS)
-
-    def _fitting(self, what: str, given: Sequence[str], room: int) -> Sequence[str]:
-        used = 0
-        for place, one in enumerate(given):
-            used += len(one)
-            if used > room:
-                self.left_out.append(
-                    f"{len(given) - place} of {len(given)} {what} are not on this "
-                    "page; read the file itself before you agree"
-                )
-                return given[:place]
-        return given
-
-
 # The head, and what a reader must not miss
 
 
-def _head(consortium: Consortium, room: _Room, *, drawn: bool) -> Iterator[str]:
+def _head(consortium: Consortium, room: PageRoom, *, drawn: bool) -> Iterator[str]:
     title = consortium.title
     yield f"title: {quoted(title)}" if title else "title: none"
     if drawn:
@@ -334,28 +254,20 @@ SITES = (
 )
 
 
-# How generators show: what a price that is tried tells of others.
-GENERATORS = limit("generators")
-
-
-def _first(found: Asked, room: _Room) -> Iterator[str]:
+def _first(found: Asked, room: PageRoom) -> Iterator[str]:
     weaker = relaxed(found.consortium)
-    if isinstance(found.recipe, SurveyRecipe):
-        yield from survey_words.FIRST
-    elif found.rules is None:
+    kind = kind_of(found.consortium.questions[0])
+    if found.rules is None and kind.input != "folder":
         yield (
             "there are no rules about tables for this kind of question: nobody checks "
             "what your own numbers give away by their sums"
         )
-    elif found.rules.maximum_rows == 1:
+    elif found.rules is not None and found.rules.maximum_rows == 1:
         yield (
             "every table has one row at most (maximum_rows = 1): a row is a member "
             "here, and what is said of one row is said of one member"
         )
-    if isinstance(found.recipe, PriceRecipe):
-        yield GENERATORS
-    if isinstance(found.recipe, PeriodsRecipe):
-        yield FLEETS
+    yield from kind.warnings(found)
     if aimed := constants_asked(found.consortium):
         named = room.names("constants", [quoted(one) for one in aimed])
         yield (
@@ -380,18 +292,9 @@ def _first(found: Asked, room: _Room) -> Iterator[str]:
 # What is asked
 
 
-def _asked(found: Asked, room: _Room) -> Iterator[str]:
+def _asked(found: Asked, room: PageRoom) -> Iterator[str]:
     """Yield the question in words."""
-    (question,) = found.consortium.questions
-    if isinstance(question, Minimisation):
-        assert isinstance(found.recipe, Minimise)
-        yield from _cost(question, found, found.recipe, room)
-    elif found.job is not None:
-        yield from DESCRIBED[type(found.job)](found.job, question, room)
-    elif isinstance(found.recipe, SurveyRecipe):
-        yield from survey_words.asked(found.recipe.survey, room)
-    else:
-        yield from _dispatch(question.given())
+    yield from kind_of(found.consortium.questions[0]).describe(found, room)
     schema = found.consortium.schema
     if schema is None:
         return
@@ -409,379 +312,11 @@ def _asked(found: Asked, room: _Room) -> Iterator[str]:
     )
 
 
-# Which points a domain has, by its kind and the entries of [domain].
-DOMAINS: Mapping[str, str] = {
-    "all": "everywhere",
-    "box": "where every variable is from lower to upper",
-    "ball": "where the distance from centre is radius or less",
-    "simplex": "where no variable is below 0, and their sum is total",
-    "half-spaces": "where each of the normals times the variables is at most its "
-    "offset",
-}
-
-
-def _cost(
-    question: Minimisation, found: Asked, recipe: Minimise, room: _Room
-) -> Iterator[str]:
-    cost = question.cost
-    yield "question: the minimum of the sum of all members' private costs"
-    degree = "" if cost.degree is None else f" of degree {cost.degree}"
-    yield f"each cost is of the kind {cost.kind}{degree}"
-    yield f"variables: {cost.dim}"
-    domain = found.consortium.to_table()["domain"]
-    kind = domain.pop("kind")
-    given = [f"{key} = {json.dumps(value)}" for key, value in domain.items()]
-    values = f": {room.names('entries of the domain', given)}" if given else ""
-    yield f"the minimum is looked for {DOMAINS[kind]} ({kind}{values})"
-    masks = recipe.law.masks
-    unit = f"2^{-(masks.grid or 0)}" if masks.unit is None else f"{masks.unit}"
-    yield f"each cost has {recipe.size} coefficients, in whole numbers of {unit}"
-    if (plan := recipe.schedule) is None:
-        yield "method: one sum of all coefficients, from which everybody computes it"
-        return
-    early = "; all stop sooner once they are near enough" if plan.stopping else ""
-    yield (
-        f"method: {plan.name}, at most {plan.iterations} iterations, that is "
-        f"{plan.rounds} rounds of messages between neighbours{early}"
-    )
-
-
-def _model(fit: FormulaJob, question: ModelSection, room: _Room) -> Iterator[str]:
-    model = fit.model
-    yield f"question: one {model.family.name} regression over all members' rows"
-    yield f"formula, as written: {quoted(question.formula)}"
-    yield f"response: {quoted(model.response)}"
-    alpha = "" if question.alpha is None else f", alpha = {exact(question.alpha)}"
-    yield f"family: {model.family.name}{alpha}"
-    if model.levels:
-        names = room.names("levels of the response", list(map(quoted, model.levels)))
-        order = "the first is what others are compared with"
-        if isinstance(model.family, Ordinal):
-            order = "from the lowest to the highest"
-        yield f"levels of the response, {order}: {names}"
-    for key, none in (("weights", "every row counts once"), ("offset", "0")):
-        column = getattr(fit, key)
-        if isinstance(column, Propensity):
-            yield from _weighing(fit, room)
-            continue
-        yield f"{key}: " + (
-            f"none; {none}" if column is None else f"the column {quoted(column)}"
-        )
-    if fit.ridge:
-        yield f"ridge: {exact(fit.ridge)}"
-    if fit.errors is not None:
-        yield f"errors: {fit.errors}, which takes one more sum, at the answer"
-    if fit.tested:
-        names = room.names("columns tested", [quoted(one) for one in fit.tested])
-        yield (
-            f"tested beside the fit, by one more sum at the answer: {names}; they are "
-            "columns of the design, and have no coefficient"
-        )
-    if fit.absorb:
-        yield (
-            "effects of members: each member has an intercept of its own and takes its "
-            "own means off its columns at home (absorb = true)"
-        )
-    yield _design(fit, room)
-
-
-def _weighing(fit: FormulaJob, room: _Room) -> Iterator[str]:
-    weighing = fit.weighing
-    assert weighing is not None
-    asked = weighing.asked
-    yield (
-        "weights: none of your columns; each row is weighted by a public function of "
-        f"its columns, {weighing.words}"
-    )
-    yield f"formula of the propensity, as written: {quoted(asked.formula)}"
-    pairs = zip(weighing.formula.columns, weighing.known.coefficients, strict=True)
-    told = [f"{quoted(name)} {exact(one)}" for name, one in pairs]
-    yield f"its coefficients, public: {room.names('coefficients', told)}"
-    if asked.stabilised is not None:
-        yield f"part of all rows that is treated, public: {exact(asked.stabilised)}"
-    yield f"largest weight: {exact(asked.largest)}; a member with a larger one refuses"
-
-
-def _design(fit: FormulaJob, room: _Room) -> str:
-    model = fit.model
-    names = [
-        "a column of ones" if place == model.intercept else quoted(name)
-        for place, name in enumerate(model.names)
-    ]
-    return (
-        f"design, that is the formula multiplied out: {len(names)} columns: "
-        f"{room.names('columns of the design', names)}"
-    )
-
-
-def _mixed(job: MixedJob, question: MixedSection, room: _Room) -> Iterator[str]:
-    yield (
-        "question: one mixed model over all members' rows: coefficients on average, "
-        "and how much some of them differ between members"
-    )
-    yield f"formula, as written: {quoted(question.formula)}"
-    yield f"response: {quoted(job.base.model.response)}"
-    names = ["the intercept" if name == "1" else quoted(name) for name in job.random]
-    yield f"coefficients that differ between members: {', '.join(names)}"
-    yield f"method: {job.method}"
-    yield _design(job.base, room)
-
-
-def _meta(job: MetaJob, question: MetaSection, room: _Room) -> Iterator[str]:
-    model, ranges = job.base.model, job.agreed_ranges
-    yield (
-        "question: one coefficient, which each member fits to its own rows, pooled "
-        "over all members (a meta-analysis)"
-    )
-    yield f"formula, as written: {quoted(question.formula)}"
-    yield f"response: {quoted(model.response)}; family: {model.family.name}"
-    yield f"coefficient: that of {quoted(job.coefficient)}"
-    for what, (low, high) in (
-        ("estimates", ranges.effects),
-        ("standard errors", ranges.errors),
-    ):
-        yield f"agreed range of members' {what}: {exact(low)} to {exact(high)}"
-    yield _design(job.base, room)
-
-
-def _statistics(
-    job: StatisticsJob, question: StatisticsSection, room: _Room
-) -> Iterator[str]:
-    del question
-    wishes, schema = job.wishes, job.schema
-    yield "question: counts and averages of all members' rows together"
-    by, each = wishes.by, ""
-    if by is not None:
-        labels = [quoted(one) for one in by.labels]
-        yield (
-            f"all of it in each of {by.size} groups, by {quoted(by.column)}: "
-            f"{room.names('groups', labels)}; groups are compared, and tested"
-        )
-        each = ", in each group"
-    if wishes.columns:
-        names = [quoted(name) for name in wishes.columns]
-        what = "and correlations of" if by is None else "of"
-        comma = " " if by is None else ", no correlations, "
-        yield (
-            f"means, variances{comma}{what} {_number(len(names), 'column')}: "
-            f"{room.names('columns of numbers', names)}{each}"
-        )
-    lines = []
-    for name, bins in wishes.histograms.items():
-        bounds = list(_bins(bins, schema.column(name)))
-        lines.append(
-            f"- histogram of {quoted(name)}: how many rows are "
-            f"{room.names(f'bins of {quoted(name)}', bounds)}"
-        )
-    for crossed, axes in wishes.tables.items():
-        names = [quoted(name) for name in crossed]
-        of = " x ".join(names)
-        kind = axes[0].kind if len(axes) == 1 else _combined(axes)
-        lines.append(
-            f"- table of {of}: how many rows have each of the {n_cells(axes)} {kind}"
-        )
-    if lines:
-        yield f"histograms and tables: {len(lines)}{each}"
-        yield from room.lines("histograms and tables", lines)
-    if wishes.quantiles:
-        names = [quoted(name) for name in wishes.quantiles]
-        yield (
-            f"quantiles of {room.names('quantiles', names)}: they are read "
-            "off the histograms, as a bin in which each of them is; what becomes known "
-            "is how many rows are below each edge, that is the distribution function "
-            "there" + (each and ", of each group")
-        )
-    if wishes.gaps:
-        yield (
-            "missing values: how many rows lack each of the columns"
-            + ("" if not wishes.gapped else ", in all and in each group")
-        )
-
-
-def _combined(axes: Sequence[Axis]) -> str:
-    """Return what is crossed, beside levels, in words."""
-    kinds = dict.fromkeys(one.kind for one in axes)
-    return f"combinations of their {' and '.join(kinds)}"
-
-
-def _survival(
-    job: SurvivalJob, question: SurvivalSection, room: _Room
-) -> Iterator[str]:
-    time, event = quoted(job.formula.time), quoted(job.formula.event)
-    yield (
-        "question: how long all members' rows go on until an event (Kaplan-Meier "
-        "curves and the log-rank test)"
-    )
-    yield f"formula, as written: {quoted(question.formula)}"
-    column = job.schema.column(job.formula.event)
-    seen = quoted(column.categories[1]) if column.is_category else "1"
-    yield f"a row ends at its {time}; the event was seen where {event} is {seen}"
-    if job.group is not None:
-        yield f"counted for each level of {quoted(job.group)} by itself"
-    times = [exact(one) for one in job.grid.times.tolist()]
-    ends = [f"above {a} up to {b}" for a, b in pairwise(times)]
-    listed = room.names("intervals", [f"from 0 to {times[0]}", *ends])
-    yield f"intervals: {len(times)}, each with its last time: {listed}"
-    yield f"rows that go on after {times[-1]} are counted by themselves"
-    yield (
-        "rules about combinations and bins are about all rows of a group that end in "
-        "an interval, with the event or without: of these, one alone may have it"
-    )
-
-
-def _cox(
-    job: CoxJob | BinnedCoxJob, question: CoxSection, room: _Room
-) -> Iterator[str]:
-    yield "question: one Cox regression over all members' rows"
-    yield f"formula, as written: {quoted(question.formula)}"
-    yield f"time: the column {quoted(job.time)}; event: the column " + quoted(
-        job.base.formula.response
-    )
-    if isinstance(job, CoxJob):
-        yield (
-            "baseline: one for each member; rows are compared within each member's "
-            "table only, and no baseline becomes known"
-        )
-        yield f"ties: {job.ties}"
-    else:
-        bins = room.names("bins of time", job.periods.labels)
-        yield f"baseline: one for all members, constant in each bin of time: {bins}"
-        yield f"events after {job.periods.edges[-1]:g} are not seen"
-        checked = "columns times the number of the bin, in a last round"
-        yield f"hazards are checked: {checked if job.with_check else 'no'}"
-    names = [quoted(name) for name in job.names]
-    yield (
-        f"design, that is the formula multiplied out: {len(names)} columns: "
-        f"{room.names('columns of the design', names)}"
-    )
-
-
-def _evaluate(
-    job: AnyEvaluation, question: EvaluateSection, room: _Room
-) -> Iterator[str]:
-    if isinstance(job, FoldsJob):
-        kind = "least squares"
-        if isinstance(job, RefitsJob):
-            kind = job.base.family.name
-        yield (
-            f"question: how well a {kind} fit predicts rows that it was not fitted to "
-            "(cross-validation)"
-        )
-    else:
-        yield "question: how well a model with known coefficients predicts your rows"
-    yield f"formula, as written: {quoted(question.formula)}"
-    if isinstance(job, FoldsJob):
-        yield (
-            f"folds: {job.n_folds}, dealt by the number {job.split} and by the "
-            "predictors of a row alone; what a fit sums becomes known of each fold, "
-            "and each is looked at as a table of its own, and so is the rest"
-        )
-        yield _design(job.base, room)
-        return
-    names = job.base.formula.columns
-    pairs = zip(names, job.known.coefficients, strict=True)
-    told = [f"{quoted(name)} {exact(one)}" for name, one in pairs]
-    yield f"coefficients, public: {room.names('coefficients', told)}"
-    if isinstance(job, ErrorsJob):
-        yield "errors: sums of squared and of absolute ones, over all rows"
-        return
-    bins = room.names("bins of the prediction", bin_labels(np.array(job.edges)))
-    yield f"bins of the prediction: {len(job.edges) + 1}: {bins}"
-    if isinstance(job, ConcordanceJob):
-        yield f"bins of time: {room.names('bins of time', job.periods.labels)}"
-    else:
-        more = "responses are fitted to linear predictors, in further rounds"
-        yield f"calibration: {more if job.calibrated else 'no further rounds'}"
-    yield (
-        "rules about bins are about all rows in them, with the event or without: of "
-        "these, one alone may have it"
-    )
-
-
-# Each kind of question to tables in words, from the job and its section.
-DESCRIBED: Mapping[type, Callable[..., Iterator[str]]] = {
-    FormulaJob: _model,
-    StatisticsJob: _statistics,
-    SurvivalJob: _survival,
-    CoxJob: _cox,
-    BinnedCoxJob: _cox,
-    MixedJob: _mixed,
-    MetaJob: _meta,
-    BinsJob: _evaluate,
-    ErrorsJob: _evaluate,
-    ConcordanceJob: _evaluate,
-    FoldsJob: _evaluate,
-    RefitsJob: _evaluate,
-}
-
-
-def _bins(bins: Bins, column: Column) -> Iterator[str]:
-    """Yield every bin with its ends, and whether the agreed range leaves it empty."""
-    edges: list[float] = bins.edges.tolist()
-    measure = column.measure
-    # Rounding to the unit may lead a little beyond the range.
-    low, high = -inf, inf
-    if column.minimum is not None:
-        low = min(column.minimum, measure.low)
-    if column.maximum is not None:
-        high = max(column.maximum, measure.high)
-    empty = " (always 0, by the agreed range)"
-    yield f"below {exact(edges[0])}" + (empty if low >= edges[0] else "")
-    for a, b in pairwise(edges):
-        last = b == edges[-1]
-        out = a > high or (b < low if last else b <= low)
-        ends = f"{exact(a)} to {'' if last else 'below '}{exact(b)}"
-        yield f"from {ends}{' inclusive' if last else ''}" + (empty if out else "")
-    yield f"above {exact(edges[-1])}" + (empty if high <= edges[-1] else "")
-
-
-def _dispatch(given: Mapping[str, Any]) -> Iterator[str]:
-    low, high = given["prices"]
-    if "periods" in given:
-        yield from _periods(given)
-        return
-    yield "question: the price at which all generators meet all demands"
-    if given.get("total_cost"):
-        yield "and what all generators cost together at that price"
-    yield f"prices that may be tried: {exact(low)} to {exact(high)}"
-    yield (
-        "looked at in each member's table: demand, of every generator its costs a "
-        "and b and its limits low and high, and of every step its price and quantity"
-    )
-    if "unit" in given:
-        yield f"power is counted in whole numbers of {given['unit']}"
-    if "price_unit" in given:
-        yield f"prices of steps are whole numbers of {given['price_unit']}"
-
-
-def _periods(given: Mapping[str, Any]) -> Iterator[str]:
-    (low, high), periods = given["prices"], given["periods"]
-    yield (
-        "question: a price for each period, at which all generators and stores meet "
-        f"all demands; periods: {periods}"
-    )
-    yield f"prices that may be tried in each: {exact(low)} to {exact(high)}"
-    yield (
-        f"looked at in each member's table: demands, demand_1 to demand_{periods}; of "
-        "every generator its costs a and b, its limits low and high, and its ramp; of "
-        "every store its wear, energy, power, efficiency and start"
-    )
-    if "rise" in given:
-        yield (
-            "an offer at one price, and a store that does not wear, is made to rise by "
-            f"{exact(given['rise'])} from its lower to its upper limit"
-        )
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}" + ("" if count == 1 else "s")
-
-
 def _end(value: float | str) -> str:
     return value if isinstance(value, str) else exact(value)
 
 
-def _column(column: Column, room: _Room) -> str:
+def _column(column: Column, room: PageRoom) -> str:
     """Return what a column may hold; a number to its last digit, it may be aimed."""
     if column.is_category:
         levels = [quoted(one) for one in column.categories]
@@ -831,7 +366,7 @@ def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
         yield f"{rounds.most} rounds, and {rounds.most_numbers} numbers in all"
     else:
         yield (
-            f"an answer takes at least {_number(rounds.least, 'round')} and "
+            f"an answer takes at least {with_noun(rounds.least, 'round')} and "
             f"{rounds.least_numbers} numbers"
         )
         yield f"there are at most {rounds.most} rounds, {rounds.most_numbers} numbers"
@@ -849,18 +384,13 @@ def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
 # What it is that becomes known
 
 
-def _known(found: Asked, room: _Room) -> Iterator[str]:
-    whose = (
-        "members"
-        if found.rules is None
-        else "rows of all members, or a count of members"
-    )
-    if isinstance(found.job, FormulaJob) and found.job.errors == "cluster":
-        whose += ", or in the last round over what each member's rows come to"
+def _known(found: Asked, room: PageRoom) -> Iterator[str]:
+    kind = kind_of(found.consortium.questions[0])
+    whose = kind.summands(found)
+    if found.rules is not None:
+        whose += ", or a count of members"
     recipe = found.recipe.inner if isinstance(found.recipe, Guarded) else found.recipe
     inner = getattr(recipe, "inner", recipe)
-    if isinstance(inner, SurveyRecipe):
-        whose = "guests of the set"
     if getattr(inner, "wording", None) is BY_PARTY and found.rules is not None:
         whose = "members, of what each makes of all its rows, or a count of members"
     yield f"every number here is one sum over all {whose}"
@@ -868,15 +398,15 @@ def _known(found: Asked, room: _Room) -> Iterator[str]:
     counting = isinstance(found.recipe, Screened)
     schema = found.consortium.schema
     drop = schema is not None and schema.missing == "drop"
-    for place, kind in enumerate(found.recipe.foreseen):
-        when = round_name(kind.when, counting=counting)
-        yield f"in {when}{_times(kind)}, {sum(kind.statistics.values())} numbers:"
+    for place, later in enumerate(found.recipe.foreseen):
+        when = round_name(later.when, counting=counting)
+        yield f"in {when}{_times(later)}, {sum(later.statistics.values())} numbers:"
         if not place and isinstance(found.recipe, Screened):
             groups = [quoted(one.name) for one in found.recipe.groups]
             listed = room.names("groups asked for", groups)
             yield f"- members are counted in these groups: {listed}"
-        first = kind.when == "first"
-        for key, count in kind.statistics.items():
+        first = later.when == "first"
+        for key, count in later.statistics.items():
             if count:
                 text = meaning(key, first=first, zero=not drop)
                 yield f"- {label(key)} ({count}): {text}"
@@ -885,7 +415,7 @@ def _known(found: Asked, room: _Room) -> Iterator[str]:
                 "- if too few members have one of them, the run ends there, and these "
                 "counts are known all the same"
             )
-    yield from _counts(found, room)
+    yield from kind.consequences(found, room)
     yield (
         "whatever follows from these numbers becomes known with them, such as "
         + ("the answer" if found.job is None else found.job.follows)
@@ -901,70 +431,14 @@ def _times(kind: Foreseen) -> str:
     return f" ({kind.least} to {kind.most} of them)"
 
 
-def _counts(found: Asked, room: _Room) -> Iterator[str]:
-    """Say which of a regression's sums are counts and totals that people recognise."""
-    if not isinstance(found.job, FormulaJob) or found.job.absorb:
-        return
-    fit, schema = found.job, found.job.schema
-    categories = [
-        one
-        for one in schema.columns
-        if one.is_category and one.name in fit.formula.variables
-    ]
-    response = quoted(fit.model.response)
-    yield (
-        "these totals are among the numbers or follow at once (the list is not "
-        "complete: more follows by solving equations):"
-    )
-    if not fit.model.levels:
-        yield f"- the sum of the response {response} over all rows"
-    inside = [one for one in categories if one.name != fit.formula.response]
-    among = "how many have each level of" if fit.model.levels else "the sum of"
-    lines = [
-        f"- for each level of {quoted(one.name)}: how many rows have it, and over "
-        f"these rows {among} the response, and the sum of every other column of the "
-        "design"
-        for one in inside
-    ]
-    yield from room.lines("categories", lines)
-    if any(":" in name for name in fit.model.names):
-        yield (
-            "- the same for each combination of levels that is a column of the design "
-            "(a name with a colon)"
-        )
-    if len(inside) > 1:
-        yield (
-            "- for every two categories among the design's columns: how many rows have "
-            "each pair of levels"
-        )
-    if fit.formula.response_is_category:
-        several = len(fit.formula.response_levels) > 2
-        which = "the " if several else "the two "
-        yield f"- how many rows have each of {which}levels of {response}"
-        if several:
-            yield (
-                "- for each of these levels, the sum over its rows of every column of "
-                "the design"
-            )
-    yield (
-        "- for each number among the design's columns: its sum, its sum of squares, "
-        "and its sum of products with every other column and with the response"
-        + (", or over the rows of each of its levels" if fit.model.levels else "")
-        + (
-            ""
-            if isinstance(fit.family, Gaussian)
-            else "; in every round anew, each row weighted by the coefficients tried"
-        )
-    )
-
-
 # Who can compute what
 
 
 def _who(found: Asked) -> Iterator[str]:
     terms, n = found.terms, found.terms.topology.n_parties
-    if isinstance(found.recipe, SurveyRecipe):
-        yield from survey_words.who(found.recipe.survey)
+    own = tuple(kind_of(found.consortium.questions[0]).who(found))
+    if own:
+        yield from own
         return
     t = terms.tolerate
     yield (
@@ -1060,21 +534,6 @@ WITHIN = (
 )
 
 
-# Rules that a question has no use for: it asks for nothing that they are about.
-NOT_ASKED: Mapping[str, tuple[str, ...]] = {
-    "model": ("dominance",),
-    "cox": ("dominance",),
-    "statistics": ("residual_rows", "maximum_columns"),
-    "survival": (
-        *("residual_rows", "maximum_columns"),
-        *("dominance", "maximum_leverage"),
-    ),
-    "mixed": ("dominance",),
-    "meta": ("dominance",),
-    "evaluate": ("dominance",),
-}
-
-
 def _meaning(name: str, value: Value, found: Asked) -> str:
     if name in FLAGS:
         told = FLAGS[name][bool(value)]
@@ -1127,22 +586,15 @@ def _holders(found: Asked) -> str:
 def _checks(found: Asked) -> Iterator[str]:
     rules = in_force(found.consortium)
     weaker = relaxed(found.consortium)
-    if isinstance(found.recipe, SurveyRecipe):
-        yield survey_words.NO_TABLES
-    elif found.rules is None:
-        yield "there are no rules about tables for this kind of question; all keep to:"
-    else:
-        yield (
-            "a party whose table does not pass takes no part; the others learn that it "
-            "refused, and not why"
-        )
+    kind = kind_of(found.consortium.questions[0])
+    head, *more = kind.own_rules(found)
+    yield head
     for name, value in rules.items():
-        if name in NOT_ASKED.get(found.consortium.questions[0].heading, ()):
+        if name in kind.unused_rules:
             continue
         mark = " (WEAKER THAN USUAL)" if name in weaker else ""
         yield f"- {name} = {exact(value)}{mark}: {_meaning(name, value, found)}"
-    if isinstance(found.recipe, SurveyRecipe):
-        yield from (f"- {line}" for line in survey_words.checks(found.recipe.survey))
+    yield from more
     if found.rules is not None:
         if found.rules.maximum_rows is not None:
             most = found.rules.maximum_rows
@@ -1213,14 +665,12 @@ def _open(found: Asked, *, drawn: bool) -> Iterator[str]:
     )
     yield "- a computer that somebody else controls"
     yield "- what members do with what they have learned"
-    if not isinstance(found.recipe, SurveyRecipe):
+    kind = kind_of(found.consortium.questions[0])
+    if kind.input != "folder":
         yield (
             "- the next question: every run adds to what is known about the same data. "
             "Your own ledger, a file of yours that counts what your data were used "
             "for, keeps count of it, and nobody else does."
         )
     yield from (f"- {line}" for line in open_limits(found.recipe))
-    if isinstance(found.recipe, PriceRecipe):
-        yield f"- {GENERATORS}"
-    if isinstance(found.recipe, Minimise):
-        yield from (f"- {line}" for line in found.recipe.limits)
+    yield from (f"- {line}" for line in kind.limits(found))

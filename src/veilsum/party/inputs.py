@@ -16,25 +16,23 @@ from veilsum.consortium.consortium import (
     canonical,
     plain,
 )
-from veilsum.consortium.sections import DispatchSection, SurveySection
 from veilsum.drivers.driver import Assignment, Driver
 from veilsum.errors import InvalidInputError
-from veilsum.files.datasets import site_of
 from veilsum.files.ledger import Ledger
 from veilsum.files.scenarios import read_toml
 from veilsum.files.tables import agreed_table
+from veilsum.minimise.party_cost import PartyCost
 from veilsum.minimise.question import Minimised
 from veilsum.net.evidence import Evidence, make_evidence
 from veilsum.net.receipt import Receipt, keyed_digest, make_receipt, sums_digest
 from veilsum.net.runner import Ending
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret, discreet
-from veilsum.numbers.units import unit_of
 from veilsum.party.consent import consent_to
 from veilsum.party.networked import Networked
-from veilsum.party.party_cost import PartyCost
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.questions.job_file import JobFile, job_of
+from veilsum.sums.kinds import question_of
 from veilsum.sums.running import JobResult
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.frames import Frame, as_frame
@@ -112,11 +110,11 @@ class OwnTable(Secret):
     @property
     def rounded(self) -> str:
         """What of the table is not whole, in words for its owner; never sent."""
-        schema, (question,) = self.consortium.schema, self.consortium.questions
-        counts = {} if schema is None else schema.n_rounded(self.table)
-        if isinstance(question, DispatchSection) and question.unit is not None:
-            broken = site_of(self.table).n_broken(unit_of(question.unit))
-            counts = {"demand": broken} if broken else {}
+        schema = self.consortium.schema
+        question, kind = question_of(self.consortium)
+        counts = kind.rounded(question, self.table)
+        if schema is not None:
+            counts = schema.n_rounded(self.table)
         return rounded_words(counts) if counts else ""
 
     @property
@@ -234,13 +232,13 @@ def own_part(
         **how: how a file with a table is written, by the party's own word, as
             `agreed_table` takes it.
     """
-    (question,) = consortium.questions
-    if isinstance(question, SurveySection):
+    question, kind = question_of(consortium)
+    if kind.input == "folder":
         # Here, not above: others do without what opens seals.
         from veilsum.party.own_survey import own_survey
 
         return own_survey(consortium, data, cost)
-    on_cost = isinstance(question, Minimisation)
+    on_cost = kind.input == "cost"
     given: Any = cost if on_cost else data
     wanted = "--cost" if on_cost else "--data"
     if given is None or (data is not None and cost is not None):

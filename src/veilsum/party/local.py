@@ -38,6 +38,7 @@ from veilsum.numbers.secrets import Secret
 from veilsum.party.own_rules import FILE_NAME, constants_asked, relaxed
 from veilsum.party.processes import party_processes
 from veilsum.questions.job_file import read_data
+from veilsum.surveys.terms import SurveySpec
 from veilsum.tables.columns import level
 
 # Seconds for a process that was asked to end, and between two looks at all of them.
@@ -188,7 +189,7 @@ def local_run(
     """
     party_processes()
     file = read_scenario_file(scenario)
-    if file.survey is not None:
+    if isinstance(file.asked, SurveySpec):
         raise InvalidInputError(
             "a survey has guests, who are no parties: veilsum collect asks them, and "
             "its delegates join the run of the closed file"

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from veilsum.consortium.consortium import Address, Consortium
-from veilsum.consortium.sections import SurveySection
 from veilsum.drivers.driver import (
     Assignment,
     GivenUpError,
@@ -46,6 +45,7 @@ from veilsum.privacy.transcript import Transcript
 from veilsum.protocol.effects import Abort, Persist
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.plan import Plan
+from veilsum.sums.kinds import kind_of
 from veilsum.sums.recipes import PartyWork
 from veilsum.sums.running import has_charged, was_charged
 from veilsum.tables.fingerprints import marked
@@ -280,7 +280,7 @@ class Networked(Secret):
         ledger = self.ledger
         if ending.charged:
             asked = self.consortium.questions
-            guests = any(isinstance(one, SurveySection) for one in asked)
+            guests = any(kind_of(one).input == "folder" for one in asked)
             return SHOWN_OF_GUESTS if guests else SHOWN
         if ledger is not None and was_charged(ledger, self.consortium.run):
             return SHOWN_BEFORE

@@ -16,7 +16,7 @@ first what is weaker than usual; and where nobody is asked, the usual rules are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -24,18 +24,15 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta
 
 from veilsum.consortium.consortium import Consortium
-from veilsum.consortium.sections import (
-    COMMANDS,
-    PolicySection,
-    RulesSection,
-    SurveySection,
-)
+from veilsum.consortium.kinds import headings
+from veilsum.consortium.sections import PolicySection, RulesSection
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.scenarios import read_toml
 from veilsum.numbers.arrays import listed, nearest
-from veilsum.questions.job_file import agreed_job
 from veilsum.reading import Names, Section, Whole, read
-from veilsum.surveys.terms import MINIMUM_GUESTS, survey_terms
+from veilsum.sums.kinds import agreed_job, question_of
+from veilsum.sums.wording import exact
+from veilsum.surveys.terms import MINIMUM_GUESTS
 from veilsum.tables.formula import (
     FUNCTIONS,
     Applied,
@@ -53,7 +50,10 @@ MOST_BYTES = 1 << 20
 # What is computed from columns by signs, among the functions.
 ARITHMETIC = "arithmetic"
 
-KNOWN = {"jobs": tuple(COMMANDS), "functions": (*FUNCTIONS, ARITHMETIC)}
+KNOWN: Mapping[str, Callable[[], tuple[str, ...]]] = {
+    "jobs": headings,
+    "functions": lambda: (*FUNCTIONS, ARITHMETIC),
+}
 
 Side: TypeAlias = Literal["at least", "at most"]
 Value: TypeAlias = float | bool
@@ -80,7 +80,12 @@ STRICTER: Mapping[str, Side] = {
 
 def usual() -> dict[str, Value]:
     """Return what holds where nobody has written anything else."""
-    found = _in_force(PolicySection(), Rules()) | {"minimum_guests": MINIMUM_GUESTS}
+    policy = PolicySection().policy
+    found = {
+        **asdict(Rules()),
+        **{key: getattr(policy, key) for key in ("tolerate", "minimum_honest", "drop")},
+        "minimum_guests": MINIMUM_GUESTS,
+    }
     return {name: found[name] for name in STRICTER}
 
 
@@ -90,26 +95,8 @@ def in_force(consortium: Consortium) -> dict[str, Value]:
     A question without tables has none of the rules about them. A survey hides guests
     among guests: it counts these.
     """
-    section, (question,) = consortium.rules, consortium.questions
-    if isinstance(question, SurveySection):
-        survey = survey_terms(consortium)
-        return {
-            "tolerate": survey.tolerate,
-            "minimum_honest": survey.minimum_honest,
-            "minimum_guests": survey.minimum_guests,
-            "drop": section.policy.drop,
-        }
-    if consortium.schema is None:
-        return _in_force(section, None)
-    return _in_force(section, consortium.schema.rules(section.rules))
-
-
-def _in_force(section: PolicySection, rules: Rules | None) -> dict[str, Value]:
-    policy = section.policy
-    summing = {
-        key: getattr(policy, key) for key in ("tolerate", "minimum_honest", "drop")
-    }
-    found = {**summing, **({} if rules is None else asdict(rules))}
+    _, kind = question_of(consortium)
+    found = kind.rules_in_force(consortium)
     return {name: found[name] for name in STRICTER if name in found}
 
 
@@ -310,7 +297,8 @@ def read_own_rules(path: str | Path) -> OwnRules:
     table = read_toml(Path(path), most_bytes=MOST_BYTES)
     try:
         file = read(table, OwnFile, "the file of own rules")
-        for key, known in KNOWN.items():
+        for key, names in KNOWN.items():
+            known = names()
             for name in getattr(file, key) or ():
                 if name not in known:
                     raise InvalidScenarioError(
@@ -393,14 +381,3 @@ def _bound(name: str, value: Value) -> str:
     if isinstance(value, bool):
         return "true or false" if value else "false"
     return f"{STRICTER[name]} {exact(value)}"
-
-
-def exact(value: Value) -> str:
-    """Return a number to its last digit, and true or false, as a file has them.
-
-    >>> exact(37.00000001), exact(3.0), exact(True)
-    ('37.00000001', '3', 'true')
-    """
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        value = int(value)
-    return str(value).lower()

@@ -23,13 +23,13 @@ from veilsum.files.ledger import Ledger
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.secrets import Secret, discreet
 from veilsum.party.agreed import agreed_on
-from veilsum.party.survey_words import by_member, names_of
 from veilsum.protocol.effects import Emission
 from veilsum.surveys.delegate import DelegateStore, masked_sums
 from veilsum.surveys.question import SurveyRecipe, SurveyResult
 from veilsum.surveys.submission import Submission, longest_line
 from veilsum.surveys.survey_set import SurveySet, closed_set, read_submissions
 from veilsum.surveys.terms import SurveyTerms, survey_terms
+from veilsum.surveys.words import by_member, names_of
 
 # What a delegate's folder holds: its own store, and what the host has handed out.
 STORE, SUBMISSIONS = "surveys.store", "submissions.jsonl"

@@ -10,13 +10,18 @@ from __future__ import annotations
 from contextlib import suppress
 from importlib import import_module
 
+from veilsum.consortium.kinds import BUILT_IN
 from veilsum.locale import catalogue
-from veilsum.questions.job_file import ON_TABLES
 
+# Modules that the kinds load when they are first asked.
+QUESTIONS = (
+    *("regression", "statistics", "survival", "cox", "mixed", "meta", "evaluate"),
+    *("dispatch", "dispatch_periods"),
+)
 LOADED = (
     *("veilsum.cli.join", "veilsum.party.run", "veilsum.net.amendment"),
-    *(f"veilsum.questions.{kind.module}" for kind in ON_TABLES.values()),
-    *("veilsum.questions.dispatch", "veilsum.questions.dispatch_periods"),
+    *(one.home.partition(":")[0] for one in BUILT_IN.values()),
+    *(f"veilsum.questions.{name}" for name in QUESTIONS),
     *("veilsum.drivers.arrays", "veilsum.engines.numpy"),
     *("scipy.special", "scipy.sparse.csgraph", "scipy.sparse.linalg"),
     *("pandas", "formulaic", "encodings.idna", "encodings.utf_8_sig"),

@@ -39,10 +39,11 @@ from veilsum.net.receipt import (
     sums_digest,
 )
 from veilsum.numbers.arrays import Array, Vector, listed
-from veilsum.party.agreed import Asked, agreed_on
+from veilsum.party.agreed import agreed_on
 from veilsum.party.consent import consent_to
 from veilsum.protocol.plan import Plan
 from veilsum.questions.job_file import job_of
+from veilsum.sums.kinds import Asked
 from veilsum.sums.running import JobResult, run_job
 from veilsum.surveys.question import SurveyRecipe
 

@@ -25,7 +25,6 @@ from typing import Any, TypeAlias
 import msgspec
 
 from veilsum.consortium.consortium import Address, Consortium
-from veilsum.consortium.sections import SurveySection
 from veilsum.consortium.study import AgreedStudy, runs_of
 from veilsum.drivers.driver import GivenUpError
 from veilsum.errors import (
@@ -65,7 +64,7 @@ from veilsum.party.run_status import (
 from veilsum.party.study_page import page_of
 from veilsum.party.studying import take_part_in_study
 from veilsum.protocol.losing import withheld_words
-from veilsum.surveys.terms import survey_terms
+from veilsum.surveys.terms import SurveySpec, survey_terms
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.rules import DisclosureError
 
@@ -719,10 +718,10 @@ class Serving(Secret):
         return numbers
 
 
-def survey_of(agreed: Agreement) -> SurveySection | None:
+def survey_of(agreed: Agreement) -> SurveySpec | None:
     """Return what a file asks of guests, if it does."""
     question = runs_of(agreed)[0].questions[0]
-    return question if isinstance(question, SurveySection) else None
+    return question if isinstance(question, SurveySpec) else None
 
 
 def without_open(files: Files) -> list[tuple[Path, Agreement]]:

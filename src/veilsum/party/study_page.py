@@ -15,9 +15,10 @@ from veilsum.errors import printable
 from veilsum.net.identity import grouped
 from veilsum.numbers.arrays import listed
 from veilsum.party.agreed import agreed_on
-from veilsum.party.consent import Consent, Part, consent_to, quoted
+from veilsum.party.consent import Consent, Part, consent_to
 from veilsum.party.own_rules import relaxed
 from veilsum.privacy.composition import Charge, Exposure, Total, mobile_total
+from veilsum.sums.wording import quoted
 
 FIRST = (
     "you agree to all questions at once, and are not asked again before each; one that "

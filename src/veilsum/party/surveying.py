@@ -41,6 +41,7 @@ from veilsum.surveys.submission import guest_key
 from veilsum.surveys.survey_set import SurveySet, list_digest
 from veilsum.surveys.terms import (
     MOST_GUESTS,
+    SurveySpec,
     SurveyTerms,
     check_guest_name,
     survey_terms,
@@ -259,11 +260,12 @@ def draft_survey(
         InvalidInputError: a part is missing, unsigned, or there twice.
     """
     file = read_scenario_file(plan)
-    if file.survey is None:
+    section = file.asked
+    if not isinstance(section, SurveySpec):
         raise InvalidScenarioError(
             f"{plan} has no [survey]: say its title, unit, rows, columns and range"
         )
-    if file.survey.guest or file.survey.delegates or file.survey.set:
+    if section.guest or section.delegates or section.set:
         raise InvalidScenarioError(
             f"{plan}: guests, delegates and set of a [survey] come from members' parts "
             "and from closing it: leave them out"
@@ -280,7 +282,7 @@ def draft_survey(
         for name, key in one.guests.items()
     )
     asked = structs.replace(
-        file.survey, guest=rows, delegates={one.member: one.key for one in given}
+        section, guest=rows, delegates={one.member: one.key for one in given}
     )
     drafted, left_out = draft_consortium(
         plan, file=structs.replace(file, survey=asked), **known

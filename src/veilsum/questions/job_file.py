@@ -8,83 +8,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
-from importlib import import_module
-from operator import attrgetter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from veilsum.consortium.consortium import Consortium, Minimisation
+from veilsum.consortium.kinds import QuestionSpec, command_of, headings
 from veilsum.consortium.scenario import ignored_sections
-from veilsum.consortium.sections import (
-    COMMANDS,
-    WRITTEN,
-    CoxSection,
-    DataSection,
-    EvaluateSection,
-    JobSection,
-    MetaSection,
-    MixedSection,
-    ModelSection,
-    PolicySection,
-    StatisticsSection,
-    SurvivalSection,
-)
+from veilsum.consortium.sections import WRITTEN, DataSection, PolicySection
 from veilsum.errors import InvalidScenarioError
-from veilsum.files.datasets import DATASETS, fleet_of, site_of
+from veilsum.files.datasets import DATASETS
 from veilsum.files.scenarios import graphs_beside, read_scenario_file
 from veilsum.files.tables import agreed_table
 from veilsum.numbers.arrays import nearest
-from veilsum.numbers.laws import Masks
 from veilsum.numbers.secrets import Secret
+from veilsum.sums.kinds import agreed_options, kind_of, summing_options
 from veilsum.sums.running import JobResult
-from veilsum.sums.table_job import SchemaJob
 from veilsum.sums.terms import Options
 from veilsum.tables.frames import Frame, load_pandas_alone
 from veilsum.tables.rules import MINIMUM_ROWS
 from veilsum.tables.schema import Schema
-
-
-@dataclass(frozen=True)
-class OnTables:
-    """A kind of question to tables; its module is imported when it is first used.
-
-    Attributes:
-        module: its module in `jobs`.
-        job_name: the function that makes the job from a schema and the section's keys.
-        run_name: the public function that runs it on tables, with the same keys.
-    """
-
-    module: str
-    job_name: str
-    run_name: str
-
-    @property
-    def job(self) -> Callable[..., SchemaJob[Any]]:
-        """The function that makes the job."""
-        return attrgetter(self.job_name)(
-            import_module(f"veilsum.questions.{self.module}")
-        )
-
-    @property
-    def run(self) -> Callable[..., JobResult]:
-        """The function that runs it."""
-        return attrgetter(self.run_name)(
-            import_module(f"veilsum.questions.{self.module}")
-        )
-
-
-ON_TABLES: dict[type[JobSection], OnTables] = {
-    ModelSection: OnTables("regression", "formula_job", "fit"),
-    StatisticsSection: OnTables("statistics", "StatisticsJob.of", "statistics"),
-    SurvivalSection: OnTables("survival", "SurvivalJob.of", "survival"),
-    CoxSection: OnTables("cox", "cox_job", "cox"),
-    MixedSection: OnTables("mixed", "MixedJob.of", "mixed"),
-    MetaSection: OnTables("meta", "MetaJob.of", "meta"),
-    EvaluateSection: OnTables("evaluate", "evaluate_job", "evaluate"),
-}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -103,7 +47,7 @@ class JobFile(Secret):
     """
 
     title: str
-    question: JobSection
+    question: QuestionSpec
     tables: Mapping[str, Frame]
     schema: Schema | None
     rules: PolicySection
@@ -113,23 +57,11 @@ class JobFile(Secret):
 
     def run(self, **options: Any) -> JobResult:
         """Run it, whatever it is; compare it with the pooled answer if that is here."""
-        given = self.question.asked()
-        if (kind := ON_TABLES.get(type(self.question))) is None:
-            from veilsum.questions.dispatch import dispatch
-            from veilsum.questions.dispatch_periods import dispatch_periods
-
-            chosen: dict[str, Any] = {**self.options, **options}
-            tables = self.tables.items()
-            if (periods := given.get("periods")) is not None:
-                fleets = {party: fleet_of(one, periods, party) for party, one in tables}
-                return dispatch_periods(fleets, **given, **chosen)
-            sites = {party: site_of(table, party) for party, table in tables}
-            return dispatch(sites, compare=self.compare, **given, **chosen)
-        return kind.run(
-            data=self.tables,
+        return kind_of(self.question).run(
+            self.question,
+            self.tables,
             schema=self.schema,
             compare=self.compare,
-            **given,
             **{"rules": self.rules.rules, **self.options, **options},
         )
 
@@ -164,11 +96,11 @@ def read_job(path: Path, kind: str, *, alone: bool = False) -> JobFile:
             Parquet file is named.
     """
     file = read_scenario_file(path)
-    question: JobSection | None = getattr(file, kind)
+    question: QuestionSpec | None = getattr(file, kind, None)
     if question is None:
         hint = "".join(
-            f"; it has a [{name}]: run veilsum {command}"
-            for name, command in COMMANDS.items()
+            f"; it has a [{name}]: run veilsum {command_of(name)}"
+            for name in headings()
             if name in file.given()
         )
         if file.question is not None:
@@ -180,7 +112,7 @@ def read_job(path: Path, kind: str, *, alone: bool = False) -> JobFile:
     if alone and file.data is not None and not file.data.parquet:
         load_pandas_alone()
     tables = read_data(file.data, path.parent, schema)
-    options = _summing(rules, None if file.masks is None else file.masks.masks)
+    options = summing_options(rules, None if file.masks is None else file.masks.masks)
     if file.graph is not None:
         # A family's parties are called as the data's are; others have names already.
         names = None if file.graph.family is None else tuple(tables)
@@ -205,12 +137,7 @@ def job_of(
     """Return the job that parties agreed on, for those whose tables are here."""
     (question,) = consortium.questions
     assert not isinstance(question, Minimisation)
-    chosen: dict[str, Any] = {
-        **_summing(consortium.rules, consortium.masks),
-        "topology": consortium.topology,
-        "run": consortium.run,
-        **options,
-    }
+    chosen: dict[str, Any] = {**agreed_options(consortium), **options}
     return JobFile(
         title=consortium.title,
         question=question,
@@ -220,29 +147,6 @@ def job_of(
         options=Options(**chosen),  # type: ignore[typeddict-item]
         compare=False,
     )
-
-
-def table_job(question: JobSection, schema: Schema) -> SchemaJob[Any] | None:
-    """Return what is asked of tables with a schema; None for what is not about them.
-
-    Raises:
-        InvalidInputError: it asks for what the schema does not have.
-    """
-    kind = ON_TABLES.get(type(question))
-    return None if kind is None else kind.job(schema, **question.asked())
-
-
-@lru_cache(16)  # rules, page and receipt of a run all ask it of the same file
-def agreed_job(consortium: Consortium) -> SchemaJob[Any] | None:
-    """Return the job on tables of a consortium's question; None for other questions.
-
-    Raises:
-        InvalidInputError: the question needs columns that the schema does not have.
-    """
-    (question,) = consortium.questions
-    if consortium.schema is None or isinstance(question, Minimisation):
-        return None
-    return table_job(question, consortium.schema)
 
 
 def read_data(
@@ -302,12 +206,3 @@ def _split(frame: Frame, column: str | None) -> dict[str, Frame]:
         )
     groups = frame.dropna(subset=[column]).groupby(column, sort=True)
     return {str(name): rows.drop(columns=[column]) for name, rows in groups}
-
-
-def _summing(rules: PolicySection, masks: Masks | None) -> Options:
-    """Return what policy and masks say about summing."""
-    chosen: dict[str, Any] = rules.summing
-    if masks is not None:
-        # What tables count in is in the schema.
-        chosen |= {key: one for key, one in asdict(masks).items() if key != "unit"}
-    return Options(**chosen)  # type: ignore[typeddict-item]

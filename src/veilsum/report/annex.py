@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from veilsum.errors import MissingExtraError, installing, printable
 from veilsum.locale import Language, Line, catalogue, meaning
-from veilsum.party.consent import quoted
 from veilsum.report import page as pages
 from veilsum.report.plan_facts import PlanFacts, SumFacts
 from veilsum.report.sentences import rounded_down, values
 from veilsum.report.survey_sentences import explained_words, risks, said
+from veilsum.sums.wording import quoted
 
 if TYPE_CHECKING:
     from docx.document import Document

@@ -28,7 +28,7 @@ from veilsum.audit.run_folder import RunFolder
 from veilsum.errors import InvalidInputError, MissingExtraError, installing, printable
 from veilsum.files.contents import contents
 from veilsum.locale import Language
-from veilsum.party.own_rules import exact, usual
+from veilsum.party.own_rules import usual
 from veilsum.report import page as pages
 from veilsum.report.annex import (
     Block,
@@ -47,6 +47,7 @@ from veilsum.report.annex import (
 )
 from veilsum.report.plan_facts import PlanFacts, QuestionFacts
 from veilsum.report.survey_sentences import risks, said
+from veilsum.sums.wording import exact
 
 if TYPE_CHECKING:
     from rocrate.rocrate import ROCrate

@@ -18,18 +18,17 @@ from typing import Literal, TypeAlias
 
 from veilsum.audit.run_folder import OF_ALL, SUFFIXES, RunFolder
 from veilsum.consortium.consortium import Consortium
-from veilsum.consortium.sections import SurveySection
 from veilsum.consortium.study import AgreedStudy, is_study, runs_of
 from veilsum.errors import InvalidInputError, VeilsumError, printable
 from veilsum.files.consortiums import read_agreement, read_plan, read_study_plan
 from veilsum.files.scenarios import read_toml
 from veilsum.minimise.question import Minimise
 from veilsum.net.receipt import verify_receipts
-from veilsum.party.agreed import Asked, agreed_on
-from veilsum.party.consent import GENERATORS, NOT_ASKED, consent_to
+from veilsum.party.agreed import agreed_on
+from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import Value, in_force, relaxed
 from veilsum.party.study_page import composed
-from veilsum.questions.dispatch import PriceRecipe
+from veilsum.sums.kinds import Asked, kind_of
 from veilsum.sums.presence import Cells, Crossed, Group, Screened, Values, Varying
 from veilsum.sums.recipes import Guarded, open_limits
 from veilsum.sums.releases import BY_PARTY, Foreseen
@@ -497,11 +496,11 @@ def _facts(
         for name, one in zip(names, asked, strict=True)
     )
     survey = None
-    if isinstance(first.questions[0], SurveySection):
+    if kind_of(first.questions[0]).input == "folder":
         survey = SurveyFacts(terms=survey_terms(first))
     rules = in_force(first)
     unused = set.intersection(
-        *(set(NOT_ASKED.get(one.questions[0].heading, ())) for one in runs)
+        *(set(kind_of(one.questions[0]).unused_rules) for one in runs)
     )
     return PlanFacts(
         kind=kind,
@@ -542,15 +541,11 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
     counted = recipe if isinstance(recipe, Screened) else None
     asked = recipe if counted is None else counted.inner
     asked = asked.inner if isinstance(asked, Guarded) else asked
-    own = open_limits(recipe)
-    if isinstance(recipe, PriceRecipe):
-        own += (GENERATORS,)
+    own = (*open_limits(recipe), *kind_of(question).limits(found))
     agreed = found.consortium.schema
     schema = {} if agreed is None else {one.name: one for one in agreed.columns}
     drops = agreed is not None and agreed.missing == "drop"
     iterates = isinstance(recipe, Minimise) and recipe.schedule is not None
-    if isinstance(recipe, Minimise):
-        own += recipe.limits
     levels = {
         name: schema[name].categories
         for name in page.facts["columns"]

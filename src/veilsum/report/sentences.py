@@ -21,9 +21,9 @@ from typing import Literal, TypeAlias
 from veilsum import __version__
 from veilsum.locale import Language, catalogue
 from veilsum.net.identity import grouped
-from veilsum.party.consent import quoted
-from veilsum.party.own_rules import Value, exact, usual
+from veilsum.party.own_rules import Value, usual
 from veilsum.report.plan_facts import CountedGroup, PlanFacts, SurveyFacts
+from veilsum.sums.wording import exact, quoted
 from veilsum.tables.rules import ALONE
 
 LANGUAGES: tuple[Language, ...] = ("en", "de")

@@ -28,13 +28,15 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, product
 from math import inf
-from typing import TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
+from msgspec import Meta
 
 from veilsum.consortium.consortium import Consortium, canonical
+from veilsum.consortium.costs import Unit
+from veilsum.consortium.kinds import QuestionSpec
 from veilsum.consortium.pem import der_of
-from veilsum.consortium.sections import SurveySection
 from veilsum.errors import (
     InvalidInputError,
     InvalidScenarioError,
@@ -46,7 +48,7 @@ from veilsum.numbers.arrays import Array, is_number, listed, nearest
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import UInt, UInt64
 from veilsum.numbers.units import unit_of
-from veilsum.reading import Section, Text, about, read
+from veilsum.reading import Names, Section, Text, Whole, about, read
 
 KEY_BYTES = 32
 # Signs with which a formula of a spreadsheet begins, the minus of typography included.
@@ -285,6 +287,55 @@ class SurveyTerms:
         )
 
 
+class SurveySpec(QuestionSpec, frozen=True, kw_only=True):
+    """A table of cells that guests fill in one visit each; see `SurveyTerms`."""
+
+    heading = "survey"
+    on_tables = False
+
+    title: Text
+    unit: Unit
+    rows: Names
+    columns: Names
+    range: Annotated[
+        tuple[int | float, int | float],
+        Meta(description="the least and the largest of one guest's cell"),
+    ]
+    minimum_honest: Whole | None = None
+    minimum_guests: Whole | None = None
+    tolerate_guests: Whole | None = None
+    closes: Text | None = None
+    set: Text | None = None
+    guest: (
+        Annotated[
+            tuple[dict[str, Any], ...],
+            Meta(description="a list, one [[survey.guest]] for each that is invited"),
+        ]
+        | None
+    ) = None
+    delegates: (
+        Annotated[
+            dict[str, str],
+            Meta(description="a table with one key for each member"),
+        ]
+        | None
+    ) = None
+    filled: (
+        Annotated[
+            dict[str, tuple[int, ...]],
+            Meta(description="a table with whole numbers for each member"),
+        ]
+        | None
+    ) = None
+    near: (
+        Annotated[
+            tuple[tuple[int, int], ...], Meta(description="a list of pairs of cells")
+        ]
+        | None
+    ) = None
+    more_near: bool | None = None
+
+
 def survey_terms(consortium: Consortium) -> SurveyTerms:
     """Return what a consortium's survey says; refuse all that is odd or incomplete.
 
@@ -292,7 +343,7 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
         InvalidScenarioError: the file has no [survey], or one that nobody can answer.
     """
     (said,) = consortium.questions
-    if not isinstance(said, SurveySection):
+    if not isinstance(said, SurveySpec):
         raise InvalidScenarioError(
             f"the consortium file has no [survey], but a [{said.heading}]"
         )
@@ -548,7 +599,7 @@ def closing_of(
     }
 
 
-def _closed(terms: SurveyTerms, said: SurveySection) -> SurveyTerms:
+def _closed(terms: SurveyTerms, said: SurveySpec) -> SurveyTerms:
     """Return terms with what a closed file has; refuse counts that cannot be."""
     if said.set is None:
         if any(one is not None for one in (said.filled, said.near, said.more_near)):
@@ -708,7 +759,7 @@ def _delegates(
     )
 
 
-def _count(said: SurveySection, key: str) -> int:
+def _count(said: SurveySpec, key: str) -> int:
     least, usual, most = _COUNTS[key]
     found = said.given().get(key, usual)
     if not least <= found <= most:

@@ -12,10 +12,10 @@ from veilsum.costs.cost import Cost
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.files.datasets import site_of
 from veilsum.graphs.topology import Topology
+from veilsum.minimise.party_cost import PartyCost
 from veilsum.models.price import Site
 from veilsum.numbers.arrays import as_floats
 from veilsum.numbers.units import Counts
-from veilsum.party.party_cost import PartyCost
 from veilsum.sums import terms
 from veilsum.sums.running import MAY_SHRINK
 from veilsum.sums.terms import Terms

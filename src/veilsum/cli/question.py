@@ -1,0 +1,182 @@
+"""The commands of questions, made from the registry: `veilsum fit`, `stats`, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from veilsum.cli.output import on_screen, print_json, say
+from veilsum.errors import MissingExtraError, printable
+from veilsum.locale import command_words
+from veilsum.progress import show_activity
+
+if TYPE_CHECKING:
+    from veilsum.showing import Showing
+
+# Spelt out: importing them would load numpy for --help.
+DRIVERS = ("vectorised", "loopback")
+
+
+@cache
+def commands() -> Mapping[str, Mapping[str, Any]]:
+    """Return the commands of all questions; built-in ones load no question."""
+    found = dict(command_words())
+    # Looked up here, without loading the modules that read files.
+    if others := entry_points(group="veilsum.questions"):
+        from veilsum.consortium.kinds import BUILT_IN, kind_of
+
+        for name in others.names - {*BUILT_IN}:
+            found[name] = {**kind_of(name).command, "heading": name}
+    return found
+
+
+def question_command(name: str) -> click.Command | None:
+    """Return the command of a question; None if there is none of this name."""
+    words = command_words().get(name) or commands().get(name)
+    return None if words is None else made_command(name, words)
+
+
+def made_command(name: str, words: Mapping[str, Any]) -> click.Command:
+    """Return the command that words and options of a question describe."""
+    own = tuple(words.get("options", ()))
+
+    def command(
+        *,
+        scenario: Path,
+        driver: str,
+        out: Path | None,
+        as_json: bool,
+        limits: bool,
+        **given: Any,
+    ) -> None:
+        shown, instead = dict(words.get("shown", {})), {}
+        for option in own:
+            key = option["name"].replace("-", "_")
+            if not option.get("replaces"):
+                shown[key] = given[key]
+            elif given[key] is not None:
+                instead[key] = given[key]
+        _run(
+            scenario,
+            words["heading"],
+            driver=driver,
+            out=out,
+            as_json=as_json,
+            limits=limits,
+            shown=shown,
+            instead=instead,
+        )
+
+    params = [
+        click.Argument(["scenario"], type=click.Path(path_type=Path)),
+        click.Option(
+            ["--driver"],
+            type=click.Choice(DRIVERS),
+            default="vectorised",
+            show_default=True,
+            help="All parties as arrays, or each as the machine that it would run.",
+        ),
+        click.Option(
+            ["--out"], type=click.Path(path_type=Path), help="Folder for result.json."
+        ),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON only."),
+        click.Option(
+            ["--limits"],
+            is_flag=True,
+            help="Show every limit of the guarantee, not the foremost alone.",
+        ),
+        *(
+            click.Option(
+                [f"--{option['name']}"],
+                is_flag=option.get("is_flag", False),
+                help=option["help"],
+            )
+            for option in own
+        ),
+    ]
+    return click.Command(name, params=params, callback=command, help=words["help"])
+
+
+def _run(
+    scenario: Path,
+    heading: str,
+    *,
+    driver: str,
+    out: Path | None,
+    as_json: bool,
+    limits: bool,
+    shown: Mapping[str, Any],
+    instead: Mapping[str, Any],
+) -> None:
+    """Read a question, run it, and show or write its result and figures."""
+    with show_activity(f"Reading {printable(scenario.name)}"):
+        import msgspec
+
+        from veilsum.files.output import as_json as text, prepare_folder, write_files
+        from veilsum.numbers.arrays import listed
+        from veilsum.questions.job_file import read_job
+        from veilsum.showing import counted
+        from veilsum.sums.kinds import kind_of
+        from veilsum.tables.schema import rounded_words
+
+        folder = None if out is None else prepare_folder(out)
+        job = read_job(scenario, heading, alone=True)
+    if instead:
+        job = replace(job, question=msgspec.structs.replace(job.question, **instead))
+    for section in job.ignored:
+        say(f"[{section}] is for real parties: this simulates and ignores it")
+    with show_activity(f"Running {counted(len(job.tables), 'party')}"):
+        result = job.run(driver=driver)
+    with show_activity("Searching for the worst coalition"):
+        _ = result.guarantee  # kept by the result, which shows it below
+    if folder is not None:
+        write_files(folder, {"result.json": text(result.to_dict()).encode()})
+        try:
+            write_files(
+                folder, _figures(kind_of(job.question), result, job.title, shown)
+            )
+        except MissingExtraError as error:
+            say(f"no figure was drawn: {error}")
+    if as_json:
+        print_json(result.to_dict())
+        return
+    if job.rounded:
+        say(rounded_words(job.rounded))
+    if refused := job.refused_by_default():
+        every = len(refused) == len(job.tables)
+        who = f"all {len(refused)} parties" if every else listed(refused, most=12)
+        say(f"this file changes minimum_rows; by default would be refused: {who}")
+    if job.title:
+        click.echo(f"{on_screen(job.title)}\n")
+    showing = result.showing(**shown)
+    click.echo((showing if limits else _briefer(showing, result.foremost)).text())
+
+
+def _briefer(showing: Showing, first: tuple[str, ...]) -> Showing:
+    """Return the same with some limits only, and a line that says where the rest is."""
+    more = len(showing.folded.get("Limits", ())) - len(first)
+    if more < 2:
+        return showing
+    rest = f"and {more} more: --limits shows them, and --json has them"
+    return showing.also(folded={"Limits": (*first, rest)})
+
+
+def _figures(
+    kind: Any, result: Any, title: str, shown: Mapping[str, Any]
+) -> dict[str, bytes]:
+    """Return the figures of a result as files."""
+    from veilsum.report import figures
+
+    drawn = kind.figures(figures, result, title.partition("\n")[0], **shown)
+    rendered = {name: figures.render(figure) for name, figure in drawn.items()}
+    return {
+        f"{name}.{form}": content
+        for name, forms in rendered.items()
+        for form, content in forms.items()
+    }

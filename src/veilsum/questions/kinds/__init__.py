@@ -1,0 +1,1 @@
+"""The kinds of questions to tables: file section, consent text, command."""

@@ -1,0 +1,92 @@
+"""Cox regressions: the section [cox]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from msgspec import Meta
+
+from veilsum.consortium.kinds import QuestionSpec
+from veilsum.reading import Flag, Text
+from veilsum.sums.kinds import Asked, TableKind
+from veilsum.sums.running import JobResult
+from veilsum.sums.table_job import SchemaJob
+from veilsum.sums.wording import PageRoom, quoted
+from veilsum.tables.frames import Frame
+from veilsum.tables.schema import Schema
+
+if TYPE_CHECKING:
+    from veilsum.questions.cox import CoxJob
+    from veilsum.questions.cox_bins import BinnedCoxJob
+
+
+class CoxSpec(QuestionSpec, frozen=True, kw_only=True):
+    """A Cox regression, with a baseline for each party or over agreed times."""
+
+    heading = "cox"
+
+    formula: Text = ""
+    ties: Annotated[str, Meta(extra={"choices": ("efron", "breslow")})] | None = None
+    times: (
+        Annotated[
+            tuple[int | float, ...],
+            Meta(description="a list of numbers, such as [100, 200]"),
+        ]
+        | None
+    ) = None
+    strata: Annotated[str, Meta(extra={"choices": ("party", "none")})] | None = None
+    check: Flag | None = None
+
+
+class CoxKind(TableKind):
+    """Cox regressions."""
+
+    spec = CoxSpec
+    unused_rules = ("dominance",)
+    takes_terms = True
+
+    def job(self, spec: CoxSpec, schema: Schema) -> SchemaJob[Any]:
+        """Return the question to tables with a schema."""
+        from veilsum.questions.cox import cox_job
+
+        return cox_job(schema, **spec.asked())
+
+    def run(self, spec: CoxSpec, data: Mapping[str, Frame], **how: Any) -> JobResult:
+        """Return the result for some parties' tables."""
+        from veilsum.questions.cox import cox
+
+        return cox(data=data, **spec.asked(), **how)
+
+    def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
+        """Yield the question in words."""
+        from veilsum.questions.cox import CoxJob
+
+        job = cast("CoxJob | BinnedCoxJob", asked.job)
+        (question,) = asked.consortium.questions
+        assert isinstance(question, CoxSpec)
+        yield "question: one Cox regression over all members' rows"
+        yield f"formula, as written: {quoted(question.formula)}"
+        yield f"time: the column {quoted(job.time)}; event: the column " + quoted(
+            job.base.formula.response
+        )
+        if isinstance(job, CoxJob):
+            yield (
+                "baseline: one for each member; rows are compared within each member's "
+                "table only, and no baseline becomes known"
+            )
+            yield f"ties: {job.ties}"
+        else:
+            bins = room.names("bins of time", job.periods.labels)
+            yield f"baseline: one for all members, constant in each bin of time: {bins}"
+            yield f"events after {job.periods.edges[-1]:g} are not seen"
+            checked = "columns times the number of the bin, in a last round"
+            yield f"hazards are checked: {checked if job.with_check else 'no'}"
+        names = [quoted(name) for name in job.names]
+        yield (
+            f"design, that is the formula multiplied out: {len(names)} columns: "
+            f"{room.names('columns of the design', names)}"
+        )
+
+
+KIND = CoxKind()

@@ -1,0 +1,153 @@
+"""Evaluations of predictions: the section [evaluate]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from msgspec import Meta
+
+from veilsum.consortium.kinds import QuestionSpec
+from veilsum.models.family_names import canonical
+from veilsum.questions.kinds.regression import design_line
+from veilsum.reading import Flag, Text, Whole
+from veilsum.sums.kinds import Asked, TableKind
+from veilsum.sums.running import JobResult
+from veilsum.sums.table_job import SchemaJob
+from veilsum.sums.wording import PageRoom, exact, quoted
+from veilsum.tables.frames import Frame
+from veilsum.tables.schema import Schema
+
+if TYPE_CHECKING:
+    from veilsum.questions.evaluate import AnyEvaluation
+
+
+class EvaluateSpec(QuestionSpec, frozen=True, kw_only=True):
+    """How well known coefficients predict; or, with folds, a fit without each."""
+
+    heading = "evaluate"
+
+    formula: Text = ""
+    coefficients: (
+        Annotated[
+            dict[str, int | float],
+            Meta(description="a table with a number for each column of the formula"),
+        ]
+        | None
+    ) = None
+    family: Text | None = None
+    edges: (
+        Annotated[
+            tuple[int | float, ...],
+            Meta(description="a list of numbers, such as [0.25, 0.5, 0.75]"),
+        ]
+        | None
+    ) = None
+    times: (
+        Annotated[
+            tuple[int | float, ...],
+            Meta(description="a list of numbers, such as [100, 200]"),
+        ]
+        | None
+    ) = None
+    calibration: Flag | None = None
+    folds: Whole | None = None
+    split: Whole | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return what was written; a family by its one name."""
+        found = super().given()
+        return found | ({"family": canonical(self.family)} if self.family else {})
+
+
+class EvaluateKind(TableKind):
+    """Evaluations of predictions."""
+
+    spec = EvaluateSpec
+    unused_rules = ("dominance",)
+
+    def job(self, spec: EvaluateSpec, schema: Schema) -> SchemaJob[Any]:
+        """Return the question to tables with a schema."""
+        from veilsum.questions.evaluate import evaluate_job
+
+        return evaluate_job(schema, **spec.asked())
+
+    def run(
+        self, spec: EvaluateSpec, data: Mapping[str, Frame], **how: Any
+    ) -> JobResult:
+        """Return the result for some parties' tables."""
+        from veilsum.questions.evaluate import evaluate
+
+        return evaluate(data=data, **spec.asked(), **how)
+
+    def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
+        """Yield the question in words."""
+        import numpy as np
+
+        from veilsum.models.evaluation import bin_labels
+        from veilsum.questions.evaluate import (
+            ConcordanceJob,
+            ErrorsJob,
+            FoldsJob,
+            RefitsJob,
+        )
+
+        job = cast("AnyEvaluation", asked.job)
+        (question,) = asked.consortium.questions
+        assert isinstance(question, EvaluateSpec)
+        if isinstance(job, FoldsJob):
+            kind = "least squares"
+            if isinstance(job, RefitsJob):
+                kind = job.base.family.name
+            yield (
+                f"question: how well a {kind} fit predicts rows that it was not "
+                "fitted to "
+                "(cross-validation)"
+            )
+        else:
+            yield (
+                "question: how well a model with known coefficients predicts your rows"
+            )
+        yield f"formula, as written: {quoted(question.formula)}"
+        if isinstance(job, FoldsJob):
+            yield (
+                f"folds: {job.n_folds}, dealt by the number {job.split} and by the "
+                "predictors of a row alone; what a fit sums becomes known of each "
+                "fold, "
+                "and each is looked at as a table of its own, and so is the rest"
+            )
+            yield design_line(job.base, room)
+            return
+        names = job.base.formula.columns
+        pairs = zip(names, job.known.coefficients, strict=True)
+        told = [f"{quoted(name)} {exact(one)}" for name, one in pairs]
+        yield f"coefficients, public: {room.names('coefficients', told)}"
+        if isinstance(job, ErrorsJob):
+            yield "errors: sums of squared and of absolute ones, over all rows"
+            return
+        bins = room.names("bins of the prediction", bin_labels(np.array(job.edges)))
+        yield f"bins of the prediction: {len(job.edges) + 1}: {bins}"
+        if isinstance(job, ConcordanceJob):
+            yield f"bins of time: {room.names('bins of time', job.periods.labels)}"
+        else:
+            more = "responses are fitted to linear predictors, in further rounds"
+            yield f"calibration: {more if job.calibrated else 'no further rounds'}"
+        yield (
+            "rules about bins are about all rows in them, with the event or without: "
+            "of "
+            "these, one alone may have it"
+        )
+
+    def figures(
+        self, draw: Any, result: Any, title: str, **shown: Any
+    ) -> dict[str, Any]:
+        """Return the figure of predicted chances."""
+        from veilsum.questions.evaluate import ChanceEvaluation
+
+        del shown
+        if not isinstance(result, ChanceEvaluation):
+            return {}
+        return {"evaluation": draw.evaluation_figure(result, title)}
+
+
+KIND = EvaluateKind()

@@ -1,0 +1,243 @@
+"""Regressions: the section [model]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from msgspec import Meta
+
+from veilsum.consortium.kinds import QuestionSpec
+from veilsum.errors import InvalidScenarioError
+from veilsum.models.family_names import canonical
+from veilsum.reading import Flag, Number, Text, Whole, about, read
+from veilsum.sums.kinds import Asked, TableKind
+from veilsum.sums.running import JobResult
+from veilsum.sums.table_job import SchemaJob
+from veilsum.sums.wording import PageRoom, exact, quoted
+from veilsum.tables.frames import Frame
+from veilsum.tables.schema import Schema
+
+if TYPE_CHECKING:
+    from veilsum.questions.regression import FormulaJob
+
+
+class ModelSpec(QuestionSpec, frozen=True, kw_only=True):
+    """A regression."""
+
+    heading = "model"
+
+    formula: Text = ""
+    family: Text | None = None
+    alpha: Number | None = None
+    weights: Text | None = None
+    offset: Text | None = None
+    ridge: Number | None = None
+    bits: Whole | None = None
+    errors: Text | None = None
+    absorb: Flag | None = None
+    further: Text | None = None
+    propensity: (
+        Annotated[
+            dict[str, Any],
+            Meta(description="a section [model.propensity] with the earlier fit"),
+        ]
+        | None
+    ) = None
+
+    def __post_init__(self) -> None:
+        if self.propensity is not None and self.weights is not None:
+            raise InvalidScenarioError(
+                "[model] weights names a column, and [model.propensity] makes weights "
+                "of an earlier fit: leave one of them out"
+            )
+        _ = self.asked()
+
+    def given(self) -> dict[str, Any]:
+        """Return what was written; a family by its one name."""
+        found = super().given()
+        return found | ({"family": canonical(self.family)} if self.family else {})
+
+    def asked(self) -> dict[str, Any]:
+        """Return the same with the weights that a propensity stands for."""
+        found = self.given()
+        if (table := found.pop("propensity", None)) is None:
+            return found
+        from veilsum.tables.propensity import Propensity
+
+        with about("model.propensity"):
+            return found | {"weights": read(table, Propensity, "[model.propensity]")}
+
+
+class RegressionKind(TableKind):
+    """Regressions."""
+
+    spec = ModelSpec
+    unused_rules = ("dominance",)
+    takes_terms = True
+
+    def job(self, spec: ModelSpec, schema: Schema) -> SchemaJob[Any]:
+        """Return the question to tables with a schema."""
+        from veilsum.questions.regression import formula_job
+
+        return formula_job(schema, **spec.asked())
+
+    def run(self, spec: ModelSpec, data: Mapping[str, Frame], **how: Any) -> JobResult:
+        """Return the result for some parties' tables."""
+        from veilsum.questions.regression import fit
+
+        return fit(data=data, **spec.asked(), **how)
+
+    def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
+        """Yield the question in words."""
+        from veilsum.models.choices import Ordinal
+        from veilsum.tables.propensity import Propensity
+
+        fit = cast("FormulaJob", asked.job)
+        (question,) = asked.consortium.questions
+        assert isinstance(question, ModelSpec)
+        model = fit.model
+        yield f"question: one {model.family.name} regression over all members' rows"
+        yield f"formula, as written: {quoted(question.formula)}"
+        yield f"response: {quoted(model.response)}"
+        alpha = "" if question.alpha is None else f", alpha = {exact(question.alpha)}"
+        yield f"family: {model.family.name}{alpha}"
+        if model.levels:
+            names = room.names(
+                "levels of the response", list(map(quoted, model.levels))
+            )
+            order = "the first is what others are compared with"
+            if isinstance(model.family, Ordinal):
+                order = "from the lowest to the highest"
+            yield f"levels of the response, {order}: {names}"
+        for key, none in (("weights", "every row counts once"), ("offset", "0")):
+            column = getattr(fit, key)
+            if isinstance(column, Propensity):
+                yield from _weighing(fit, room)
+                continue
+            yield f"{key}: " + (
+                f"none; {none}" if column is None else f"the column {quoted(column)}"
+            )
+        if fit.ridge:
+            yield f"ridge: {exact(fit.ridge)}"
+        if fit.errors is not None:
+            yield f"errors: {fit.errors}, which takes one more sum, at the answer"
+        if fit.tested:
+            names = room.names("columns tested", [quoted(one) for one in fit.tested])
+            yield (
+                f"tested beside the fit, by one more sum at the answer: {names}; they "
+                "are "
+                "columns of the design, and have no coefficient"
+            )
+        if fit.absorb:
+            yield (
+                "effects of members: each member has an intercept of its own and "
+                "takes its "
+                "own means off its columns at home (absorb = true)"
+            )
+        yield design_line(fit, room)
+
+    def summands(self, asked: Asked) -> str:
+        """Return the nouns for "one sum over all ..."."""
+        rows = "rows of all members"
+        if cast("FormulaJob", asked.job).errors != "cluster":
+            return rows
+        return f"{rows}, or in the last round over what each member's rows come to"
+
+    def consequences(self, asked: Asked, room: PageRoom) -> Iterator[str]:
+        """Yield counts and totals that people would recognise among the sums."""
+        from veilsum.models.families import Gaussian
+
+        fit = cast("FormulaJob", asked.job)
+        if fit.absorb:
+            return
+        schema = fit.schema
+        categories = [
+            one
+            for one in schema.columns
+            if one.is_category and one.name in fit.formula.variables
+        ]
+        response = quoted(fit.model.response)
+        yield (
+            "these totals are among the numbers or follow at once (the list is not "
+            "complete: more follows by solving equations):"
+        )
+        if not fit.model.levels:
+            yield f"- the sum of the response {response} over all rows"
+        inside = [one for one in categories if one.name != fit.formula.response]
+        among = "how many have each level of" if fit.model.levels else "the sum of"
+        lines = [
+            f"- for each level of {quoted(one.name)}: how many rows have it, and over "
+            f"these rows {among} the response, and the sum of every other column of "
+            "the "
+            "design"
+            for one in inside
+        ]
+        yield from room.lines("categories", lines)
+        if any(":" in name for name in fit.model.names):
+            yield (
+                "- the same for each combination of levels that is a column of the "
+                "design "
+                "(a name with a colon)"
+            )
+        if len(inside) > 1:
+            yield (
+                "- for every two categories among the design's columns: how many rows "
+                "have "
+                "each pair of levels"
+            )
+        if fit.formula.response_is_category:
+            several = len(fit.formula.response_levels) > 2
+            which = "the " if several else "the two "
+            yield f"- how many rows have each of {which}levels of {response}"
+            if several:
+                yield (
+                    "- for each of these levels, the sum over its rows of every "
+                    "column of "
+                    "the design"
+                )
+        yield (
+            "- for each number among the design's columns: its sum, its sum of "
+            "squares, "
+            "and its sum of products with every other column and with the response"
+            + (", or over the rows of each of its levels" if fit.model.levels else "")
+            + (
+                ""
+                if isinstance(fit.family, Gaussian)
+                else "; in every round anew, each row weighted by the coefficients "
+                "tried"
+            )
+        )
+
+
+def _weighing(fit: FormulaJob, room: PageRoom) -> Iterator[str]:
+    weighing = fit.weighing
+    assert weighing is not None
+    asked = weighing.asked
+    yield (
+        "weights: none of your columns; each row is weighted by a public function of "
+        f"its columns, {weighing.words}"
+    )
+    yield f"formula of the propensity, as written: {quoted(asked.formula)}"
+    pairs = zip(weighing.formula.columns, weighing.known.coefficients, strict=True)
+    told = [f"{quoted(name)} {exact(one)}" for name, one in pairs]
+    yield f"its coefficients, public: {room.names('coefficients', told)}"
+    if asked.stabilised is not None:
+        yield f"part of all rows that is treated, public: {exact(asked.stabilised)}"
+    yield f"largest weight: {exact(asked.largest)}; a member with a larger one refuses"
+
+
+def design_line(fit: FormulaJob, room: PageRoom) -> str:
+    """Return the columns of a design in words."""
+    model = fit.model
+    names = [
+        "a column of ones" if place == model.intercept else quoted(name)
+        for place, name in enumerate(model.names)
+    ]
+    return (
+        f"design, that is the formula multiplied out: {len(names)} columns: "
+        f"{room.names('columns of the design', names)}"
+    )
+
+
+KIND = RegressionKind()

@@ -1,0 +1,307 @@
+"""What the program needs to know of a kind of question: one value for each.
+
+Files, Python functions, commands, consent pages, ledgers, audits, reports and real
+parties ask the kind, and know nothing of any question by name. `TableKind` has defaults
+for questions to tables with an agreed schema; a new one overrides a few methods.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+
+from veilsum.consortium import kinds
+from veilsum.consortium.consortium import Consortium, Question
+from veilsum.consortium.kinds import QuestionSpec
+from veilsum.consortium.sections import PolicySection
+from veilsum.errors import InvalidInputError
+from veilsum.numbers.laws import Masks
+from veilsum.numbers.units import Counts
+from veilsum.reading import about
+from veilsum.sums.recipes import Contribution, Recipe
+from veilsum.sums.running import JobResult
+from veilsum.sums.table_job import SchemaJob, TableResult, check_width, prepared, put
+from veilsum.sums.terms import Options, Terms
+from veilsum.sums.wording import PageRoom
+from veilsum.tables.frames import Frame
+from veilsum.tables.rules import Rules
+from veilsum.tables.schema import Schema
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Input = Literal["table", "cost", "folder"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Asked:
+    """The question of a consortium, as its file alone decides it.
+
+    Attributes:
+        recipe: the rounds.
+        terms: how parties sum.
+        rules: the rules about tables, for a question to tables.
+        job: the question to tables, if it is one.
+    """
+
+    consortium: Consortium
+    recipe: Recipe
+    terms: Terms
+    rules: Rules | None = None
+    job: SchemaJob[Any] | None = None
+
+
+class QuestionKind(ABC):
+    """A kind of question.
+
+    Attributes:
+        spec: the section of a file.
+        input: what a party brings.
+        needs_all_members: whether the sums need every member, so that nobody may be
+            dropped.
+        unused_rules: rules about tables that never matter for it.
+        takes_terms: whether its formula has terms of a regression, to which an audit
+            adds some.
+        command: words and options of its command, as `locale/commands.toml` has them
+            for the questions that are built in.
+    """
+
+    spec: ClassVar[type[QuestionSpec]]
+    input: ClassVar[Input] = "table"
+    needs_all_members: ClassVar[bool] = False
+    unused_rules: ClassVar[tuple[str, ...]] = ()
+    takes_terms: ClassVar[bool] = False
+    command: ClassVar[Mapping[str, Any]] = {}
+
+    @abstractmethod
+    def plan(self, consortium: Consortium) -> Asked:
+        """Return what the question of a consortium comes to, without any data.
+
+        Raises:
+            InvalidInputError: nobody could take part in it.
+        """
+
+    def check(self, asked: Asked) -> None:
+        """Refuse a question that every member would refuse."""
+        asked.recipe.request(())
+
+    @abstractmethod
+    def run(self, spec: Any, data: Mapping[str, Frame], **how: Any) -> JobResult:
+        """Return the result for some parties' tables.
+
+        Args:
+            spec: the section.
+            data: by party, the tables that are here.
+            how: `schema`, `rules`, `compare`, and the fields of `Options`.
+        """
+
+    def job(self, spec: Any, schema: Schema) -> SchemaJob[Any] | None:
+        """Return the question to tables with a schema; None for other questions."""
+        del spec, schema
+        return None
+
+    def rounded(self, spec: Any, table: Frame) -> dict[str, int]:
+        """Return by column how many of a party's values the agreed unit rounds."""
+        del spec, table
+        return {}
+
+    def rules_in_force(self, consortium: Consortium) -> dict[str, float | bool]:
+        """Return the rules of a consortium that can be stricter or weaker, by name."""
+        policy, schema = consortium.rules.policy, consortium.schema
+        rules = {} if schema is None else asdict(schema.rules(consortium.rules.rules))
+        return {
+            "tolerate": policy.tolerate,
+            "minimum_honest": policy.minimum_honest,
+            "drop": policy.drop,
+            **rules,
+        }
+
+    # The page that a member agrees to
+
+    @abstractmethod
+    def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
+        """Yield the question in words."""
+
+    def warnings(self, asked: Asked) -> Iterator[str]:
+        """Yield what a member must not miss."""
+        del asked
+        yield from ()
+
+    def summands(self, asked: Asked) -> str:
+        """Return the nouns for "one sum over all ..."."""
+        return "members" if asked.rules is None else "rows of all members"
+
+    def consequences(self, asked: Asked, room: PageRoom) -> Iterator[str]:
+        """Yield totals that people would recognise among the sums."""
+        del asked, room
+        yield from ()
+
+    def who(self, asked: Asked) -> Iterator[str]:
+        """Yield who can compute what, where that differs from other questions."""
+        del asked
+        yield from ()
+
+    def own_rules(self, asked: Asked) -> tuple[str, ...]:
+        """Return the head of the list of rules, and lines at its end."""
+        if asked.rules is None:
+            return (
+                "there are no rules about tables for this kind of question; all keep "
+                "to:",
+            )
+        return (
+            "a party whose table does not pass takes no part; the others learn that it "
+            "refused, and not why",
+        )
+
+    def limits(self, asked: Asked) -> Iterator[str]:
+        """Yield what is not protected beside what holds for all questions."""
+        del asked
+        yield from ()
+
+    # Data that is nobody's, for audits
+
+    def made_up(
+        self, consortium: Consortium, chance: np.random.Generator, spread: float
+    ) -> Any:
+        """Return one party's data; None where a schema says what they look like."""
+        del consortium, chance, spread
+
+    def contribution(self, recipe: Any, data: Any) -> Contribution:
+        """Return what one party adds, for questions that are not about a schema."""
+        raise NotImplementedError
+
+    def figures(
+        self, draw: Any, result: Any, title: str, **shown: Any
+    ) -> Mapping[str, Any]:
+        """Return by name the figures that its command writes beside the result.
+
+        Args:
+            draw: the module of figures.
+            result: the result.
+            title: the title of the run.
+            shown: the options of the command that say how the result is shown.
+        """
+        del draw, result, title, shown
+        return {}
+
+
+class TableKind(QuestionKind):
+    """A kind of question to tables that have an agreed schema.
+
+    A question in one file defines its `spec`, `job` and `result`, and describes itself.
+    """
+
+    result: ClassVar[type[TableResult]]
+
+    @abstractmethod
+    def job(self, spec: Any, schema: Schema) -> SchemaJob[Any]:
+        """Return the question to tables with a schema."""
+
+    def run(self, spec: Any, data: Mapping[str, Frame], **how: Any) -> JobResult:
+        """Return the result for some parties' tables."""
+        schema, rules, compare = (
+            how.pop(key) for key in ("schema", "rules", "compare")
+        )
+
+        def inferred(frames: Any) -> Schema:
+            del frames
+            raise InvalidInputError(
+                f"a [{spec.heading}] needs a [schema]: write down what every table "
+                "looks like"
+            )
+
+        return put(
+            lambda agreed: self.job(spec, agreed),
+            data,
+            self.result,
+            inferred=inferred,
+            schema=schema,
+            rules=rules,
+            compare=compare,
+            options=cast("Options", how),
+        )
+
+    def plan(self, consortium: Consortium) -> Asked:
+        """Return the rounds and terms that follow from schema, rules and graph."""
+        (spec,), schema = consortium.questions, consortium.schema
+        assert schema is not None
+        with about(spec.heading):
+            job = agreed_job(consortium)
+        assert job is not None
+        rules, tolerate = (
+            schema.rules(consortium.rules.rules),
+            consortium.rules.tolerate,
+        )
+        check_width(
+            job,
+            rules,
+            consortium.topology.n_parties - (1 if tolerate is None else tolerate),
+        )
+        with about(spec.heading):
+            found = prepared(
+                job, rules, lambda counts: agreed_terms(consortium, counts)
+            )
+        return Asked(
+            consortium=consortium,
+            recipe=found.recipe,
+            terms=found.terms,
+            rules=rules,
+            job=job,
+        )
+
+
+def kind_of(question: Question | type[QuestionSpec]) -> QuestionKind:
+    """Return the kind of a question."""
+    return cast("QuestionKind", kinds.kind_of(question.heading))
+
+
+def question_of(consortium: Consortium) -> tuple[Any, QuestionKind]:
+    """Return the question of a consortium and its kind."""
+    (question,) = consortium.questions
+    return question, kind_of(question)
+
+
+@lru_cache(16)  # rules, page and receipt of a run all ask it of the same file
+def agreed_job(consortium: Consortium) -> SchemaJob[Any] | None:
+    """Return the question to tables of a consortium; None for other questions.
+
+    Raises:
+        InvalidInputError: the question needs columns that the schema does not have.
+    """
+    question, kind = question_of(consortium)
+    schema = consortium.schema
+    return None if schema is None else kind.job(question, schema)
+
+
+def summing_options(rules: PolicySection, masks: Masks | None) -> Options:
+    """Return how to sum, by a file's [policy] and [masks]."""
+    chosen: dict[str, Any] = rules.summing
+    if masks is not None:
+        # The unit of tables is in the schema.
+        chosen |= {key: value for key, value in asdict(masks).items() if key != "unit"}
+    return cast("Options", chosen)
+
+
+def agreed_options(consortium: Consortium) -> Options:
+    """Return how the members of a consortium sum."""
+    return cast(
+        "Options",
+        {
+            **summing_options(consortium.rules, consortium.masks),
+            "topology": consortium.topology,
+            "run": consortium.run,
+        },
+    )
+
+
+def agreed_terms(consortium: Consortium, counts: Counts) -> Terms:
+    """Return the terms of a consortium for sums of these units."""
+    with about("policy"):
+        return Terms.of(
+            consortium.topology.parties,
+            counts=counts,
+            options=agreed_options(consortium),
+        )

@@ -1,0 +1,69 @@
+"""Lists, quotes and numbers on a page that a member agrees to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+# A list longer than this is cut, and a line at the top of the page says so. Letters of
+# a list inside a line, and of all lines about one thing.
+MOST_IN_A_LINE, MOST_LETTERS = 4_000, 40_000
+
+
+def quoted(text: str) -> str:
+    """Return a text of a file in quotes, as it was written."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def exact(value: float) -> str:
+    """Return a number to its last digit, and true or false, as a file has them.
+
+    >>> exact(37.00000001), exact(3.0), exact(True)
+    ('37.00000001', '3', 'true')
+    """
+    if type(value) is float and value.is_integer() and abs(value) < 1e15:
+        value = int(value)
+    return str(value).lower()
+
+
+def with_noun(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    >>> with_noun(1, "round"), with_noun(2, "round")
+    ('1 round', '2 rounds')
+    """
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+@dataclass(frozen=True)
+class PageRoom:
+    """Shortens the lists of a page, and notes what is missing.
+
+    Attributes:
+        left_out: one sentence for each list that was cut.
+    """
+
+    left_out: list[str] = field(default_factory=list)
+
+    def names(self, label: str, names: Sequence[str]) -> str:
+        """Return names inside a line."""
+        kept = self._fitting(label, names, MOST_IN_A_LINE)
+        more = len(names) - len(kept)
+        return ", ".join(kept) + (f" and {more} MORE" if more else "")
+
+    def lines(self, label: str, lines: Sequence[str]) -> Sequence[str]:
+        """Return lines about things of one kind."""
+        return self._fitting(label, lines, MOST_LETTERS)
+
+    def _fitting(self, label: str, given: Sequence[str], room: int) -> Sequence[str]:
+        used = 0
+        for place, text in enumerate(given):
+            used += len(text)
+            if used > room:
+                self.left_out.append(
+                    f"{len(given) - place} of {len(given)} {label} are not on this "
+                    "page; read the file itself before you agree"
+                )
+                return given[:place]
+        return given

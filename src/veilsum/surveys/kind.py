@@ -1,0 +1,91 @@
+"""Surveys of guests: the section [survey]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from veilsum.consortium.consortium import Consortium
+from veilsum.errors import InvalidInputError
+from veilsum.reading import about
+from veilsum.sums.kinds import Asked, QuestionKind, agreed_options
+from veilsum.sums.wording import PageRoom
+from veilsum.surveys.terms import SurveySpec, SurveyTerms, survey_terms
+from veilsum.tables.frames import Frame
+
+if TYPE_CHECKING:
+    from veilsum.surveys.question import SurveyRecipe
+
+
+class SurveyKind(QuestionKind):
+    """Surveys: delegates add up shares of the numbers that guests gave."""
+
+    spec = SurveySpec
+    input = "folder"
+    # Each of them holds a share of every guest's numbers.
+    needs_all_members = True
+
+    def plan(self, consortium: Consortium) -> Asked:
+        """Return the one round of a survey."""
+        from veilsum.surveys.question import SurveyRecipe
+
+        recipe = SurveyRecipe(survey_terms(consortium))
+        with about("survey"):
+            terms = recipe.terms(agreed_options(consortium))
+        return Asked(consortium=consortium, recipe=recipe, terms=terms)
+
+    def rules_in_force(self, consortium: Consortium) -> dict[str, float | bool]:
+        """Return how many colluders and guests a survey counts with."""
+        survey = survey_terms(consortium)
+        return {
+            "tolerate": survey.tolerate,
+            "minimum_honest": survey.minimum_honest,
+            "minimum_guests": survey.minimum_guests,
+            "drop": consortium.rules.policy.drop,
+        }
+
+    def run(self, spec: Any, data: Mapping[str, Frame], **how: Any) -> NoReturn:
+        """Refuse: guests give numbers in a visit, and members bring no tables."""
+        del spec, data, how
+        raise InvalidInputError(
+            "a survey is not run on tables: collect guests' numbers with veilsum "
+            "collect, or simulate one with veilsum.survey"
+        )
+
+    def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
+        """Yield the question in words."""
+        from veilsum.surveys import words
+
+        yield from words.asked(_terms(asked), room)
+
+    def warnings(self, asked: Asked) -> Iterator[str]:
+        """Yield that the numbers are guests'."""
+        from veilsum.surveys import words
+
+        del asked
+        yield from words.FIRST
+
+    def summands(self, asked: Asked) -> str:
+        """Return the nouns for "one sum over all ..."."""
+        del asked
+        return "guests of the set"
+
+    def who(self, asked: Asked) -> Iterator[str]:
+        """Yield who can compute what about guests."""
+        from veilsum.surveys import words
+
+        yield from words.who(_terms(asked))
+
+    def own_rules(self, asked: Asked) -> tuple[str, ...]:
+        """Return that no table is looked at, and the rules for guests."""
+        from veilsum.surveys import words
+
+        rules = (f"- {line}" for line in words.checks(_terms(asked)))
+        return (words.NO_TABLES, *rules)
+
+
+def _terms(asked: Asked) -> SurveyTerms:
+    return cast("SurveyRecipe", asked.recipe).survey
+
+
+KIND = SurveyKind()
