@@ -1,0 +1,163 @@
+"""A question that is not in the package: the totals of some columns.
+
+    [totals]
+    columns = ["age", "cost"]
+
+Everything about it is in this file, as in a distribution of somebody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from veilsum.consortium.kinds import QuestionSpec
+from veilsum.numbers.layout import Layout, number, vector
+from veilsum.numbers.units import sum_bits
+from veilsum.reading import Names
+from veilsum.showing import Showing, Table
+from veilsum.sums.kinds import Asked, TableKind
+from veilsum.sums.presence import FEW_VALUES, Values
+from veilsum.sums.recipes import OneRound
+from veilsum.sums.releases import ReleaseLimit
+from veilsum.sums.table_job import SchemaJob, TableResult
+from veilsum.sums.wording import PageRoom, quoted
+from veilsum.tables.asked import Question
+from veilsum.tables.rules import AtHome
+from veilsum.tables.schema import CheckedTable, Schema
+
+
+class TotalsSpec(QuestionSpec, frozen=True, kw_only=True):
+    """The totals of some columns."""
+
+    heading = "totals"
+    columns: Names
+
+
+@dataclass(frozen=True)
+class TotalsRecipe(OneRound):
+    """One sum: rows, totals of the columns, rows left out."""
+
+    what: str
+    layout: Layout
+    limit: ReleaseLimit | None = None
+
+    def row_counts(self, sums):
+        return {"rows": self.layout.unpack(sums[0])["rows"]}
+
+
+@dataclass(frozen=True)
+class TotalsJob(SchemaJob[CheckedTable]):
+    """The totals of some columns of tables with a schema."""
+
+    follows = "means of the columns"
+    columns: tuple[str, ...]
+    schema: Schema = None
+
+    @property
+    def measures(self):
+        return [self.schema.column(name).measure for name in self.columns]
+
+    @property
+    def groups(self):
+        few = [one for one in self.measures if one.most - one.least < FEW_VALUES]
+        return tuple(
+            Values(name, measure, name)
+            for name, measure in zip(self.columns, self.measures, strict=True)
+            if measure in few
+        )
+
+    @property
+    def numbers_in_a_row(self):
+        return len(self.columns)
+
+    @property
+    def agreed(self):
+        return {"schema": self.schema.to_table(), "totals": list(self.columns)}
+
+    @property
+    def question(self):
+        return Question(schema=self.asked_about, columns=self.columns)
+
+    def recipe(self, limit=None):
+        bits = max(sum_bits([one.bits]) for one in self.measures)
+        units = [one.unit for one in self.measures]
+        layout = Layout(
+            (number("rows"), vector("totals.sums", units, bits), number("left_out"))
+        )
+        return TotalsRecipe(f"totals of {', '.join(self.columns)}", layout, limit)
+
+    def bring(self, table):
+        return table
+
+    def n_rows(self, own):
+        return own.n_rows
+
+    def look(self, own, at):
+        return own.look(at)
+
+    def check_at_home(self, home: AtHome, own):
+        for name in self.columns:
+            home.column(name, own.numbers(name))
+
+    def answer(self, own, request):
+        del request
+        counts = zip(self.columns, self.measures, strict=True)
+        totals = [int(one.counts(own.numbers(name)).sum()) for name, one in counts]
+        return self.recipe().layout.pack(
+            rows=own.n_rows,
+            left_out=own.n_dropped,
+            **{"totals.sums": np.array(totals, dtype=object)},
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class TotalsResult(TableResult):
+    """The totals of some columns."""
+
+    @cached_property
+    def totals(self) -> dict[str, float]:
+        recipe, sums = self.inner
+        found = recipe.layout.unpack(sums[0])["totals.sums"]
+        units = [one.unit for one in self.job.measures]
+        values = [float(n * unit) for n, unit in zip(found, units, strict=True)]
+        return dict(zip(self.job.columns, values, strict=True))
+
+    @property
+    def count(self):
+        recipe, sums = self.inner
+        return recipe.layout.unpack(sums[0])["rows"]
+
+    def answered(self) -> Showing:
+        rows = [[name, f"{value:g}"] for name, value in self.totals.items()]
+        return Showing("Totals", [Table(["column", "total"], rows), self.rows_sentence])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "totals": self.totals}
+
+
+class TotalsKind(TableKind):
+    """Totals of columns."""
+
+    spec = TotalsSpec
+    result = TotalsResult
+    unused_rules = ("residual_rows", "maximum_columns")
+    command: ClassVar = {
+        "summary": "Add up columns of several parties' rows.",
+        "help": "Add up columns of several parties' rows.",
+    }
+
+    def job(self, spec: TotalsSpec, schema: Schema) -> TotalsJob:
+        used = tuple(schema.column(name) for name in spec.columns)
+        return TotalsJob(spec.columns, replace(schema, columns=used))
+
+    def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
+        names = room.names("columns", [quoted(one) for one in asked.job.columns])
+        yield f"question: the totals of {names} over all members' rows"
+
+
+KIND = TotalsKind()
