@@ -15,8 +15,9 @@ import veilsum as vs
 from cases import each
 from veilsum.consortium.sections import ModelSection
 from veilsum.errors import InvalidInputError, InvalidScenarioError
+from veilsum.fits.formula_job import FormulaJob
+from veilsum.fits.model import family_of
 from veilsum.questions.job_file import table_job
-from veilsum.questions.regression import FormulaJob, family_of
 from veilsum.reading import read
 from veilsum.tables.asked import Question
 from veilsum.tables.columns import SchemaError

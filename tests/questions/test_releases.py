@@ -10,6 +10,7 @@ from cases import each
 from veilsum.drivers.loopback import World
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
+from veilsum.fits.model import Model
 from veilsum.models.families import Binomial, Gaussian
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.numbers.limbs import to_integers
@@ -22,7 +23,7 @@ from veilsum.privacy.guarantee import (
 )
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Quit
-from veilsum.questions.regression import Model, fit, fit_arrays
+from veilsum.questions.regression import fit, fit_arrays
 from veilsum.questions.statistics import statistics
 from veilsum.questions.sums import sum as masked_sum
 from veilsum.sums.recipes import Contribution, PartyWork

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.fits.summary import P_DIGITS
+from veilsum.locale import limit
 from veilsum.models.families import Family, GammaInverseLink, Gaussian
 from veilsum.models.hypotheses import Combined, Hypothesis, TestOfFit, wald
 from veilsum.models.inference import Inference, table
@@ -36,8 +37,20 @@ MOST_CELLS = 10_000
 STEP = 1e-3
 
 
+UNLIMITED = limit("unlimited")
+
+
 class Fitted(TableResult, Generic[F]):
     """A result that has coefficients with covariances, whatever they are of."""
+
+    # Whether each sum is one over rows, with a limit for their numbers.
+    sums_rows: ClassVar[bool] = True
+
+    @property
+    def further_limits(self) -> tuple[str, ...]:
+        """What the rules about rows leave open."""
+        free = self.sums_rows and self.rules.release_fraction >= 1.0
+        return (*super().further_limits, *((UNLIMITED,) if free else ()))
 
     @cached_property
     def fit(self) -> F:

@@ -21,6 +21,7 @@ from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box, Domain
 from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
+from veilsum.fits.model import Model, family_of
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.locale import limit
 from veilsum.methods.settings import Settings
@@ -38,7 +39,6 @@ from veilsum.numbers.arrays import Vector
 from veilsum.numbers.laws import LawName
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.progress import Progress
-from veilsum.questions.regression import Model, family_of
 from veilsum.showing import Showing, Shown, Table
 from veilsum.sums.releases import Release, with_releases
 from veilsum.sums.terms import by_name

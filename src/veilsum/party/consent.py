@@ -36,6 +36,7 @@ from veilsum.consortium.sections import (
 )
 from veilsum.errors import printable
 from veilsum.files.output import as_json, write_files
+from veilsum.fits.formula_job import FormulaJob
 from veilsum.locale import label, limit, meaning, round_name
 from veilsum.minimise.question import Minimise
 from veilsum.models.choices import Ordinal
@@ -55,8 +56,8 @@ from veilsum.party.own_rules import (
     in_force,
     relaxed,
 )
-from veilsum.questions.cox import CoxJob
-from veilsum.questions.cox_bins import BinnedCoxJob
+from veilsum.questions.cox.binned import BinnedCoxJob
+from veilsum.questions.cox.stratified import CoxJob
 from veilsum.questions.dispatch import PriceRecipe
 from veilsum.questions.dispatch_periods import FLEETS, PeriodsRecipe
 from veilsum.questions.evaluate import (
@@ -69,7 +70,6 @@ from veilsum.questions.evaluate import (
 )
 from veilsum.questions.meta import MetaJob
 from veilsum.questions.mixed import MixedJob
-from veilsum.questions.regression import FormulaJob
 from veilsum.questions.statistics import StatisticsJob
 from veilsum.questions.survival import SurvivalJob
 from veilsum.showing import Items, Showing, Shown

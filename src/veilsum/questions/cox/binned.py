@@ -20,7 +20,9 @@ import scipy
 
 from veilsum.errors import InvalidInputError
 from veilsum.fits.fitting import LEFT_OUT, NewtonRecipe
+from veilsum.fits.model import Model
 from veilsum.fits.nested import in_order, sums_about
+from veilsum.fits.timed import TimedJob, TimedRows
 from veilsum.models import glm
 from veilsum.models.families import Poisson
 from veilsum.models.glm import FirstStatistics, GlmFit, Request
@@ -34,8 +36,7 @@ from veilsum.models.weights import of_people
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.layout import Layout, array, padding
 from veilsum.numbers.units import Integers, Measure
-from veilsum.questions.regression import Model
-from veilsum.questions.timed import HazardResult, TimedJob, TimedRows, hazard_tables
+from veilsum.questions.cox.hazards import HazardResult, hazard_tables
 from veilsum.showing import Block, Cell, Showing, Table, number
 from veilsum.sums.presence import Group, Look
 from veilsum.sums.recipes import Sums, SumsOnly
