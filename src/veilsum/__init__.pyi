@@ -235,17 +235,14 @@ from .questions.meta import (
     meta_analysis as meta_analysis,
 )
 from .questions.mixed import MixedResult as MixedResult, mixed as mixed
-from .questions.regression import (
-    FitResult as FitResult,
-    fit as fit,
-    fit_arrays as fit_arrays,
-)
+from .questions.regression import fit as fit, fit_arrays as fit_arrays
 from .questions.regression.estimators import (
     PrivateGammaRegressor as PrivateGammaRegressor,
     PrivateLinearRegression as PrivateLinearRegression,
     PrivateLogisticRegression as PrivateLogisticRegression,
     PrivatePoissonRegressor as PrivatePoissonRegressor,
 )
+from .questions.regression.result import FitResult as FitResult
 from .questions.statistics import (
     StatisticsResult as StatisticsResult,
     statistics as statistics,

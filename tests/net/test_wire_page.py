@@ -35,8 +35,9 @@ from veilsum.consortium.costs import COST_KINDS
 from veilsum.costs import domains
 from veilsum.costs.domains import Domain
 from veilsum.errors import InvalidInputError
-from veilsum.fits.fitting import LeastSquaresRecipe, RobustRecipe
+from veilsum.fits.fitting import LeastSquaresRecipe
 from veilsum.fits.formula_job import FormulaJob
+from veilsum.fits.wrappers import RobustRecipe
 from veilsum.graphs.mixing import MIXING
 from veilsum.graphs.topology import Topology
 from veilsum.methods.choosing import ITERATIVE

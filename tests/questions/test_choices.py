@@ -285,7 +285,7 @@ def test_a_file_asks_for_it():
     section = read(tomllib.loads(text), ModelSection, "[model]")
     job = table_job(section, schema_of("housing"))
     assert isinstance(job.family, Ordinal)
-    assert job.n_columns == job.model.n_coefficients == 4
+    assert job.n_columns == job.recipe().answer_size == 4
     assert job.model.recipe().size == 10 + 4 + 1 + 3 + 1
 
 

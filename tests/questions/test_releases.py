@@ -76,7 +76,9 @@ def world_of(family, law, kind_of_streams=ShareStreams):
     recipe = model.recipe()
     terms = Terms.of(PARTIES, counts=recipe.counts, options={"law": law, "seed": 3})
     works = {
-        name: PartyWork(recipe, Contribution(partial(model.vector, part, 0), ()))
+        name: PartyWork(
+            recipe, Contribution(partial(model.strategy.vector, part, 0), ())
+        )
         for name, part in rows.items()
     }
     plan = terms.plan(size=recipe.size, answer_size=3, terms={})
@@ -149,7 +151,7 @@ def test_a_party_that_refuses_tells_one_word():
 
     def checked(name, request):
         model.check(name, rows[name])
-        return model.vector(rows[name], 0, request)
+        return model.strategy.vector(rows[name], 0, request)
 
     works = {
         name: PartyWork(recipe, Contribution(partial(checked, name), ()))

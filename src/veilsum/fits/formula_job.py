@@ -14,13 +14,9 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.fits.fitting import (
-    RegressionRecipe,
+    Strategy,
 )
 from veilsum.fits.model import Model
-from veilsum.models.choices import (
-    Choice,
-    Ordinal,
-)
 from veilsum.models.families import (
     Family,
 )
@@ -160,7 +156,7 @@ class FormulaJob(SchemaJob[Brought]):
         read = partial(
             ModelFormula.of,
             schema=schema,
-            levels="several" if isinstance(family, Choice) else "two",
+            levels="several" if family.is_choice else "two",
         )
         formula, tested = read(text), tuple[str, ...]()
         if further is not None:
@@ -244,8 +240,7 @@ class FormulaJob(SchemaJob[Brought]):
 
     @property
     def _levels(self) -> tuple[str, ...]:
-        several = isinstance(self.family, Choice)
-        return self.formula.response_levels if several else ()
+        return self.formula.response_levels if self.family.is_choice else ()
 
     @property
     def n_columns(self) -> int:
@@ -253,10 +248,7 @@ class FormulaJob(SchemaJob[Brought]):
 
         In a choice every level but the first may have coefficients of its own.
         """
-        columns, more = len(self.formula.columns), max(len(self._levels) - 1, 1)
-        if isinstance(self.family, Ordinal):
-            return columns - 1 + more
-        return columns * more
+        return self.family.n_coefficients(len(self.formula.columns), len(self._levels))
 
     @property
     def numbers_in_a_row(self) -> int:
@@ -305,9 +297,9 @@ class FormulaJob(SchemaJob[Brought]):
 
     def check_parties(self, rules: Rules, terms: Terms) -> None:
         """Refuse what so few parties, or such masks, must not be asked for."""
-        self.model.check_parties(rules, terms)
+        self.model.strategy.check_parties(rules, terms)
 
-    def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
+    def recipe(self, limit: ReleaseLimit | None = None) -> Strategy:
         """Return what parties do to fit it."""
         return self.model.recipe(limit)
 
@@ -414,7 +406,7 @@ class FormulaJob(SchemaJob[Brought]):
 
     def answer(self, own: Brought, request: Any) -> Integers:
         """Return what one party gives."""
-        return self.model.vector(own.rows, own.table.n_dropped, request)
+        return self.model.strategy.vector(own.rows, own.table.n_dropped, request)
 
     def pooled(self, own: Mapping[str, Brought]) -> Vector:
         """Return the coefficients as one owner of all rows would find them."""

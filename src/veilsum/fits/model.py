@@ -1,8 +1,8 @@
-"""Regressions without their data: what is fitted, and the sums that takes."""
+"""Regressions without their data, and the strategies that fit them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -10,23 +10,14 @@ from typing import Any
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.fits.choices import (
-    ChoiceRecipe,
-    check_choice,
-)
 from veilsum.fits.fitting import (
     AbsorbedRecipe,
-    ClusterRecipe,
-    FittingRecipe,
+    ChoiceRecipe,
     LeastSquaresRecipe,
     NewtonRecipe,
-    RegressionRecipe,
-    RobustRecipe,
-    check_parties,
-    reserved,
+    Strategy,
 )
-from veilsum.fits.score import ScoreRecipe, room_beside
-from veilsum.models import choices, least_squares
+from veilsum.fits.wrappers import RobustRecipe, ScoreRecipe
 from veilsum.models.absorbed import Absorbing
 from veilsum.models.choices import (
     Choice,
@@ -43,7 +34,6 @@ from veilsum.models.families import (
     GammaInverseLink,
     Gaussian,
     InverseGaussian,
-    LogLink,
     NegativeBinomial,
     NegativeBinomialEstimated,
     Poisson,
@@ -52,17 +42,18 @@ from veilsum.models.families import (
     QuasiPoisson,
 )
 from veilsum.models.family_names import canonical
-from veilsum.models.glm import Request, Scales
+from veilsum.models.glm import Scales
 from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
-from veilsum.models.sandwich import Errors, Meat, MeatRequest
+from veilsum.models.sandwich import Errors, Meat
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Integers, Measure
 from veilsum.sums.presence import Group, Values, are_few
 from veilsum.sums.releases import ReleaseLimit
+from veilsum.sums.table_job import TableJob
 from veilsum.sums.terms import Terms
 from veilsum.tables.fingerprints import Source
-from veilsum.tables.rules import AtHome, Rules, agreed_rows
+from veilsum.tables.rules import AtHome, Rules
 
 FAMILIES: dict[str, Family] = {
     "gaussian": Gaussian(),
@@ -134,72 +125,14 @@ class Model:
     weighed_by: str | None = None
 
     def __post_init__(self) -> None:
-        self._check_tested()
-        if isinstance(self.family, Choice):
-            weights, offset = self.measures.weights, self.measures.offset
-            given = {
-                "weights": weights is not None,
-                "offset": offset is not None,
-                "ridge": self.ridge,
-                "errors": self.errors,
-            }
-            check_choice(given, self.family)
-            if self.intercept is None:
-                raise InvalidInputError(
-                    f"{self.family.intercepts}, and the formula takes that away: "
-                    "leave out 0 + or - 1"
-                )
-        if self.errors is not None and self.ridge:
-            raise InvalidInputError(
-                f"errors = {self.errors!r} are those of a fit without a ridge, found "
-                f"ridge = {self.ridge:g}: leave one of them out"
-            )
-        if self.errors and isinstance(self.family, NegativeBinomialEstimated):
-            raise InvalidInputError(
-                f"errors = {self.errors!r} are those of a law that is known, and alpha "
-                "is to be estimated: use the errors of the model, or give alpha"
-            )
-        if not self.absorb:
-            return
-        if not isinstance(self.family, Gaussian):
-            raise InvalidInputError(
-                "absorb = true takes effects of parties off a gaussian fit, found "
-                f"family = {self.family.name!r}: leave absorb out"
-            )
-        if self.ridge:
-            raise InvalidInputError(
-                f"absorb = true goes without a ridge, found ridge = {self.ridge:g}"
-            )
-        if self.intercept is None:
-            raise InvalidInputError(
-                "absorb = true gives every party an intercept of its own: write the "
-                "formula without 0 or -1"
-            )
-        if self.errors is not None:
-            raise InvalidInputError(
-                f"absorb = true goes without robust errors, found errors = "
-                f"{self.errors!r}: leave one of them out"
-            )
-        if len(self.names) == 1:
-            raise InvalidInputError(
-                "absorb = true needs a column beside the parties' own intercepts, "
-                "found none in the formula"
-            )
-
-    def _check_tested(self) -> None:
-        if not self.tested:
-            return
-        if isinstance(self.family, Gaussian):
-            raise InvalidInputError(
-                "the score test of least squares follows from two fits: fit both, and "
-                "use compare_score; leave out further"
-            )
-        estimated = isinstance(self.family, NegativeBinomialEstimated | Choice)
-        if self.ridge or self.errors is not None or self.absorb or estimated:
-            raise InvalidInputError(
-                "further goes without ridge, robust errors, absorb, a choice among "
-                "levels and an alpha that is estimated: leave one of them out"
-            )
+        for asked, check in (
+            (self.tested, _check_score_test),
+            (self.family.is_choice, _check_choice),
+            (self.errors, _check_errors),
+            (self.absorb, _check_absorbed),
+        ):
+            if asked:
+                check(self)
 
     @property
     def fitted(self) -> tuple[int, ...]:
@@ -209,9 +142,8 @@ class Model:
     @property
     def slopes(self) -> tuple[str, ...]:
         """The columns that the answer has a coefficient of."""
-        if not self.absorb:
-            return tuple(self.names[k] for k in self.fitted)
-        return tuple(n for k, n in enumerate(self.names) if k != self.intercept)
+        absorbed = self.intercept if self.absorb else None
+        return tuple(self.names[k] for k in self.fitted if k != absorbed)
 
     @property
     def absorbing(self) -> Absorbing:
@@ -228,13 +160,17 @@ class Model:
         return most if self.variables is None else min(most, self.variables)
 
     @property
+    def within(self) -> str:
+        """Among which rows columns are compared, if not among all."""
+        return " within parties" if self.absorb else ""
+
+    @property
     def words(self) -> str:
         """What is released belongs to this statistic, whatever the round."""
-        within = " within parties" if self.absorb else ""
         weighed = "" if self.weighed_by is None else f", weighted by {self.weighed_by}"
         return (
             f"{self.family.name} regression of {self.response} on "
-            f"{', '.join(self.slopes)}{within}{weighed}"
+            f"{', '.join(self.slopes)}{self.within}{weighed}"
         )
 
     @property
@@ -257,23 +193,6 @@ class Model:
         }
 
     @cached_property
-    def choice(self) -> ChoiceSearch | None:
-        """The rounds of a choice among levels, if it is one."""
-        if not isinstance(self.family, Choice):
-            return None
-        assert self.intercept is not None
-        return ChoiceSearch(
-            self.family, self.measures, self.names, self.levels, self.intercept
-        )
-
-    @property
-    def n_coefficients(self) -> int:
-        """How many numbers are fitted: those of all levels, in a choice among them."""
-        if self.choice is None:
-            return len(self.names)
-        return self.choice.scales.size
-
-    @cached_property
     def wide(self) -> Newton:
         """The rounds of a model that has the columns that are tested as well."""
         return Newton(
@@ -283,20 +202,36 @@ class Model:
     @cached_property
     def newton(self) -> Newton:
         """The rounds of a family that needs them."""
-        estimated = isinstance(self.family, NegativeBinomialEstimated)
-        kind = DispersedNewton if estimated else Newton
+        kind = DispersedNewton if self.family.estimates_alpha else Newton
+        design = tuple(self.measures.design[k] for k in self.fitted)
+        ones = self.intercept
         return kind(
             self.family,
-            replace(
-                self.measures,
-                design=tuple(self.measures.design[k] for k in self.fitted),
-            ),
+            replace(self.measures, design=design),
             names=self.slopes,
-            intercept=(
-                None if self.intercept is None else self.fitted.index(self.intercept)
-            ),
+            intercept=None if ones is None else self.fitted.index(ones),
             ridge=self.ridge,
         )
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> Strategy:
+        """Return what parties do to fit it."""
+        strategy = "least squares within parties" if self.absorb else ""
+        fitting = partial(STRATEGIES[strategy or self.family.fitted_by], self)
+        if self.tested:
+            return ScoreRecipe.around(fitting, self.wide, self.fitted, limit)
+        if self.errors is not None:
+            scales = Scales.of(self.family, self.measures, self.intercept)
+            return RobustRecipe.around(fitting, Meat(scales, self.errors), limit)
+        return fitting(limit)
+
+    @cached_property
+    def strategy(self) -> Strategy:
+        """How it is fitted, without a limit."""
+        return self.recipe()
+
+    def pooled(self, rows: Mapping[str, Rows]) -> Vector:
+        """Return the coefficients as the owner of all rows finds them."""
+        return self.strategy.pooled(rows)
 
     def check(self, party: str, rows: Rows) -> None:
         """Refuse rows that do not have what the model has, or go beyond ranges."""
@@ -310,15 +245,9 @@ class Model:
                 f"{party}: the model has {len(self.names)} columns, found "
                 f"{rows.n_columns}"
             )
-        if self.absorb and rows.n_rows < 2:
-            raise InvalidInputError(
-                f"{party}: nothing is left of {rows.n_rows} row once the party's own "
-                "mean is taken off, and absorb = true does that: 2 rows or more"
-            )
         try:
             self.measures.check(rows, self.names, self.response)
-            if not isinstance(self.family, Gaussian | Choice):
-                self.wide.scales.check(rows)
+            self.strategy.check_rows(rows)
         except InvalidInputError as error:
             raise type(error)(f"{party}: {error}", plain=error.plain) from None
 
@@ -349,16 +278,11 @@ class Model:
             if (values := getattr(rows, what)) is not None:
                 measure = getattr(self.measures, what)
                 home.column(what, values, two_valued=partial(_is_two_valued, measure))
-        if rows.offset is not None and isinstance(self.family, LogLink):
-            # A row counts as much as its mean, which grows like this.
+        if rows.offset is not None and self.family.grows_with_offset:
             grown = np.exp(rows.offset - rows.offset.max())
             home.column("exp(offset)", grown, two_valued=lambda: True)
-        home.design(rows, self.names, intercept=self.intercept, **columns)
-        if self.errors is not None and rows.weights is not None:
-            # Squared residuals are summed with squared weights: what is spread over
-            # many rows in a fit may lie on one in its errors.
-            squared = replace(rows, weights=rows.weights * rows.weights)
-            home.design(squared, self.names, intercept=self.intercept, **columns)
+        for weighed in self.strategy.weighings(rows):
+            home.design(weighed, self.names, intercept=self.intercept, **columns)
 
     def check_columns_at_home(self, home: AtHome, rows: Rows) -> None:
         """Refuse the same where nothing is known of a column but its numbers."""
@@ -373,50 +297,6 @@ class Model:
         )
         self.check_at_home(home, rows, two_valued=two_valued)
 
-    @cached_property
-    def meat(self) -> Meat | None:
-        """What robust errors are made of, if there are any."""
-        if self.errors is None:
-            return None
-        return Meat(Scales.of(self.family, self.measures, self.intercept), self.errors)
-
-    def check_parties(self, rules: Rules, terms: Terms) -> None:
-        """Refuse what so few parties, or such masks, must not be asked for."""
-        if self.absorb:
-            least = self.absorbing.least_honest(rules.minimum_rows)
-            rules.check_honest(
-                least,
-                terms.honest,
-                "leave out columns with few values, such as 0 and 1, agree on more "
-                + agreed_rows(),
-            )
-        if self.meat is not None:
-            check_parties(self.meat, rules, terms)
-
-    def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
-        """Return what parties do to fit it."""
-        if self.tested:
-            wide = self.wide
-            inner = self._fitting(room_beside(limit, wide.scales.size + 1))
-            return ScoreRecipe(inner, wide, self.fitted, limit)
-        if self.meat is None:
-            return self._fitting(limit)
-        size = self._fitting(None).size
-        inner = self._fitting(reserved(limit, size))
-        kind = ClusterRecipe if self.meat.by_party else RobustRecipe
-        return kind(inner, self.meat, limit)
-
-    def _fitting(self, limit: ReleaseLimit | None) -> FittingRecipe:
-        if self.choice is not None:
-            return ChoiceRecipe(self.choice, self.words, limit)
-        if not isinstance(self.family, Gaussian):
-            return NewtonRecipe(self.newton, self.words, limit)
-        if self.absorb:
-            return AbsorbedRecipe(self.absorbing, self.slopes, self.words, limit)
-        return LeastSquaresRecipe(
-            self.measures, self.names, self.intercept, self.ridge, self.words, limit
-        )
-
     def source(self, rows: Rows) -> Source:
         """Return rows as a table of the numbers that they hold."""
         design, first = rows.design[:, 1:], self.intercept == 0  # that is no copy
@@ -430,104 +310,171 @@ class Model:
             offset=rows.offset,
         )
 
-    def vector(
-        self, rows: Rows, dropped: int, request: Request | MeatRequest | str
-    ) -> Integers:
-        """Return what some rows add up to; the last number counts rows left out."""
-        if isinstance(request, MeatRequest):
-            assert self.meat is not None
-            meat = self.meat.statistics(rows, request)
-            filling = np.zeros(self._fitting(None).size - len(meat), dtype=object)
-            return np.concatenate([meat, filling])
-        if isinstance(request, Request) and self.tested:
-            return self._vector_with_test(rows, dropped, request)
-        if self.choice is not None:
-            assert isinstance(request, Request)
-            # Rows left out are counted with the levels.
-            dropped = dropped if request.stage == "first" else 0
-            found = choices.statistics(self.choice.scales, rows, request)
-        elif isinstance(request, Request):
-            found = self.newton.statistics(rows, request)
-        elif self.absorb:
-            found = self.absorbing.vector(rows)
-        else:
-            found = least_squares.statistics(rows, self.measures)
-        return np.append(found, np.array([dropped], dtype=object))
 
-    def _vector_with_test(self, rows: Rows, dropped: int, request: Request) -> Integers:
-        """Return the same, filled up to the length of the last sum."""
-        vector = np.zeros(self.wide.scales.size + 1, dtype=object)
-        if request.stage == "score":
-            found = self.wide.statistics(rows, request)
-        else:
-            few = replace(rows, design=rows.design[:, self.fitted])
-            found = np.append(self.newton.statistics(few, request), dropped)
-        vector[: len(found)] = found
-        return vector
+def _least_squares(model: Model, limit: ReleaseLimit | None) -> Strategy:
+    return LeastSquaresRecipe(
+        model.measures, model.names, model.intercept, model.ridge, model.words, limit
+    )
 
-    def pooled(self, rows: Mapping[str, Rows]) -> Vector:
-        """Return the coefficients as one owner of all rows would find them.
 
-        Least squares from the rows themselves, by an orthogonal decomposition;
-        everything else by the same rounds, without masks.
-        """
-        everything = _joined(rows)
-        if self.absorb:
-            return self._about_means(rows)
-        if isinstance(self.family, Gaussian):
-            return self._by_orthogonal_columns(everything)
-        recipe, sums = self._fitting(None), list[Integers]()
-        while (request := recipe.request(sums)) is not None:
-            sums.append(self.vector(everything, 0, request)[: recipe.size])
-        return recipe.answer(sums)
+def _absorbed(model: Model, limit: ReleaseLimit | None) -> Strategy:
+    return AbsorbedRecipe(model.absorbing, model.slopes, model.words, limit)
 
-    def _about_means(self, rows: Mapping[str, Rows]) -> Vector:
-        """Return the slopes of columns about each party's own means."""
-        parts = []
-        for part in rows.values():
-            weights = part.weigh(np.ones(part.n_rows))
-            target = part.response.astype(np.float64)
-            if part.offset is not None:
-                target = target - part.offset
-            columns = np.column_stack([part.design.astype(np.float64), target])
-            columns -= weights @ columns / weights.sum()
-            parts.append(columns * np.sqrt(weights)[:, None])
-        columns = np.concatenate(parts)
-        kept = [k for k in range(len(self.names)) if k != self.intercept]
-        found, *_ = np.linalg.lstsq(columns[:, kept], columns[:, -1], rcond=None)
-        return np.asarray(found)
 
-    def _by_orthogonal_columns(self, rows: Rows) -> Vector:
-        root = np.sqrt(rows.weigh(np.ones(rows.n_rows)))
-        target = rows.response.astype(np.float64)
-        if rows.offset is not None:
-            target = target - rows.offset
-        penalty = np.full(len(self.names), np.sqrt(self.ridge))
-        if self.intercept is not None:
-            penalty[self.intercept] = 0.0
-        plain = rows.design.astype(np.float64, copy=False)
-        design = np.vstack([plain * root[:, None], np.diag(penalty)])
-        right = np.append(target * root, np.zeros(len(penalty)))
-        # Columns of one length, so that none is taken for a multiple of rounding.
-        scale = np.linalg.norm(design, axis=0)
-        found, *_ = np.linalg.lstsq(design / scale, right, rcond=None)
-        return np.asarray(found / scale)
+def _newton(model: Model, limit: ReleaseLimit | None) -> Strategy:
+    return NewtonRecipe(model.newton, model.words, limit)
+
+
+def _choice(model: Model, limit: ReleaseLimit | None) -> Strategy:
+    family, ones = model.family, model.intercept
+    assert isinstance(family, Choice)
+    assert ones is not None
+    search = ChoiceSearch(family, model.measures, model.names, model.levels, ones)
+    return ChoiceRecipe(search, model.words, limit)
+
+
+# Strategies by the name that a family has for its own.
+STRATEGIES: dict[str, Callable[[Model, ReleaseLimit | None], Strategy]] = {
+    "least squares": _least_squares,
+    "least squares within parties": _absorbed,
+    "newton": _newton,
+    "choice": _choice,
+}
+
+
+def _check_score_test(model: Model) -> None:
+    if model.family.fitted_by == "least squares":
+        raise InvalidInputError(
+            "the score test of least squares follows from two fits: fit both, and "
+            "use compare_score; leave out further"
+        )
+    estimated = model.family.estimates_alpha or model.family.is_choice
+    if model.ridge or model.errors is not None or model.absorb or estimated:
+        raise InvalidInputError(
+            "further goes without ridge, robust errors, absorb, a choice among "
+            "levels and an alpha that is estimated: leave one of them out"
+        )
+
+
+def _check_choice(model: Model) -> None:
+    family, measures = model.family, model.measures
+    assert isinstance(family, Choice)
+    for word, value in {
+        "weights": measures.weights is not None,
+        "offset": measures.offset is not None,
+        "ridge": model.ridge,
+        "errors": model.errors,
+    }.items():
+        if value:
+            raise InvalidInputError(
+                f'family = "{family.name}" goes without {word}, found {word} = '
+                f"{value!r}: leave it out"
+            )
+    if model.intercept is None:
+        raise InvalidInputError(
+            f"{family.intercepts}, and the formula takes that away: leave out 0 + or "
+            "- 1"
+        )
+
+
+def _check_errors(model: Model) -> None:
+    if model.ridge:
+        raise InvalidInputError(
+            f"errors = {model.errors!r} are those of a fit without a ridge, found "
+            f"ridge = {model.ridge:g}: leave one of them out"
+        )
+    if model.family.estimates_alpha:
+        raise InvalidInputError(
+            f"errors = {model.errors!r} are those of a law that is known, and alpha "
+            "is to be estimated: use the errors of the model, or give alpha"
+        )
+
+
+def _check_absorbed(model: Model) -> None:
+    if model.family.fitted_by != "least squares":
+        raise InvalidInputError(
+            "absorb = true takes effects of parties off a gaussian fit, found "
+            f"family = {model.family.name!r}: leave absorb out"
+        )
+    if model.ridge:
+        raise InvalidInputError(
+            f"absorb = true goes without a ridge, found ridge = {model.ridge:g}"
+        )
+    if model.intercept is None:
+        raise InvalidInputError(
+            "absorb = true gives every party an intercept of its own: write the "
+            "formula without 0 or -1"
+        )
+    if model.errors is not None:
+        raise InvalidInputError(
+            f"absorb = true goes without robust errors, found errors = "
+            f"{model.errors!r}: leave one of them out"
+        )
+    if len(model.names) == 1:
+        raise InvalidInputError(
+            "absorb = true needs a column beside the parties' own intercepts, "
+            "found none in the formula"
+        )
 
 
 def _is_two_valued(measure: Measure) -> bool:
     return measure.most - measure.least <= 1
 
 
-def _joined(rows: Mapping[str, Rows]) -> Rows:
-    parts = list(rows.values())
+@dataclass(frozen=True)
+class RowsJob(TableJob[Rows]):
+    """A regression of arrays: nothing is known of a column but its numbers."""
 
-    def join(what: str) -> Array[np.float64] | None:
-        found = [getattr(part, what) for part in parts]
-        return None if found[0] is None else np.concatenate(found)
+    model: Model
 
-    return Rows(
-        np.concatenate([part.design for part in parts]),
-        np.concatenate([part.response for part in parts]),
-        join("weights"),
-        join("offset"),
-    )
+    @property
+    def n_columns(self) -> int:
+        """How wide the design is."""
+        return len(self.model.names)
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """What a row holds."""
+        return self.model.numbers_in_a_row
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The values of columns that have few."""
+        return self.model.groups
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """What parties compare beside how they sum."""
+        return {"model": self.model.terms}
+
+    def check_parties(self, rules: Rules, terms: Terms) -> None:
+        """Refuse what so few parties, or such masks, must not be asked for."""
+        self.model.strategy.check_parties(rules, terms)
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> Strategy:
+        """Return what parties do to fit it."""
+        return self.model.recipe(limit)
+
+    def n_rows(self, own: Rows) -> int:
+        """Return how many rows a party has to give."""
+        return own.n_rows
+
+    def check(self, party: str, own: Rows) -> None:
+        """Refuse rows that do not have what the model has, or go beyond ranges."""
+        self.model.check(party, own)
+
+    def check_at_home(self, home: AtHome, own: Rows) -> None:
+        """Refuse columns that point at few rows, or at this party."""
+        self.model.check_columns_at_home(home, own)
+
+    def look(self, own: Rows, at: str | int) -> Array[Any]:
+        """Return a column: of the design by its place."""
+        return self.model.look(own, at)
+
+    def answer(self, own: Rows, request: Any) -> Integers:
+        """Return what one party gives."""
+        return self.model.strategy.vector(own, 0, request)
+
+    def pooled(self, own: Mapping[str, Rows]) -> Vector:
+        """Return the coefficients as one owner of all rows would find them."""
+        return self.model.pooled(own)

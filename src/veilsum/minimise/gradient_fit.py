@@ -26,7 +26,7 @@ from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.locale import limit
 from veilsum.methods.settings import Settings
 from veilsum.minimise.solve import Run, solve
-from veilsum.models.families import Family, Poisson
+from veilsum.models.families import Family
 from veilsum.models.row_costs import check_canonical, curvature, glm_cost
 from veilsum.models.rows import Gram, RowMeasures, Rows
 from veilsum.models.systems import (
@@ -280,7 +280,7 @@ def _curvature(rows: Mapping[str, Rows], model: Model, at: Vector) -> Gram:
 
 def _is_steep(model: Model) -> bool:
     """Say whether curvature grows without bound as coefficients do."""
-    return isinstance(model.family, Poisson)
+    return model.family.exponential
 
 
 def _power(model: Model, given: float | None) -> float:

@@ -29,7 +29,6 @@ from veilsum.fits.formula_job import Brought, FormulaJob, OnFormula, inferred_sc
 from veilsum.fits.model import family_of
 from veilsum.fits.summary import table_rows
 from veilsum.locale import limit
-from veilsum.models.choices import Choice
 from veilsum.models.inference import table
 from veilsum.models.meta import STUDY_BITS, Pooled, Ranges, Totals
 from veilsum.numbers.arrays import Vector, listed
@@ -188,11 +187,10 @@ class Study(Brought):
     @cached_property
     def estimate(self) -> tuple[float, float]:
         """The coefficient of the party's own fit, and its standard error."""
-        model = self.job.model
-        recipe, sums = model.recipe(), list[Integers]()
-        while (request := recipe.request(sums)) is not None:
-            sums.append(model.vector(self.rows, 0, request))
-        fit = recipe.fit(sums)
+        strategy, sums = self.job.model.strategy, list[Integers]()
+        while (request := strategy.request(sums)) is not None:
+            sums.append(strategy.vector(self.rows, 0, request))
+        fit = strategy.fit(sums)
         place = fit.names.index(self.coefficient)
         return float(fit.coefficients[place]), float(fit.standard_errors[place])
 
@@ -224,7 +222,7 @@ class MetaJob(OnFormula[Study]):
     ) -> MetaJob:
         """Return the job; refuse a coefficient that the formula does not have."""
         kind = family_of(family)
-        if isinstance(kind, Choice):
+        if kind.is_choice:
             raise InvalidInputError(
                 f'family = "{kind.name}" has coefficients for levels, and one '
                 "coefficient is pooled: use fit, or another family"

@@ -51,7 +51,7 @@ from veilsum.questions.evaluate import (
 )
 from veilsum.questions.from_moments import INTERCEPT, Components, Path, TwoStageFit
 from veilsum.questions.meta import PooledResult
-from veilsum.questions.regression import FitResult
+from veilsum.questions.regression.result import FitResult
 from veilsum.questions.statistics import StatisticsResult
 from veilsum.questions.sums import SumResult
 from veilsum.questions.survival import SurvivalResult
