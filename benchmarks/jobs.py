@@ -47,7 +47,8 @@ from veilsum.models.rows import RowMeasures, Rows
 from veilsum.numbers.layout import Layout, array
 from veilsum.numbers.units import Measure
 from veilsum.questions.cox import cox as stratified
-from veilsum.questions.regression import FitResult, fit_arrays
+from veilsum.questions.regression import fit_arrays
+from veilsum.questions.regression.result import FitResult
 from veilsum.questions.sums import OneSum, sum as private_sum
 from veilsum.questions.survival import survival
 from veilsum.sums.recipes import Contribution, PartyWork, Sums

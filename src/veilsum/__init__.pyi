@@ -198,13 +198,9 @@ from .privacy.records import record_exchange_distance as record_exchange_distanc
 from .privacy.transcript import Transcript as Transcript
 from .privacy.view import View as View
 from .privacy.worst_case import worst_case as worst_case
-from .questions.cox import (
-    CoxResult as CoxResult,
-    cox as cox,
-)
-from .questions.cox_bins import (
-    BinnedCoxResult as BinnedCoxResult,
-)
+from .questions.cox import cox as cox
+from .questions.cox.binned import BinnedCoxResult as BinnedCoxResult
+from .questions.cox.stratified import CoxResult as CoxResult
 from .questions.dispatch import (
     DispatchResult as DispatchResult,
     dispatch as dispatch,
@@ -212,13 +208,6 @@ from .questions.dispatch import (
 from .questions.dispatch_periods import (
     PeriodsResult as PeriodsResult,
     dispatch_periods as dispatch_periods,
-)
-from .questions.estimates import meta_analysis as meta_analysis
-from .questions.estimators import (
-    PrivateGammaRegressor as PrivateGammaRegressor,
-    PrivateLinearRegression as PrivateLinearRegression,
-    PrivateLogisticRegression as PrivateLogisticRegression,
-    PrivatePoissonRegressor as PrivatePoissonRegressor,
 )
 from .questions.evaluate import (
     ChanceEvaluation as ChanceEvaluation,
@@ -243,13 +232,17 @@ from .questions.meta import (
     MetaResult as MetaResult,
     PooledResult as PooledResult,
     meta as meta,
+    meta_analysis as meta_analysis,
 )
 from .questions.mixed import MixedResult as MixedResult, mixed as mixed
-from .questions.regression import (
-    FitResult as FitResult,
-    fit as fit,
-    fit_arrays as fit_arrays,
+from .questions.regression import fit as fit, fit_arrays as fit_arrays
+from .questions.regression.estimators import (
+    PrivateGammaRegressor as PrivateGammaRegressor,
+    PrivateLinearRegression as PrivateLinearRegression,
+    PrivateLogisticRegression as PrivateLogisticRegression,
+    PrivatePoissonRegressor as PrivatePoissonRegressor,
 )
+from .questions.regression.result import FitResult as FitResult
 from .questions.statistics import (
     StatisticsResult as StatisticsResult,
     statistics as statistics,

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from veilsum.fits.fitting import FURTHER_HONEST
+from veilsum.fits.wrappers import FURTHER_HONEST
 from veilsum.questions.regression import fit
 from veilsum.tables.rules import DisclosureError, Rules
 

@@ -15,8 +15,9 @@ from attacks.hostile import EVIL, listening, marked
 from veilsum.consortium.consortium import consortium_from
 from veilsum.consortium.pem import pem_of
 from veilsum.errors import InvalidInputError
+from veilsum.fits.formula_job import FormulaJob, inferred_schema
+from veilsum.fits.model import family_of
 from veilsum.party.agreed import check_agreed
-from veilsum.questions.regression import FormulaJob, family_of, inferred_schema
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.schema import Column, Schema
 

@@ -11,7 +11,7 @@ from scipy.optimize import approx_fprime
 
 import veilsum as vs
 from veilsum.models.cox import BELOW, SQUARED, CoxSums
-from veilsum.questions.cox import CoxJob, CoxRequest
+from veilsum.questions.cox.stratified import CoxJob, CoxRequest
 from veilsum.sums.presence import Screened
 from veilsum.tables.rules import AtHome, DisclosureError, Rules
 

@@ -23,7 +23,7 @@ from attacks.organiser import (
     refused_by as refused,
 )
 from attacks.test_the_ledger import Asking, asking, held, moments_of
-from veilsum.questions.regression import FormulaJob
+from veilsum.fits.formula_job import FormulaJob
 from veilsum.tables.rules import DisclosureError
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -21,12 +21,12 @@ from veilsum import errors
 from veilsum.cli.app import COMMANDS, app
 from veilsum.consortium.sections import ScenarioFile
 from veilsum.files.datasets import DATASETS
+from veilsum.fits.model import FAMILIES, NEGATIVE_BINOMIAL
 from veilsum.methods.base import EVERY_FAULT
 from veilsum.methods.choosing import ITERATIVE
 from veilsum.minimise.gradient_fit import fit_by_gradients
 from veilsum.minimise.paper import PaperReport
 from veilsum.models.rows import Rows
-from veilsum.questions.regression import FAMILIES, NEGATIVE_BINOMIAL
 from veilsum.reading import section_keys
 from veilsum.sums.terms import Options
 from veilsum.tables.schema import ColumnSection

@@ -35,7 +35,9 @@ from veilsum.consortium.costs import COST_KINDS
 from veilsum.costs import domains
 from veilsum.costs.domains import Domain
 from veilsum.errors import InvalidInputError
-from veilsum.fits.fitting import LeastSquaresRecipe, RobustRecipe
+from veilsum.fits.fitting import LeastSquaresRecipe
+from veilsum.fits.formula_job import FormulaJob
+from veilsum.fits.wrappers import RobustRecipe
 from veilsum.graphs.mixing import MIXING
 from veilsum.graphs.topology import Topology
 from veilsum.methods.choosing import ITERATIVE
@@ -70,11 +72,10 @@ from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Lost, Quit
 from veilsum.protocol.phases import BEFORE_COMMIT
 from veilsum.protocol.plan import Policy
-from veilsum.questions.cox import CoxJob
+from veilsum.questions.cox.stratified import CoxJob
 from veilsum.questions.dispatch import PriceRecipe
 from veilsum.questions.evaluate import BinsRecipe, ConcordanceRecipe, RefitsRecipe
 from veilsum.questions.job_file import job_of
-from veilsum.questions.regression import FormulaJob
 from veilsum.questions.statistics import StatisticsRecipe, Wishes, wishes_of
 from veilsum.questions.survival import SurvivalRecipe
 from veilsum.sums.presence import PRESENCE, Cells, Screened, held

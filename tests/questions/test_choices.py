@@ -20,9 +20,9 @@ from cases import each
 from later import Later
 from veilsum.errors import InvalidInputError
 from veilsum.models.choices import Multinomial, Ordinal
-from veilsum.questions.job_file import table_job
 from veilsum.questions.kinds.regression import ModelSpec
 from veilsum.reading import read
+from veilsum.sums.kinds import kind_of
 from veilsum.tables.rules import DisclosureError
 
 sm = Later("statsmodels.api")
@@ -283,9 +283,9 @@ def test_information_is_the_slope_of_scores(family):
 def test_a_file_asks_for_it():
     text = 'formula = "Sat ~ Infl"\nfamily = "polr"'
     section = read(tomllib.loads(text), ModelSpec, "[model]")
-    job = table_job(section, schema_of("housing"))
+    job = kind_of(section).job(section, schema_of("housing"))
     assert isinstance(job.family, Ordinal)
-    assert job.n_columns == job.model.n_coefficients == 4
+    assert job.n_columns == job.recipe().answer_size == 4
     assert job.model.recipe().size == 10 + 4 + 1 + 3 + 1
 
 

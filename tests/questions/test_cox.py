@@ -19,7 +19,7 @@ from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.models import cox as models
 from veilsum.models.cox import risk_sums
 from veilsum.numbers import compiled
-from veilsum.questions.cox import CoxJob, CoxRequest
+from veilsum.questions.cox.stratified import CoxJob, CoxRequest
 from veilsum.tables.rules import DisclosureError, Rules
 
 sm = Later("statsmodels.api")

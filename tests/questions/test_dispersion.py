@@ -139,7 +139,9 @@ def test_dealing_rows_anew_changes_no_bit(seed):
     for k, total in enumerate(sums):
         request = recipe.request(sums[:k])
         parts = [
-            result.model.vector(Rows(rows.design[own], rows.response[own]), 0, request)
+            result.model.strategy.vector(
+                Rows(rows.design[own], rows.response[own]), 0, request
+            )
             for own in (owners == one for one in range(4))
         ]
         assert np.sum(parts, axis=0).tolist() == total.tolist()

@@ -33,14 +33,14 @@ from sklearn.utils.estimator_checks import (
 from cases import each
 from veilsum import Topology
 from veilsum.errors import InvalidInputError
-from veilsum.questions.estimators import (
+from veilsum.questions.regression import fit_arrays
+from veilsum.questions.regression.estimators import (
     PrivateGammaRegressor,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
     _dealt,
 )
-from veilsum.questions.regression import fit_arrays
 from veilsum.tables.rules import Rules
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -484,7 +484,7 @@ def test_only_the_estimators_need_scikit_learn():
     code = (
         "import sys; sys.modules['sklearn'] = None\n"
         "import veilsum, veilsum.questions.regression\n"
-        "try:\n    import veilsum.questions.estimators\n"
+        "try:\n    import veilsum.questions.regression.estimators\n"
         "except veilsum.MissingExtraError as error:\n    print(error)"
     )
     done = subprocess.run(

@@ -128,7 +128,7 @@ def test_side_by_side_is_one_fit_after_the_other_in_as_many_rounds_as_the_slowes
         rows = Rows(design[folds != k], response[folds != k])
         alone, sums = NewtonRecipe(model.newton, ""), []
         while (request := alone.request(sums)) is not None:
-            sums.append(model.vector(rows, 0, request))
+            sums.append(model.strategy.vector(rows, 0, request))
         np.testing.assert_array_equal(
             found.coefficients.iloc[k], alone.fit(sums).coefficients
         )

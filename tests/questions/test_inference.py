@@ -19,7 +19,7 @@ from hypothesis import given, settings, strategies as st
 from cases import each
 from later import Later
 from veilsum.errors import InvalidInputError
-from veilsum.fits.fitting import FURTHER_HONEST
+from veilsum.fits.wrappers import FURTHER_HONEST
 from veilsum.models.hypotheses import Hypothesis
 from veilsum.models.rows import Rows
 from veilsum.questions.kinds.regression import ModelSpec
@@ -153,7 +153,7 @@ def part(rows, chosen):
 def test_dealing_rows_anew_changes_no_bit_of_hc_sums(kind, owners):
     model, rows, request, released = last_request(*kind)
     parts = [part(rows, np.flatnonzero(owners == k)[::-1]) for k in range(5)]
-    sums = [model.vector(one, 0, request) for one in parts if one.n_rows]
+    sums = [model.strategy.vector(one, 0, request) for one in parts if one.n_rows]
     assert sum(sums).tolist() == released
 
 

@@ -14,10 +14,11 @@ from scipy.special import expit
 import veilsum as vs
 from cases import each
 from veilsum.errors import InvalidInputError, InvalidScenarioError
-from veilsum.questions.job_file import table_job
+from veilsum.fits.formula_job import FormulaJob
+from veilsum.fits.model import family_of
 from veilsum.questions.kinds.regression import ModelSpec
-from veilsum.questions.regression import FormulaJob, family_of
 from veilsum.reading import read
+from veilsum.sums.kinds import kind_of
 from veilsum.tables.asked import Question
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.propensity import PropensityWeights
@@ -238,7 +239,7 @@ FILE = {
 
 def test_a_file_asks_for_the_same():
     section = read(FILE, ModelSpec, "[model]")
-    job = table_job(section, SCHEMA)
+    job = kind_of(section).job(section, SCHEMA)
     asked = vs.Propensity("treated ~ age", KNOWN, "att")
     same = FormulaJob.of("y ~ treated", SCHEMA, family_of("gaussian"), asked)
     assert job.agreed == same.agreed

@@ -10,8 +10,10 @@ from cases import each
 from later import Later
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.files import datasets
+from veilsum.fits.formula_job import FormulaJob
+from veilsum.fits.model import family_of
 from veilsum.models.newton import Newton
-from veilsum.questions.regression import FormulaJob, family_of, fit, fit_arrays
+from veilsum.questions.regression import fit, fit_arrays
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Schema
 

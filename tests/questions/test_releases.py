@@ -10,6 +10,7 @@ from cases import each
 from veilsum.drivers.loopback import World
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
+from veilsum.fits.model import Model
 from veilsum.models.families import Binomial, Gaussian
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.numbers.limbs import to_integers
@@ -22,7 +23,7 @@ from veilsum.privacy.guarantee import (
 )
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Quit
-from veilsum.questions.regression import Model, fit, fit_arrays
+from veilsum.questions.regression import fit, fit_arrays
 from veilsum.questions.statistics import statistics
 from veilsum.questions.sums import sum as masked_sum
 from veilsum.sums.recipes import Contribution, PartyWork
@@ -75,7 +76,9 @@ def world_of(family, law, kind_of_streams=ShareStreams):
     recipe = model.recipe()
     terms = Terms.of(PARTIES, counts=recipe.counts, options={"law": law, "seed": 3})
     works = {
-        name: PartyWork(recipe, Contribution(partial(model.vector, part, 0), ()))
+        name: PartyWork(
+            recipe, Contribution(partial(model.strategy.vector, part, 0), ())
+        )
         for name, part in rows.items()
     }
     plan = terms.plan(size=recipe.size, answer_size=3, terms={})
@@ -148,7 +151,7 @@ def test_a_party_that_refuses_tells_one_word():
 
     def checked(name, request):
         model.check(name, rows[name])
-        return model.vector(rows[name], 0, request)
+        return model.strategy.vector(rows[name], 0, request)
 
     works = {
         name: PartyWork(recipe, Contribution(partial(checked, name), ()))

@@ -96,7 +96,9 @@ def test_dealing_rows_anew_changes_no_bit(name):
     request = recipe.request(sums[:-1])
     assert request.stage == "score"
     parts = [
-        result.model.vector(Rows(rows.design[own], rows.response[own]), 0, request)
+        result.model.strategy.vector(
+            Rows(rows.design[own], rows.response[own]), 0, request
+        )
         for own in (owners == one for one in range(3))
     ]
     assert np.sum(parts, axis=0).tolist() == sums[-1].tolist()

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.fits.summary import P_DIGITS
-from veilsum.models.families import Family, GammaInverseLink, Gaussian
+from veilsum.locale import limit
+from veilsum.models.families import Family
 from veilsum.models.hypotheses import Combined, Hypothesis, TestOfFit, wald
 from veilsum.models.inference import Inference, table
 from veilsum.numbers.arrays import FloatArray, Vector, listed, nearest
@@ -32,12 +33,22 @@ Interval = Literal["confidence", "prediction"]
 
 # Combinations of other categories' levels over which a marginal mean is averaged.
 MOST_CELLS = 10_000
-# Of a function whose slope is wanted: differences at this distance, and at twice it.
-STEP = 1e-3
+
+
+UNLIMITED = limit("unlimited")
 
 
 class Fitted(TableResult, Generic[F]):
     """A result that has coefficients with covariances, whatever they are of."""
+
+    # Whether each sum is one over rows, with a limit for their numbers.
+    sums_rows: ClassVar[bool] = True
+
+    @property
+    def further_limits(self) -> tuple[str, ...]:
+        """What the rules about rows leave open."""
+        free = self.sums_rows and self.rules.release_fraction >= 1.0
+        return (*super().further_limits, *((UNLIMITED,) if free else ()))
 
     @cached_property
     def fit(self) -> F:
@@ -160,6 +171,55 @@ def _table_frame(fit: Inference, level: float) -> Frame:
     return load_pandas().DataFrame(made, index=list(fit.names))
 
 
+# Two fits of the same rows, one of which has all columns of the other and more. That
+# rows are the same is no matter of trust: the first sum of a fit has a part about some
+# columns that is one of rows alone, whatever other columns there are. In two fits it
+# agrees to the last digit, or they are not of the same rows.
+
+
+class Nested(Protocol):
+    """A fit that can be compared with another one."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What it has coefficients of."""
+        ...
+
+    def rows_of_fit(self, names: Sequence[str]) -> Mapping[str, Any]:
+        """Return what tells which rows it is of, and by which law, by its name."""
+        ...
+
+
+def in_order(one: Any, other: Any) -> tuple[Any, Any]:
+    """Return the larger fit and the smaller; refuse what cannot be compared."""
+    if type(other) is not type(one):
+        raise InvalidInputError(
+            f"a fit is compared with another fit, found {type(other).__name__}"
+        )
+    fits: list[Nested] = sorted((one, other), key=lambda fit: -len(fit.columns))
+    large, small = fits
+    more = [name for name in small.columns if name not in large.columns]
+    if more or len(large.columns) == len(small.columns):
+        raise InvalidInputError(
+            "of two nested fits one has all columns of the other and more: found "
+            + (
+                f"{listed(more)} in the smaller one only"
+                if more
+                else "the same columns in both"
+            )
+        )
+    told = small.rows_of_fit(small.columns)
+    for name, value in large.rows_of_fit(small.columns).items():
+        if told[name] != value:
+            found = "" if name.startswith("sums") else f": {value}, {told[name]}"
+            raise InvalidInputError(
+                "two fits are compared on the same rows and by the same law, and "
+                f"their {name} differ{found}. Fit both to the same tables; where "
+                "a column has missing values, leave these rows out of both"
+            )
+    return large, small
+
+
 # Predictions
 
 
@@ -212,11 +272,11 @@ def predicted(
     ends = rows.confidence_intervals(level).T
     found = {"mean": eta, "mean_se": rows.standard_errors}
     found |= {"mean_ci_lower": ends[0], "mean_ci_upper": ends[1]}
-    if scale == "response" and not isinstance(family, Gaussian):
+    if scale == "response":
         with np.errstate(all="ignore"):
             mean = family.inverse_link(eta)
-            error = np.abs(slope(family, eta)) * rows.standard_errors
-            low, high = _inverse_ends(family, ends)
+            error = np.abs(family.mean_slope(eta)) * rows.standard_errors
+            low, high = family.mean_ends(*ends)
         found = {"mean": mean, "mean_se": error}
         found |= {"mean_ci_lower": low, "mean_ci_upper": high}
     if interval == "prediction":
@@ -230,25 +290,6 @@ def predicted(
         low, high = wide.confidence_intervals(level).T
         found |= {"obs_ci_lower": low, "obs_ci_upper": high}
     return found
-
-
-def _inverse_ends(family: Family, ends: FloatArray) -> tuple[Vector, Vector]:
-    """Return the interval of means; a link may fall, and have no mean at one end."""
-    low, high = family.inverse_link(ends[0]), family.inverse_link(ends[1])
-    if isinstance(family, GammaInverseLink):
-        return high, np.where(ends[0] > 0.0, low, np.inf)
-    return np.minimum(low, high), np.maximum(low, high)
-
-
-def slope(family: Family, eta: Vector) -> Vector:
-    """Return d mu / d eta, to about twelve digits, whatever the link is."""
-    if isinstance(family, GammaInverseLink):
-        return np.asarray(-1.0 / (eta * eta))
-
-    def apart(step: float) -> FloatArray:
-        return family.inverse_link(eta + step) - family.inverse_link(eta - step)
-
-    return np.asarray((8.0 * apart(STEP) - apart(2.0 * STEP)) / (12.0 * STEP))
 
 
 # Marginal means

@@ -1,69 +1,165 @@
-"""What is asked in each round of a regression, and what follows from the sums.
+"""Strategies of a fit: the sums of its rounds, a party's part of them, and the answer.
 
-Least squares are one sum and a solve, others a sum for each of Newton's rounds. Robust
-errors take one sum more, at the answer: their recipe stands around that of a fit, as
-`Screened` stands in front of one. What is asked last holds the answer and, where
-leverages matter, the inverse of the information: both are public by then, and rounded
-once, so that all use the same.
-
-Errors that are clustered by party show more of parties than other sums do. From
-M = sum of s s' over parties, whoever colludes takes off its own part, and the sum c of
-all honest scores is known as well, for all scores together are 0 at the answer. Of two
-honest parties M and c give both scores, up to who has which. Of h honest parties they
-leave rotations that keep c; but scores are whole numbers, and each number of M tells
-twice the digits of a score: p (p + 1) / 2 of these and p of c are as many digits as the
-scores of p + 2 parties have. So there must be `FURTHER_HONEST` honest parties more than
-there are columns. Still the sum of squares of every combination of scores is known, and
-no party's is beyond it.
+Least squares are one sum and a solve, with or without an intercept for each party.
+Other families take a sum for each of Newton's rounds, as does a choice among levels.
+A strategy is a recipe; `wrappers` adds a final round to one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from flint import arb_mat
+import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.fits.choices import ChoiceRecipe
-from veilsum.fits.score import ScoreRecipe
 from veilsum.locale import limit
-from veilsum.models import absorbed, least_squares
+from veilsum.models import absorbed, choices, least_squares
 from veilsum.models.absorbed import AbsorbedFit, Absorbing
-from veilsum.models.glm import FirstStatistics, GlmFit, Stage
+from veilsum.models.choices import ChoiceFit, ChoiceSearch, ChoiceState
+from veilsum.models.dispersion import DispersedFit
+from veilsum.models.glm import FirstStatistics, GlmFit, Request, Stage
 from veilsum.models.least_squares import Counting, Exact, LeastSquaresFit
 from veilsum.models.newton import Newton, State
-from veilsum.models.rows import RowMeasures
-from veilsum.models.sandwich import Meat, MeatRequest
+from veilsum.models.rows import RowMeasures, Rows
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.layout import Layout, number
-from veilsum.numbers.units import Counts
-from veilsum.sums.recipes import (
-    ManyRounds,
-    OneRound,
-    OneSumMore,
-    Sums,
-    by_value,
-)
+from veilsum.numbers.units import Counts, Integers, triangle
+from veilsum.sums.recipes import ManyRounds, OneRound, Sums, SumsOnly, by_value
 from veilsum.sums.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
+from veilsum.sums.table_job import SAME_ROUNDS
 from veilsum.sums.terms import Terms
-from veilsum.tables.rules import MORE_SUMS, DisclosureError, Rules, openly
+from veilsum.tables.rules import MORE_SUMS, Rules, agreed_rows
 
 # The last number of a sum.
 LEFT_OUT = Layout((number("left_out"),))
-# Honest parties beyond the columns of a design, where errors are clustered by party.
-FURTHER_HONEST = 3
 # The part of the first information in some direction below which an objection to the
 # next sum is likely to come from columns that separate responses.
 SUSPECT = 0.1
-# How the round is called in which the meat is summed.
-AT_THE_ANSWER = "errors"
 
 
-class SolvedOnce(OneRound):
-    """A fit that follows from one sum; its last number counts rows left out."""
+class Strategy(SumsOnly):
+    """A way to fit a regression, as all parties know it, with a party's part in it.
+
+    The last number of its first sum counts rows that were left out.
+    """
+
+    # How the answer without masks is found, in words.
+    compared_by: ClassVar[str] = SAME_ROUNDS
+
+    if TYPE_CHECKING:
+
+        @property
+        def what(self) -> str:
+            """Statistic that the sums are released for."""
+
+        def request(self, sums: Sums) -> Any | None:
+            """Return the next request; None when nothing is left."""
+
+        def answer(self, sums: Sums) -> Vector:
+            """Return the coefficients."""
+
+    @property
+    def fitting(self) -> Strategy:
+        """The fit itself, without wrappers."""
+        return self
+
+    def fit(self, sums: Sums) -> LeastSquaresFit | GlmFit:
+        """Return the fit of the pooled rows."""
+        raise NotImplementedError
+
+    def vector(self, rows: Rows, dropped: int, request: Any) -> Integers:
+        """Return one party's numbers for a request.
+
+        Args:
+            rows: of the party.
+            dropped: number of rows that it left out.
+            request: of this recipe.
+        """
+        return np.append(
+            self.statistics(rows, request), np.array([dropped], dtype=object)
+        )
+
+    def statistics(self, rows: Rows, request: Any) -> Integers:
+        """Return the same without the last number."""
+        raise NotImplementedError
+
+    def pooled(self, rows: Mapping[str, Rows]) -> Vector:
+        """Return the coefficients as the owner of all rows finds them, without masks.
+
+        By the same rounds, unless a strategy has another algorithm.
+        """
+        everything, sums = joined(rows), list[Integers]()
+        while (request := self.request(sums)) is not None:
+            sums.append(self.vector(everything, 0, request))
+        return self.answer(sums)
+
+    def check_rows(self, rows: Rows) -> None:
+        """Refuse a party's rows that cannot be fitted."""
+
+    def check_parties(self, rules: Rules, terms: Terms) -> None:
+        """Refuse a fit that reveals too much with so few parties, or such masks."""
+
+    def weighings(self, rows: Rows) -> tuple[Rows, ...]:
+        """Return a party's rows once for each way in which they are weighted."""
+        return (rows,)
+
+    def left_out(self, sums: Sums) -> int:
+        """Return how many rows all parties together left out."""
+        return int(sums[0][self.size - 1])
+
+    def response_mean(self, sums: Sums) -> float:
+        """Return the mean response, from the first sum of a fit in rounds."""
+        del sums
+        raise InvalidInputError(
+            f"the mean response is known of a fit in rounds, found {self.what}"
+        )
+
+    def column_means(self, sums: Sums) -> Vector | None:
+        """Return the means of the columns, if they follow from the sums."""
+        del sums
+        return None
+
+    def about_rows(
+        self, sums: Sums, names: Sequence[str], columns: Sequence[str]
+    ) -> list[Fraction]:
+        """Return the part of the sums that is about rows and some of the columns."""
+        return sums_about(names, columns, self.counts, sums[0])
+
+    def notes(self, fit: Any) -> tuple[str, ...]:
+        """Return sentences that belong below the table of coefficients."""
+        del fit
+        return ()
+
+
+def sums_about(
+    names: Sequence[str], columns: Sequence[str], counts: Counts, first: Array[Any]
+) -> list[Fraction]:
+    """Return the first sum's part about some of a fit's columns, which comes first."""
+    pairs = combinations_with_replacement(map(columns.index, names), 2)
+    places = [max(pair) * (max(pair) + 1) // 2 + min(pair) for pair in pairs]
+    return [int(first[at]) * counts.units[at] for at in places]
+
+
+def joined(rows: Mapping[str, Rows]) -> Rows:
+    """Return all parties' rows, one party after the other."""
+    parts = list(rows.values())
+
+    def join(what: str) -> Any:
+        columns = [getattr(part, what) for part in parts]
+        return None if columns[0] is None else np.concatenate(columns)
+
+    return Rows(*map(join, ("design", "response", "weights", "offset")))
+
+
+class SolvedOnce(Strategy, OneRound):
+    """A fit that follows from one sum."""
+
+    compared_by = "least squares of all rows in one place, by another algorithm"
 
     if TYPE_CHECKING:
 
@@ -130,6 +226,30 @@ class LeastSquaresRecipe(SolvedOnce):
         """Return what follows from a total."""
         return least_squares.fit(total, self.measures, **self._given)
 
+    def statistics(self, rows: Rows, request: Any) -> Integers:
+        """Return products of columns."""
+        del request
+        return least_squares.statistics(rows, self.measures)
+
+    def pooled(self, rows: Mapping[str, Rows]) -> Vector:
+        """Return the coefficients by an orthogonal decomposition."""
+        everything = joined(rows)
+        root = np.sqrt(everything.weigh(np.ones(everything.n_rows)))
+        penalty = np.full(len(self.names), np.sqrt(self.ridge))
+        if self.intercept is not None:
+            penalty[self.intercept] = 0.0
+        plain = everything.design.astype(np.float64, copy=False)
+        design = np.vstack([plain * root[:, None], np.diag(penalty)])
+        right = np.append(_target(everything) * root, np.zeros(len(penalty)))
+        # Columns of one length, so that none is taken for a multiple of rounding.
+        scale = np.linalg.norm(design, axis=0)
+        found, *_ = np.linalg.lstsq(design / scale, right, rcond=None)
+        return np.asarray(found / scale)
+
+    def column_means(self, sums: Sums) -> Vector | None:
+        """Return the means, which X'W1 has."""
+        return None if self.intercept is None else self.totals(sums[:1]).means()
+
     def totals(self, sums: Sums) -> Exact:
         """Return the totals in exact numbers."""
         return least_squares.totals(sums[0][:-1], self.measures, **self._given)
@@ -139,8 +259,14 @@ class LeastSquaresRecipe(SolvedOnce):
         return self.totals(sums).inverse_balls
 
 
+def _target(rows: Rows) -> Vector:
+    """Return responses, offsets taken off."""
+    target = rows.response.astype(np.float64)
+    return target if rows.offset is None else np.asarray(target - rows.offset)
+
+
 @dataclass(frozen=True, eq=False)
-class NewtonRecipe(ManyRounds[State]):
+class NewtonRecipe(Strategy, ManyRounds[State]):
     """A generalised linear model: one sum for each of Newton's rounds.
 
     The last number of each sum counts rows that were left out; all sums have the length
@@ -193,6 +319,29 @@ class NewtonRecipe(ManyRounds[State]):
                 f"categories, or use ridge. And {told}"
             )
         return told
+
+    def statistics(self, rows: Rows, request: Request) -> Integers:
+        """Return the statistics of a round."""
+        return self.newton.statistics(rows, request)
+
+    def check_rows(self, rows: Rows) -> None:
+        """Refuse responses that the family does not have."""
+        self.newton.scales.check(rows)
+
+    def response_mean(self, sums: Sums) -> float:
+        """Return the mean response."""
+        first = self.first(sums)
+        return float(first.response_sum / first.weight_sum)
+
+    def notes(self, fit: DispersedFit) -> tuple[str, ...]:
+        """Return theta, where it was estimated."""
+        if not self.newton.family.estimates_alpha:
+            return ()
+        return (
+            f"theta = 1 / alpha is {fit.theta:.6g}, standard error "
+            f"{fit.theta_error:.4g}; errors of coefficients are those at this "
+            "theta, as in MASS::glm.nb.",
+        )
 
     def suspected(self, sums: Sums) -> str:
         """Return the columns whose information has faded, if an objection follows."""
@@ -287,129 +436,158 @@ class AbsorbedRecipe(SolvedOnce):
         """Return what follows from a total."""
         return absorbed.fit(total, self.absorbing, names=self.names)
 
+    def statistics(self, rows: Rows, request: Any) -> Integers:
+        """Return products of columns about the party's own means."""
+        del request
+        return self.absorbing.vector(rows)
 
-def check_parties(meat: Meat, rules: Rules, terms: Terms) -> None:
-    """Refuse errors that so few parties, or such masks, must not be asked for.
+    def pooled(self, rows: Mapping[str, Rows]) -> Vector:
+        """Return the slopes of columns about each party's own means."""
+        parts = []
+        for part in rows.values():
+            weights = part.weigh(np.ones(part.n_rows))
+            design = part.design.astype(np.float64)
+            columns = np.column_stack([design, _target(part)])
+            columns -= weights @ columns / weights.sum()
+            parts.append(columns * np.sqrt(weights)[:, None])
+        columns = np.concatenate(parts)
+        slopes = columns[:, self.absorbing.slopes]
+        found, *_ = np.linalg.lstsq(slopes, columns[:, -1], rcond=None)
+        return np.asarray(found)
 
-    Raises:
-        DisclosureError: parties' own scores could be computed.
-        InvalidInputError: masks are measured in units, and these follow later.
-    """
-    kind = terms.law.masks.kind
-    if terms.law.hides and not kind.sums_only:
-        raise InvalidInputError(
-            f"errors = {meat.errors!r} takes a sum whose units follow from the fit, "
-            f"and {terms.law.name} masks are as large as units that are known before: "
-            'use law = "uniform", or the errors of the model'
+    def check_rows(self, rows: Rows) -> None:
+        """Refuse a single row, of which its own mean leaves nothing."""
+        if rows.n_rows < 2:
+            raise InvalidInputError(
+                f"nothing is left of {rows.n_rows} row once the party's own mean is "
+                "taken off, and absorb = true does that: 2 rows or more"
+            )
+
+    def check_parties(self, rules: Rules, terms: Terms) -> None:
+        """Refuse few parties, of which columns with few values tell each one's rows."""
+        rules.check_honest(
+            self.absorbing.least_honest(rules.minimum_rows),
+            terms.honest,
+            "leave out columns with few values, such as 0 and 1, agree on more "
+            + agreed_rows(),
         )
-    least = meat.scales.n_columns + FURTHER_HONEST
-    if meat.by_party and terms.honest < least and not rules.site_terms:
-        raise DisclosureError(
-            "site_terms",
-            f'errors = "cluster" with {meat.scales.n_columns} columns takes {least} '
-            f"honest parties, so that nobody's own score can be computed, and there "
-            f"may be as few as {terms.honest}: use HC3, leave out columns, or allow "
-            f"it openly with {openly(site_terms=True)}",
-        )
 
-
-def reserved(limit: ReleaseLimit | None, size: int) -> ReleaseLimit | None:
-    """Return what is left of a limit beside one more sum of so many numbers."""
-    if limit is None:
-        return None
-    if limit.most_rounds < 2:
-        raise DisclosureError(
-            "most_rounds",
-            "robust errors take one more sum than the fit, and most_rounds is "
-            f"{limit.most_rounds}: use the errors of the model, or agree openly on "
-            f"{openly(most_rounds=2)} or more",
+    def notes(self, fit: Any) -> tuple[str, ...]:
+        """Return how intercepts and R-squared are to be read."""
+        del fit
+        return (
+            "Each party has an intercept of its own, which it took off at home; "
+            "none of them is known. R-squared is that within parties.",
         )
-    return replace(limit, after=size, most_rounds=limit.most_rounds - 1)
 
 
 @dataclass(frozen=True, eq=False)
-class RobustRecipe(OneSumMore):
-    """A regression, and at its answer the meat of its sandwich.
+class ChoiceRecipe(Strategy, ManyRounds[ChoiceState]):
+    """A choice among levels: a sum that counts them, then one for each Newton step.
 
-    Attributes:
-        inner: the regression; a limit of its own leaves room for the last sum.
-        meat: what is summed then.
-        limit: how many numbers there is room for in all.
-        n_parties: whose vectors are in the sums.
+    The last number of the first sum counts rows that were left out.
     """
 
-    after = AT_THE_ANSWER
-
-    inner: Any
-    meat: Meat
+    search: ChoiceSearch
+    what: str
     limit: ReleaseLimit | None = None
-    n_parties: int = 0
 
     @cached_property
-    def counts(self) -> Counts:
-        """Units of the fit, which has more numbers than the meat."""
-        found: Counts = self.inner.counts
-        return replace(found, bits=max(found.bits, self.meat.layout.bits))
+    def first_layout(self) -> Layout:
+        """Rows of each level, X'y of a canonical link, and rows left out."""
+        return self.search.scales.layouts["first"] + Layout((number("left_out"),))
 
     @cached_property
-    def last(self) -> Layout:
-        """The meat."""
-        return self.meat.layout.padded(self.size)
+    def layout(self) -> Layout:
+        """Information, score and log-likelihood at a point."""
+        return self.search.scales.layouts["round"].padded(self.first_layout.size)
 
     @property
-    def last_shown(self) -> dict[str, int]:
-        """Released numbers of the meat by key."""
-        return self.last.released
+    def answer_size(self) -> int:
+        """One number for each coefficient."""
+        return self.search.scales.size
 
-    def among(self, members: tuple[str, ...]) -> Self:
-        """Return the recipe for so many parties."""
-        return replace(self, n_parties=len(members))
+    @property
+    def most(self) -> int:
+        """As many sums as Newton may take."""
+        return self.search.max_rounds
 
-    def last_request(self, before: Sums) -> MeatRequest:
-        """Ask for the meat."""
-        coefficients = self.inner.fit(before).coefficients
-        return self.meat.request(coefficients, self._bread(before))
+    def unfinished(self, state: ChoiceState) -> str:
+        """Return what to say of a fit for which no room is left."""
+        told = (
+            f"the fit has not converged in {self.most_rounds} sums, and more than "
+            "that there is no room for: scale the columns, leave some out, merge "
+            f"levels, or {MORE_SUMS}"
+        )
+        if endless := self.search.endless_columns(state):
+            told = (
+                f"the coefficient of {listed(endless)} seems to grow without end, "
+                "which takes many rounds to be sure of: leave the column out, or merge "
+                f"levels. And {told}"
+            )
+        return told
 
-    def _bread(self, before: Sums) -> Callable[[], arb_mat]:
-        found: Callable[[], arb_mat] = self.inner.bread(before)
-        return found
+    def answer(self, sums: Sums) -> Vector:
+        """Return the coefficients."""
+        return self.fit(sums).coefficients
 
-    def check_last(self, before: Sums, last: Array[Any]) -> None:
-        """Refuse a meat that no rows of the fit have."""
-        self.meat.check(self.last.unpack(last), self.inner.fit(before).n_rows)
+    def fit(self, sums: Sums) -> ChoiceFit:
+        """Return the fit of the pooled rows."""
+        return self.search.fit(self.state(sums))
 
-    def fit(self, sums: Sums) -> LeastSquaresFit | GlmFit:
-        """Return the fit of the pooled rows, with robust errors.
+    def vector(self, rows: Rows, dropped: int, request: Request) -> Integers:
+        """Return one party's numbers; rows left out are counted with the levels."""
+        return super().vector(rows, dropped if request.stage == "first" else 0, request)
 
-        Tests are Student's where the model's are; those of errors that are clustered
-        have a degree less than there are parties.
+    def statistics(self, rows: Rows, request: Request) -> Integers:
+        """Return the statistics of a round."""
+        return choices.statistics(self.search.scales, rows, request)
+
+    def notes(self, fit: Any) -> tuple[str, ...]:
+        """Return how coefficients are to be read."""
+        del fit
+        return (self.search.family.reading.format(first=self.search.levels[0]),)
+
+    def about_rows(
+        self, sums: Sums, names: Sequence[str], columns: Sequence[str]
+    ) -> list[Fraction]:
+        """Return counts, and what of the second sum is about some columns alone.
+
+        It is that of the model without columns, wherever a fit goes on from there.
         """
-        before, meat = self.parts(sums)
-        assert meat is not None
-        found: LeastSquaresFit | GlmFit = self.inner.fit(before)
-        covariance = self.meat.covariance(
-            self.last.unpack(meat),
-            self.last_request(before),
-            self._bread(before),
-            n_rows=found.n_rows,
-            n_parties=self.n_parties,
+        del columns
+        places = [
+            k
+            for k, at in enumerate(self.search.scales.columns)
+            if self.search.names[at] in names
+        ]
+        first = self.first_layout.unpack(sums[0])
+        information = self.layout.statistics[0]
+        units = information.restore(np.array(information.units))
+        products = self.layout.unpack(sums[1])[information.key] * units
+        counts = [Fraction(int(one)) for one in first["level_rows"]]
+        counts.append(Fraction(first["left_out"]))
+        return counts + sorted(triangle(products[np.ix_(places, places)]))
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows, and where it is evaluated."""
+        point = self.search.propose(self.state(sums)).point
+        if not len(point):
+            return Release(self.what, self.first_layout.released)
+        exact = [Fraction(one) for one in point.tolist()]
+        real = tuple(float(one) for one in self.search.scales.real(exact))
+        return Release(self.what, self.layout.released, real)
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """What the first round shows, which counts levels, and every further one."""
+        found = (
+            Foreseen("first", self.first_layout.released),
+            Foreseen(
+                "tries",
+                self.layout.released,
+                1,
+                self.most_rounds - 1,
+            ),
         )
-        degrees = float(self.n_parties - 1) if self.meat.by_party else found.t_degrees
-        return replace(
-            found, covariance=covariance, t_degrees=degrees, errors=self.meat.errors
-        )
-
-    def last_release(self, before: Sums, job: str) -> Release:
-        """Return what the meat shows, at the coefficients."""
-        point = tuple(self.inner.fit(before).coefficients.tolist())
-        return Release(f"{job}: {self.meat.errors} errors", self.last_shown, point)
-
-
-class ClusterRecipe(RobustRecipe):
-    """The same with errors clustered by party: its last sum is not one over rows."""
-
-    wording = BY_PARTY
-
-
-FittingRecipe = LeastSquaresRecipe | AbsorbedRecipe | NewtonRecipe | ChoiceRecipe
-RegressionRecipe = FittingRecipe | RobustRecipe | ScoreRecipe
+        return tuple(one for one in found if one.most > 0)

@@ -16,16 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.errors import InvalidInputError, printable
-from veilsum.models.choices import Choice, ChoiceFit
-from veilsum.models.families import (
-    Binomial,
-    Cloglog,
-    GammaInverseLink,
-    LogLink,
-    NegativeBinomial,
-    OtherLink,
-    Poisson,
-)
+from veilsum.models.choices import ChoiceFit
 from veilsum.models.glm import GlmFit
 from veilsum.models.inference import table
 from veilsum.models.least_squares import LeastSquaresFit
@@ -220,9 +211,7 @@ def _quality(fit: Fit) -> Facts:
 def _model(fit: Fit) -> str:
     if isinstance(fit, LeastSquaresFit):
         return "least squares"
-    if isinstance(fit.family, NegativeBinomial):
-        return f"{fit.family.name} (alpha {fit.family.alpha:g})"
-    return fit.family.name
+    return fit.family.label
 
 
 def _degrees(value: float) -> str:
@@ -252,17 +241,8 @@ def _figures(
 
 def ratio_name(fit: Fit) -> str:
     """Return what exp(coefficient) is called; refuse where it means nothing."""
-    family = fit.family if isinstance(fit, GlmFit) else None
-    if isinstance(family, Cloglog):
-        return "a ratio of hazards"
-    if isinstance(family, Choice):
-        return "an odds ratio"
-    if isinstance(family, Binomial) and not isinstance(family, OtherLink):
-        return "an odds ratio"
-    if isinstance(family, Poisson):
-        return "a rate ratio (a risk ratio where the response is 0 or 1)"
-    if isinstance(family, LogLink) and not isinstance(family, GammaInverseLink):
-        return "a ratio of means"
+    if isinstance(fit, GlmFit) and (ratio := fit.family.ratio):
+        return ratio
     raise InvalidInputError(
         "exp(coefficient) is a ratio in logistic regressions and those with a log "
         f"link only, found {_model(fit)}: leave out exponentiate"

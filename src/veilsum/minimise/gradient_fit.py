@@ -21,11 +21,12 @@ from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box, Domain
 from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
+from veilsum.fits.model import Model, family_of
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.locale import limit
 from veilsum.methods.settings import Settings
 from veilsum.minimise.solve import Run, solve
-from veilsum.models.families import Family, Poisson
+from veilsum.models.families import Family
 from veilsum.models.row_costs import check_canonical, curvature, glm_cost
 from veilsum.models.rows import Gram, RowMeasures, Rows
 from veilsum.models.systems import (
@@ -38,7 +39,6 @@ from veilsum.numbers.arrays import Vector
 from veilsum.numbers.laws import LawName
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.progress import Progress
-from veilsum.questions.regression import Model, family_of
 from veilsum.showing import Showing, Shown, Table
 from veilsum.sums.releases import Release, with_releases
 from veilsum.sums.terms import by_name
@@ -280,7 +280,7 @@ def _curvature(rows: Mapping[str, Rows], model: Model, at: Vector) -> Gram:
 
 def _is_steep(model: Model) -> bool:
     """Say whether curvature grows without bound as coefficients do."""
-    return isinstance(model.family, Poisson)
+    return model.family.exponential
 
 
 def _power(model: Model, given: float | None) -> float:

@@ -106,6 +106,8 @@ class Choice(Family):
     """
 
     limbs = 2
+    fitted_by = "choice"
+    ratio = "an odds ratio"
     # Whether responses are in the first sum alone.
     responses_once: ClassVar[bool] = False
     # What stands in for an intercept, and what coefficients say.
@@ -187,6 +189,10 @@ class Multinomial(Choice):
         del ones
         return tuple(f"{level}: {name}" for level in levels[1:] for name in columns)
 
+    def n_coefficients(self, n_columns: int, n_levels: int) -> int:
+        """Return one for each column and each level but the first."""
+        return n_columns * (n_levels - 1)
+
     def columns(self, shape: tuple[int, int], ones: int) -> list[int]:
         """Return all columns for each level."""
         del ones
@@ -254,6 +260,7 @@ class Ordinal(Choice):
     """Levels in their order, one coefficient a column: proportional odds."""
 
     name = "ordinal"
+    ordered = True
     endless = "separation: it tells lower levels from higher ones without fail"
     intercepts = "thresholds between levels stand in for an intercept"
     reading = (
@@ -267,6 +274,10 @@ class Ordinal(Choice):
         """Return columns, then thresholds as R has them."""
         names = [name for k, name in enumerate(columns) if k != ones]
         return (*names, *(f"{a}|{b}" for a, b in pairwise(levels)))
+
+    def n_coefficients(self, n_columns: int, n_levels: int) -> int:
+        """Return one for each column but the ones, and one for each threshold."""
+        return n_columns - 1 + n_levels - 1
 
     def columns(self, shape: tuple[int, int], ones: int) -> list[int]:
         """Return all columns but the ones, and these for each threshold."""

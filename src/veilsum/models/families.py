@@ -57,6 +57,8 @@ LEAST_CHANCE = 1e-200
 LARGEST_HAZARD, LARGEST_EXPONENT = 2.0**20, 2.0**9
 # And a gamma law's shape, whose logarithm is summed.
 LARGEST_SHAPE = 1e300
+# Differences of a function whose slope is wanted: at this distance, and at twice it.
+STEP = 1e-3
 # Standard deviations within which nearly all predictors are.
 NEARLY_ALL = 3.0
 _LOG_2_PI = float(log(2.0 * np.pi))
@@ -180,6 +182,11 @@ class Family:
             steps of a search are halved.
         endless: what the data look like when a coefficient grows without end, in the
             words of an error; empty where that cannot happen.
+        fitted_by: the strategy of a fit: "least squares", "newton" or "choice".
+        grows_with_offset: whether a row counts in proportion to exp(offset).
+        estimates_alpha: whether alpha is estimated beside the coefficients.
+        ordered: whether levels of the response have an order.
+        ratio: meaning of exp(coefficient), in words; empty where it has none.
     """
 
     name: ClassVar[str]
@@ -192,6 +199,26 @@ class Family:
     constants: ClassVar[tuple[str, ...]] = ()
     exponential: ClassVar[bool] = False
     endless: ClassVar[str] = ""
+    fitted_by: ClassVar[str] = "newton"
+    grows_with_offset: ClassVar[bool] = False
+    estimates_alpha: ClassVar[bool] = False
+    ordered: ClassVar[bool] = False
+    ratio: ClassVar[str] = ""
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether the response is one of three levels or more."""
+        return self.fitted_by == "choice"
+
+    @property
+    def label(self) -> str:
+        """The name, and alpha where that is known."""
+        return self.name
+
+    def n_coefficients(self, n_columns: int, n_levels: int) -> int:
+        """Return the number of coefficients of a design."""
+        del n_levels
+        return n_columns
 
     def link(self, mu: FloatArray) -> FloatArray:
         """Return eta."""
@@ -200,6 +227,19 @@ class Family:
     def inverse_link(self, eta: FloatArray) -> FloatArray:
         """Return mu."""
         raise NotImplementedError
+
+    def mean_slope(self, eta: FloatArray) -> FloatArray:
+        """Return d mu / d eta, to about twelve digits, whatever the link is."""
+
+        def difference(step: float) -> FloatArray:
+            return self.inverse_link(eta + step) - self.inverse_link(eta - step)
+
+        return (8.0 * difference(STEP) - difference(2.0 * STEP)) / (12.0 * STEP)
+
+    def mean_ends(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, ...]:
+        """Return the interval of means for one of etas; a link may fall."""
+        ends = self.inverse_link(low), self.inverse_link(high)
+        return np.minimum(*ends), np.maximum(*ends)
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
         """Return the information and the working response at a mean near the response.
@@ -266,6 +306,7 @@ class Gaussian(Family):
 
     name = "gaussian"
     estimates_dispersion = True
+    fitted_by = "least squares"
 
     def link(self, mu: FloatArray) -> FloatArray:
         """Return mu."""
@@ -274,6 +315,10 @@ class Gaussian(Family):
     def inverse_link(self, eta: FloatArray) -> FloatArray:
         """Return eta."""
         return eta
+
+    def mean_slope(self, eta: FloatArray) -> FloatArray:
+        """Return 1."""
+        return np.ones_like(eta)
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
         """Return 1 and y."""
@@ -332,6 +377,7 @@ class Binomial(Family):
     limbs = 2  # the root is at most 1/2
     slope = 1.0
     endless = "separation: it tells responses 0 from 1 without fail"
+    ratio = "an odds ratio"
 
     def link(self, mu: FloatArray) -> FloatArray:
         """Return log(mu / (1 - mu))."""
@@ -425,6 +471,7 @@ class OtherLink(Binomial):
     limbs = 3
     closes = True
     slope = 0.0
+    ratio = ""
 
     def limits(self, agreed: RowRanges) -> RowBounds:
         """Return the limits of etas that are not beyond what any probability needs."""
@@ -512,6 +559,7 @@ class Cloglog(OtherLink):
 
     name = "complementary log-log"
     exponential = True
+    ratio = "a ratio of hazards"
 
     def link(self, mu: FloatArray) -> FloatArray:
         """Return log(-log(1 - mu))."""
@@ -622,6 +670,9 @@ class QuasiBinomial(Binomial):
 class LogLink(Family):
     """eta = log mu."""
 
+    grows_with_offset = True
+    ratio = "a ratio of means"
+
     def link(self, mu: FloatArray) -> FloatArray:
         """Return log mu."""
         return log(mu)
@@ -639,6 +690,7 @@ class Poisson(LogLink):
     constants: ClassVar[tuple[str, ...]] = ("saturated", "peak")
     exponential = True
     endless = "for some of its values every count is 0"
+    ratio = "a rate ratio (a risk ratio where the response is 0 or 1)"
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
         """Return both at a mean of y + 0.1, which has a logarithm."""
@@ -745,6 +797,11 @@ class NegativeBinomial(Poisson):
                 f"alpha of a negative binomial law must be above 0, found {self.alpha}"
             )
 
+    @property
+    def label(self) -> str:
+        """The name, and alpha."""
+        return f"{self.name} (alpha {self.alpha:g})"
+
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
         """Return both at a mean of y + 0.1."""
         mu, start = super().first(response)
@@ -835,6 +892,7 @@ class NegativeBinomialEstimated(NegativeBinomial):
     """
 
     name = "negative binomial (alpha estimated)"
+    estimates_alpha = True
 
     def limits(self, agreed: RowRanges) -> RowBounds:
         """Return the limits of means up to 2^10 times the largest count."""
@@ -909,6 +967,7 @@ class GammaInverseLink(Gamma):
 
     name = "gamma with inverse link"
     slope = -1.0
+    ratio = ""
     constants = ("saturated", "peak")
 
     def link(self, mu: FloatArray) -> FloatArray:
@@ -918,6 +977,15 @@ class GammaInverseLink(Gamma):
     def inverse_link(self, eta: FloatArray) -> FloatArray:
         """Return 1 / eta."""
         return 1.0 / eta
+
+    def mean_slope(self, eta: FloatArray) -> FloatArray:
+        """Return -mu^2."""
+        return -1.0 / (eta * eta)
+
+    def mean_ends(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, ...]:
+        """Return the interval of means, without an end where no eta is above 0."""
+        with np.errstate(divide="ignore"):
+            return 1.0 / high, np.where(low > 0.0, 1.0 / low, np.inf)
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
         """Return y^2 and 1 / y."""

@@ -1241,6 +1241,11 @@ class GlmFit(Inference):
     condition: float
 
     @property
+    def scale(self) -> float:
+        """The dispersion."""
+        return self.dispersion
+
+    @property
     def aic(self) -> float:
         """-2 log-likelihood + 2 model degrees; the dispersion is not counted."""
         return 2.0 * (self.model_degrees - self.log_likelihood)

@@ -373,6 +373,11 @@ class LeastSquaresFit(Inference):
         return self.residual_sum / self.residual_degrees
 
     @property
+    def scale(self) -> float:
+        """The residual variance."""
+        return self.residual_variance
+
+    @property
     def about(self) -> str:
         """What the total sum of squares is about, where that is not the mean."""
         return "" if self.has_intercept else " (about 0)"

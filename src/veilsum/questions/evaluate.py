@@ -30,6 +30,9 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.fits.fitting import LEFT_OUT, NewtonRecipe, suspicion
+from veilsum.fits.formula_job import Brought, FormulaJob, inferred_schema
+from veilsum.fits.model import Model
+from veilsum.fits.timed import TimedJob, TimedRows, response_formula
 from veilsum.locale import WITHOUT_FOLD
 from veilsum.models import glm, least_squares
 from veilsum.models.evaluation import (
@@ -70,8 +73,6 @@ from veilsum.models.rows import ONES, PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.layout import Layout, Statistic, array, number as scalar
 from veilsum.numbers.units import Counts, Integers, sum_bits
-from veilsum.questions.regression import Brought, FormulaJob, Model, inferred_schema
-from veilsum.questions.timed import TimedJob, TimedRows, response_formula
 from veilsum.showing import Block, Showing, Table, number
 from veilsum.sums.presence import Group, Look, are_few
 from veilsum.sums.recipes import (

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.inference import Inference, table
+from veilsum.models.moments import Moments
 from veilsum.models.rows import Gram
 from veilsum.numbers.arrays import (
     FloatArray,
@@ -28,7 +29,6 @@ from veilsum.numbers.arrays import (
     is_number,
     listed,
 )
-from veilsum.questions.statistics import StatisticsResult
 from veilsum.showing import Cell, Showing, Shown, Table, counted
 from veilsum.tables.frames import load_pandas, needed
 
@@ -37,6 +37,20 @@ INTERCEPT = "Intercept"
 NEGLIGIBLE = 1e-12
 # Strengths of a path that are shown.
 MOST_LINES = 12
+
+
+class ReleasedMoments(Protocol):
+    """Moments that `statistics` released, and the columns they are of."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        ...
+
+    @property
+    def moments(self) -> Moments:
+        """Rows, means and covariances."""
+        ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,7 +117,7 @@ class Path(Shown):
 
 
 def elastic_net(
-    found: StatisticsResult,
+    found: ReleasedMoments,
     response: str,
     *,
     on: Sequence[str] | None = None,
@@ -215,7 +229,7 @@ class Components(Shown):
 
 
 def principal_components(
-    found: StatisticsResult,
+    found: ReleasedMoments,
     columns: Sequence[str] | None = None,
     *,
     correlation: bool = True,
@@ -267,7 +281,7 @@ class TwoStageFit(Shown, Inference):
 
 
 def two_stage(
-    found: StatisticsResult,
+    found: ReleasedMoments,
     response: str,
     *,
     on: Sequence[str],
@@ -336,7 +350,7 @@ def _check_response(response: str, names: Sequence[str]) -> None:
         raise InvalidInputError(f"the response {response!r} cannot explain itself")
 
 
-def _places(found: StatisticsResult, names: Sequence[str]) -> list[int]:
+def _places(found: ReleasedMoments, names: Sequence[str]) -> list[int]:
     if not names:
         raise InvalidInputError(
             f"no column is named: choose from {listed(found.columns)}"
@@ -351,7 +365,7 @@ def _places(found: StatisticsResult, names: Sequence[str]) -> list[int]:
 
 
 def _parts(
-    found: StatisticsResult, response: str, on: Sequence[str] | None
+    found: ReleasedMoments, response: str, on: Sequence[str] | None
 ) -> tuple[tuple[str, ...], Gram, Vector, float]:
     """Return names, covariances of columns and with the response, and its variance."""
     others = tuple(one for one in found.columns if one != response)

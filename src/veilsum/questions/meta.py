@@ -1,41 +1,41 @@
-"""Meta-analysis of fits that every party makes at home; no party's estimate is shown.
+"""Meta-analysis of estimates that every party has; no party's estimate is shown.
 
     result = meta("y ~ age + dose", tables, coefficient="dose")
     print(result.summary())
+    meta_analysis({"a": (0.31774421, 0.11402237), ...},
+                  effects=(-2, 2), errors=(0.01, 1))
 
 Where rows of different parties should not be pooled, estimates still may be: each party
-fits the formula to its own rows, and gives weights and weighted estimates to two sums.
+fits the formula to its own rows, or has an estimate with its error and no table, and
+gives weights and weighted estimates to two sums. Numbers of few digits could be found
+by trying them all, so they are refused unless everybody agrees to that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
+from math import isfinite
 from typing import Any, Unpack, cast
 
 import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.fits.fitted import table_cells
+from veilsum.fits.formula_job import Brought, FormulaJob, OnFormula, inferred_schema
+from veilsum.fits.model import family_of
 from veilsum.fits.summary import table_rows
 from veilsum.locale import limit
-from veilsum.models.choices import Choice
 from veilsum.models.inference import table
 from veilsum.models.meta import STUDY_BITS, Pooled, Ranges, Totals
 from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.layout import Layout, number as scalar, vector
 from veilsum.numbers.units import BITS, Integers
-from veilsum.questions.regression import (
-    Brought,
-    FormulaJob,
-    OnFormula,
-    family_of,
-    inferred_schema,
-)
 from veilsum.showing import Both, Showing, Table, number
-from veilsum.sums.recipes import Sums, SumsOnly
+from veilsum.sums.recipes import Contribution, Sums, SumsOnly
 from veilsum.sums.releases import (
     BY_PARTY,
     Foreseen,
@@ -43,12 +43,14 @@ from veilsum.sums.releases import (
     Release,
     ReleaseLimit,
 )
-from veilsum.sums.running import JobResult
+from veilsum.sums.running import JobResult, run_job
 from veilsum.sums.table_job import SAME_ROUNDS, TableResult, put
-from veilsum.sums.terms import Options
+from veilsum.sums.terms import Options, Terms, by_name
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
+# Of so many digits each, four studies' errors cannot be tried two by two.
+LEAST_DIGITS = 9
 # Each honest study has two unknown numbers, and both rounds show six.
 LEAST_HONEST = 4
 FIRST, SECOND = "weights and estimates", "weights and estimates at tau2"
@@ -185,11 +187,10 @@ class Study(Brought):
     @cached_property
     def estimate(self) -> tuple[float, float]:
         """The coefficient of the party's own fit, and its standard error."""
-        model = self.job.model
-        recipe, sums = model.recipe(), list[Integers]()
-        while (request := recipe.request(sums)) is not None:
-            sums.append(model.vector(self.rows, 0, request))
-        fit = recipe.fit(sums)
+        strategy, sums = self.job.model.strategy, list[Integers]()
+        while (request := strategy.request(sums)) is not None:
+            sums.append(strategy.vector(self.rows, 0, request))
+        fit = strategy.fit(sums)
         place = fit.names.index(self.coefficient)
         return float(fit.coefficients[place]), float(fit.standard_errors[place])
 
@@ -221,7 +222,7 @@ class MetaJob(OnFormula[Study]):
     ) -> MetaJob:
         """Return the job; refuse a coefficient that the formula does not have."""
         kind = family_of(family)
-        if isinstance(kind, Choice):
+        if kind.is_choice:
             raise InvalidInputError(
                 f'family = "{kind.name}" has coefficients for levels, and one '
                 "coefficient is pooled: use fit, or another family"
@@ -526,3 +527,93 @@ def _inferred(own: Mapping[str, Study]) -> Ranges:
     room = max(errors)
     least = min((one for one in errors if one > 0.0), default=0.0)
     return Ranges((min(effects) - room, max(effects) + room), (least / 2, 2 * room))
+
+
+def meta_analysis(
+    estimates: Mapping[str, Sequence[float]],
+    *,
+    effects: Sequence[float],
+    errors: Sequence[float],
+    few_digits: bool = False,
+    compare: bool = False,
+    **options: Unpack[Options],
+) -> PooledResult:
+    """Return the pooled estimate of what every party found by itself.
+
+    Args:
+        estimates: each party's estimate and its standard error, with all digits.
+        effects: the least and the largest estimate that any party may have; public.
+        errors: the least and the largest standard error; public.
+        few_digits: whether numbers of fewer than 9 digits are allowed: whoever tries
+            all of them can then find every study that is in a sum.
+        compare: whether to pool without masks as well, as only a simulation can.
+        options: how to sum; see `Options`.
+    """
+    (low, high), (least, most) = effects, errors
+    ranges = Ranges((float(low), float(high)), (float(least), float(most)))
+    own = {
+        party: _checked(ranges, party, study, few_digits=few_digits)
+        for party, study in by_name(estimates).items()
+    }
+    recipe = MetaRecipe(ranges, "meta-analysis of estimates", of_rows=False)
+    terms = Terms.of(list(own), counts=recipe.counts, options=options)
+    if terms.honest < LEAST_HONEST:
+        raise InvalidInputError(
+            f"fewer than {LEAST_HONEST} studies of honest parties can be solved for "
+            f"from their sums, and {terms.honest} are left here: more parties have to "
+            "take part, or fewer may be curious"
+        )
+    released = run_job(
+        recipe,
+        {
+            party: Contribution(partial(recipe.vector, study), (np.array(study),))
+            for party, study in own.items()
+        },
+        terms,
+        agreed={
+            "estimates": {
+                "effects": list(ranges.effects),
+                "errors": list(ranges.errors),
+                "few_digits": few_digits,
+            }
+        },
+    )
+    reference = None
+    if compare:
+        sums: list[Integers] = []
+        while (request := recipe.request(sums)) is not None:
+            parts = [recipe.vector(study, request) for study in own.values()]
+            sums.append(sum(parts[1:], parts[0]))
+        reference = recipe.answer(sums)
+    return PooledResult(
+        terms=terms, recipe=recipe, released=released, reference=reference
+    )
+
+
+def _checked(
+    ranges: Ranges, party: str, given: Any, *, few_digits: bool
+) -> tuple[float, float]:
+    """Return a party's two numbers; refuse what does not fit, for its own eyes."""
+    try:
+        estimate, error = map(float, given)
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"{party}: expected two numbers, an estimate and its standard error"
+        ) from None
+    if not (isfinite(estimate) and isfinite(error)):
+        raise InvalidInputError(f"{party}: both numbers must be finite")
+    try:
+        ranges.check(party, estimate, error)
+    except InvalidInputError as wrong:
+        raise InvalidInputError(f"{party}: {wrong}", plain=wrong.plain) from None
+    for what, one in (("estimate", estimate), ("standard error", error)):
+        # Trailing zeros are no digits.
+        digits = len(Decimal(repr(one)).normalize().as_tuple().digits)
+        if digits < LEAST_DIGITS and not few_digits:
+            raise InvalidInputError(
+                f"{party}: the {what} has {digits} digits, and whoever tries all such "
+                f"numbers can find it in the sums: give at least {LEAST_DIGITS}, all "
+                "that your program has; or all agree on few_digits",
+                plain=f"the {what} has too few digits",
+            )
+    return estimate, error

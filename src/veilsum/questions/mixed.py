@@ -19,6 +19,7 @@ from flint import fmpq_mat
 
 from veilsum.errors import InvalidInputError
 from veilsum.fits.fitted import Fitted, table_cells
+from veilsum.fits.formula_job import Brought, FormulaJob, OnFormula, inferred_schema
 from veilsum.locale import limit
 from veilsum.models.families import Gaussian
 from veilsum.models.inference import table
@@ -36,7 +37,6 @@ from veilsum.models.weights import note
 from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.layout import Layout, number as scalar
 from veilsum.numbers.units import BITS, Integers
-from veilsum.questions.regression import Brought, FormulaJob, OnFormula, inferred_schema
 from veilsum.showing import Showing, Table, number
 from veilsum.sums.recipes import ManyRounds, Sums
 from veilsum.sums.releases import (
@@ -263,6 +263,8 @@ class MixedResult(Fitted[MixedFit]):
     Attributes:
         job: what was fitted.
     """
+
+    sums_rows = False
 
     job: MixedJob
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
+from veilsum.fits.formula_job import inferred_schema
 from veilsum.models import survival as models
 from veilsum.models.survival import ConfType, Ends, LogRank, SurvivalCurve, TimeGrid
 from veilsum.models.tallies import MOST_CELLS
@@ -27,7 +28,6 @@ from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.layout import Layout, array, number
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Integers
-from veilsum.questions.regression import inferred_schema
 from veilsum.showing import Block, Showing, Table
 from veilsum.sums.presence import Group, Look
 from veilsum.sums.recipes import OneRound, Sums

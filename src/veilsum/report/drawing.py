@@ -40,6 +40,7 @@ from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.lattice import lattice_success
 from veilsum.privacy.planner import NetworkPlan, Plans
 from veilsum.privacy.worst_case import worst_mu2
+from veilsum.questions.cox.hazards import HazardResult
 from veilsum.questions.dispatch import DispatchResult
 from veilsum.questions.dispatch_periods import PeriodsResult
 from veilsum.questions.evaluate import (
@@ -50,11 +51,10 @@ from veilsum.questions.evaluate import (
 )
 from veilsum.questions.from_moments import INTERCEPT, Components, Path, TwoStageFit
 from veilsum.questions.meta import PooledResult
-from veilsum.questions.regression import FitResult
+from veilsum.questions.regression.result import FitResult
 from veilsum.questions.statistics import StatisticsResult
 from veilsum.questions.sums import SumResult
 from veilsum.questions.survival import SurvivalResult
-from veilsum.questions.timed import HazardResult
 from veilsum.report import figures
 from veilsum.showing import counted
 from veilsum.sums.running import JobResult

@@ -17,8 +17,8 @@ from veilsum.tables.frames import Frame
 from veilsum.tables.schema import Schema
 
 if TYPE_CHECKING:
-    from veilsum.questions.cox import CoxJob
-    from veilsum.questions.cox_bins import BinnedCoxJob
+    from veilsum.questions.cox.binned import BinnedCoxJob
+    from veilsum.questions.cox.stratified import CoxJob
 
 
 class CoxSpec(QuestionSpec, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class CoxKind(TableKind):
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         """Yield the question in words."""
-        from veilsum.questions.cox import CoxJob
+        from veilsum.questions.cox.stratified import CoxJob
 
         job = cast("CoxJob | BinnedCoxJob", asked.job)
         (question,) = asked.consortium.questions

@@ -19,7 +19,7 @@ from veilsum.tables.frames import Frame
 from veilsum.tables.schema import Schema
 
 if TYPE_CHECKING:
-    from veilsum.questions.regression import FormulaJob
+    from veilsum.fits.formula_job import FormulaJob
 
 
 class ModelSpec(QuestionSpec, frozen=True, kw_only=True):

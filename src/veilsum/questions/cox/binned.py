@@ -19,23 +19,24 @@ import numpy as np
 import scipy
 
 from veilsum.errors import InvalidInputError
-from veilsum.fits.fitting import LEFT_OUT, NewtonRecipe
-from veilsum.fits.nested import in_order, sums_about
+from veilsum.fits.fitted import in_order
+from veilsum.fits.fitting import LEFT_OUT, NewtonRecipe, sums_about
+from veilsum.fits.model import Model
+from veilsum.fits.timed import TimedJob, TimedRows
+from veilsum.fits.wrappers import score_statistic
 from veilsum.models import glm
 from veilsum.models.families import Poisson
 from veilsum.models.glm import FirstStatistics, GlmFit, Request
 from veilsum.models.hypotheses import TestOfFit, likelihood_ratio
 from veilsum.models.inference import Inference
-from veilsum.models.newton import Evaluation, Newton
+from veilsum.models.newton import Newton
 from veilsum.models.periods import Periods
 from veilsum.models.rows import ONES, RowMeasures, Rows
-from veilsum.models.systems import System
 from veilsum.models.weights import of_people
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.layout import Layout, array, padding
 from veilsum.numbers.units import Integers, Measure
-from veilsum.questions.regression import Model
-from veilsum.questions.timed import HazardResult, TimedJob, TimedRows, hazard_tables
+from veilsum.questions.cox.hazards import HazardResult, hazard_tables
 from veilsum.showing import Block, Cell, Showing, Table, number
 from veilsum.sums.presence import Group, Look
 from veilsum.sums.recipes import Sums, SumsOnly
@@ -176,12 +177,13 @@ class BinnedRecipe(SumsOnly):
         """Return the regression's part of the first sum."""
         return self.base.first(self._parts(sums)[0])
 
-    def evaluated(self, sums: Sums) -> tuple[Integers, tuple[Fraction, ...]]:
-        """Return information and score of the check."""
+    def hazard_statistic(self, sums: Sums, places: Sequence[int]) -> float:
+        """Return the score statistic of some of the further columns."""
         found = self._parts(sums)[1]
         assert self.wide is not None
         assert found is not None
-        return self.wide.scales.score(found[: self.checked.size])
+        chosen = [*range(self.answer_size), *places]
+        return score_statistic(self.wide, found[: self.checked.size], chosen)
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and where it is evaluated."""
@@ -629,22 +631,12 @@ class BinnedCoxResult(HazardResult[GlmFit]):
             raise InvalidInputError(
                 "hazards were not checked: ask for it with check = true"
             )
-        information, score = self._recipe.evaluated(self.inner[1])
-        n_fitted, powers = len(self.fit.names), wide.newton.scales.columns
 
         def test(name: str, places: Sequence[int]) -> HazardTest:
-            chosen = [*range(n_fitted), *places]
-            names = [wide.names[k] for k in chosen]
-            at = Evaluation(
-                System.of(information[np.ix_(chosen, chosen)], names=names),
-                tuple(powers[k] for k in chosen),
-                tuple(score[k] for k in chosen),
-                Fraction(0),
-                1.0,
-            )
-            return HazardTest(name, float(at.gain(at.step())), len(places))
+            statistic = self._recipe.hazard_statistic(self.inner[1], places)
+            return HazardTest(name, statistic, len(places))
 
-        more = range(n_fitted, len(wide.names))
+        more = range(len(self.fit.names), len(wide.names))
         each = [test(name, [k]) for name, k in zip(self.job.names, more, strict=True)]
         return (*each, test("all", more))
 

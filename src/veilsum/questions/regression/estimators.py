@@ -24,7 +24,8 @@ from veilsum.models.families import Binomial, Family, Gamma, Gaussian, Poisson
 from veilsum.models.rows import Design, PerRow
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.laws import LawName
-from veilsum.questions.regression import FitResult, fit_arrays
+from veilsum.questions.regression import fit_arrays
+from veilsum.questions.regression.result import FitResult
 from veilsum.sums.terms import Options
 from veilsum.tables.frames import needed
 from veilsum.tables.rules import Rules

@@ -1,24 +1,19 @@
-"""Cox regressions of several parties, each with rows of its own.
+"""Cox regressions with a baseline hazard for each party, as with `strata(site)`.
 
-    result = cox("Surv(days, died) ~ age + C(sex)", {"north": frame, "south": other})
-    print(result.summary())
-
-Every party has a baseline hazard of its own, as with `strata(site)`: then the score and
-the information are sums over parties, and the fit is exact. With agreed `times` there
-is one baseline for all, constant between two of them; see `cox_bins`.
+The score and the information are sums over parties, and the fit is exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError
 from veilsum.fits.fitting import LEFT_OUT
+from veilsum.fits.timed import TimedJob, TimedRows
 from veilsum.models.cox import (
     AtRisk,
     CoxFit,
@@ -27,34 +22,19 @@ from veilsum.models.cox import (
     Ties,
     hazard_met,
     statistics,
-    unstratified,
 )
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.layout import Layout
 from veilsum.numbers.units import Integers
-from veilsum.questions.cox_bins import BinnedCoxJob, BinnedCoxResult
-from veilsum.questions.regression import inferred_schema
-from veilsum.questions.timed import (
-    HazardResult,
-    TimedJob,
-    TimedRows,
-    hazard_tables,
-    response_formula,
-)
+from veilsum.questions.cox.hazards import HazardResult, hazard_tables
 from veilsum.showing import Both, Showing, counted, number
 from veilsum.sums.presence import Varying
 from veilsum.sums.recipes import ManyRounds, Sums
 from veilsum.sums.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
-from veilsum.sums.table_job import is_simulated, put
-from veilsum.sums.terms import Options
 from veilsum.tables.asked import Question
-from veilsum.tables.formula import read_surv
-from veilsum.tables.frames import as_frame
-from veilsum.tables.rules import MORE_SUMS, AtHome, Rules
-from veilsum.tables.schema import CheckedTable, Schema
-
-Strata = Literal["party", "none"]
+from veilsum.tables.rules import MORE_SUMS, AtHome
+from veilsum.tables.schema import CheckedTable
 
 
 @dataclass(frozen=True)
@@ -336,124 +316,3 @@ class CoxResult(HazardResult[CoxFit]):
                 )
             },
         }
-
-
-AnyCoxJob = CoxJob | BinnedCoxJob
-AnyCoxResult = CoxResult | BinnedCoxResult
-
-
-def cox_job(
-    schema: Schema,
-    *,
-    formula: str,
-    ties: Ties | None = None,
-    times: Sequence[float] | None = None,
-    strata: Strata | None = None,
-    check: bool = False,
-) -> AnyCoxJob:
-    """Return a Cox regression as a file asks for it; refuse a formula beside it.
-
-    Raises:
-        InvalidInputError: it is not had exactly, or keys contradict each other.
-    """
-    if strata not in (None, "party", "none"):
-        raise InvalidInputError(
-            f'strata must be "party" or "none", found {strata!r}: to compare rows '
-            "within groups of a column, ask for each group by itself"
-        )
-    if times is not None:
-        if strata == "party":
-            raise InvalidInputError(
-                "with times there is one baseline for all parties, and strata = "
-                '"party" asks for one each: leave one of them out'
-            )
-        if ties is not None:
-            raise InvalidInputError(
-                "ties are no matter of a baseline over agreed times: leave ties out"
-            )
-        return BinnedCoxJob.of(formula, schema, times=tuple(times), with_check=check)
-    if check:
-        raise InvalidInputError(
-            "check compares coefficients between agreed times: give times = [...] too"
-        )
-    job = CoxJob.of(formula, schema, ties="efron" if ties is None else ties)
-    if strata == "none":
-        raise unstratified(
-            len(job.names),
-            rows=3 * schema.minimum_rows,
-            columns=len(job.schema.columns),
-        )
-    _ = job.search.scales.layout
-    return job
-
-
-def cox(
-    formula: str,
-    data: Mapping[str, Any],
-    *,
-    ties: Ties | None = None,
-    times: Sequence[float] | None = None,
-    strata: Strata | None = None,
-    check: bool = False,
-    schema: Schema | None = None,
-    minimum_rows: int | None = None,
-    rules: Rules | None = None,
-    compare: bool = False,
-    **options: Unpack[Options],
-) -> AnyCoxResult:
-    """Return a Cox regression of several parties' tables; only sums leave a party.
-
-    Args:
-        formula: such as "Surv(days, died) ~ age + C(sex)".
-        data: each party's table: pandas, polars, or a mapping of columns.
-        ties: efron, the default, or breslow.
-        times: where one baseline for all parties may change; without them each party
-            has a baseline of its own, as in R's strata(site).
-        strata: "party", the default without times; "none" for one baseline, which
-            needs times.
-        check: with times, whether to test that hazards are proportional.
-        schema: what the tables were agreed to look like. Without one it is read off all
-            tables together, which only a simulation can do.
-        minimum_rows: without a schema, a party with fewer rows is refused; by default
-            as few as some party has, but no fewer than 5.
-        rules: what every party keeps to; those of the schema about row counts hold in
-            any case.
-        compare: whether to fit without masks as well, as only a simulation can.
-        options: how to sum; see `Options`.
-    """
-    read = read_surv(formula)
-
-    def job_of(agreed: Schema) -> AnyCoxJob:
-        if is_simulated(options) and strata == "none" and times is None:
-            raise _too_many(CoxJob.of(formula, agreed), data)
-        return cox_job(
-            agreed, formula=formula, ties=ties, times=times, strata=strata, check=check
-        )
-
-    made: Callable[..., AnyCoxResult] = CoxResult if times is None else BinnedCoxResult
-    return put(
-        job_of,
-        data,
-        made,
-        inferred=lambda frames: inferred_schema(
-            response_formula(read), (read.time,), frames, minimum_rows
-        ),
-        schema=schema,
-        rules=rules,
-        compare=compare,
-        options=options,
-    )
-
-
-def _too_many(job: CoxJob, data: Mapping[str, Any]) -> InvalidInputError:
-    """Return why one baseline is not had exactly, with the numbers of these tables."""
-    free = replace(job.schema, minimum_rows=1, maximum_rows=None)
-    parts = [free.check(party, as_frame(table)) for party, table in data.items()]
-    event = job.base.formula.response
-    times = [one.numbers(job.time)[one.look(event) == 1] for one in parts]
-    return unstratified(
-        len(job.names),
-        rows=sum(one.n_rows for one in parts),
-        columns=len(job.schema.columns),
-        times=len(np.unique(np.concatenate(times))),
-    )

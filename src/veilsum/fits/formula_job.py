@@ -1,0 +1,589 @@
+"""Formulas over an agreed schema: the rows they make of a table, and its rules.
+
+A `FormulaJob` is a regression; `OnFormula` is another question about the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError
+from veilsum.fits.fitting import (
+    Strategy,
+)
+from veilsum.fits.model import Model
+from veilsum.models.families import (
+    Family,
+)
+from veilsum.models.rows import RowMeasures, Rows
+from veilsum.models.sandwich import Errors, errors_of
+from veilsum.numbers.arrays import Array, Vector, listed, nearest
+from veilsum.numbers.secrets import Secret
+from veilsum.numbers.units import BITS, ROW_BITS, Integers
+from veilsum.sums.presence import Cells, Group, Values, Varying, are_few
+from veilsum.sums.releases import ReleaseLimit
+from veilsum.sums.table_job import SchemaJob
+from veilsum.sums.terms import Terms
+from veilsum.tables.asked import Question
+from veilsum.tables.columns import SchemaError
+from veilsum.tables.formula import (
+    Coded,
+    ModelFormula,
+    Named,
+    Node,
+    named_in,
+    read_formula,
+    shown,
+)
+from veilsum.tables.frames import Frame
+from veilsum.tables.propensity import Propensity, PropensityWeights
+from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.schema import CheckedTable, Schema
+
+
+def _is_constant(values: Array[Any]) -> bool:
+    return bool((values == values[:1]).all())
+
+
+# Totals have 192 bits at most: beyond so many bits of a term, fewer rows have room.
+WIDE_BITS, WIDE_ROW_BITS = 72, 32
+
+
+def inferred_schema(
+    formula: str,
+    used: Sequence[str | None],
+    frames: Mapping[str, Frame],
+    minimum_rows: int | None,
+    *,
+    beside: str | None = None,
+) -> Schema:
+    """Return a schema that fits all tables, of the columns that the job names.
+
+    What is in C(...) has categories, in the formula or in one beside it.
+    """
+    formulas = [read_formula(one) for one in (formula, beside) if one is not None]
+    words = {*used}.union(*(one.columns for one in formulas))
+    coded = set[str]().union(*(one.categories for one in formulas))
+    known = dict.fromkeys(name for frame in frames.values() for name in frame.columns)
+    named = [name for name in known if name in words]
+    for name in (one for formula in formulas for one in formula.columns):
+        if name not in known and name.lower() != "intercept":  # which has its own words
+            raise InvalidInputError(
+                f"no table has a column {name!r}; {nearest(name, known)}the tables' "
+                f"columns are {listed([*known])}"
+            )
+    for party, frame in frames.items():
+        missing = [name for name in named if name not in frame.columns]
+        if missing:
+            raise SchemaError(
+                party,
+                missing[0],
+                "column",
+                f"there is no column {missing[0]!r}, which other parties have; the "
+                f"table has {listed(list(frame.columns))}: rename one of them, or fit "
+                "without it",
+            )
+    seen = dict(frames)
+    for party in frames if (levels := coded & set(named)) else ():
+        # The other columns are not copied.
+        seen[party] = frames[party].copy(deep=False)
+        for name in levels:
+            seen[party][name] = frames[party][name].astype("category")
+    return Schema.inferred(seen, named or None, minimum_rows=minimum_rows)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Brought(Secret):
+    """One party's table, and the rows that a formula makes of it."""
+
+    table: CheckedTable
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class FormulaJob(SchemaJob[Brought]):
+    """A regression given by a formula over an agreed schema.
+
+    Attributes:
+        formula: checked against the schema.
+        family: of the response.
+        weights: the column of weights, if rows have them; or a propensity.
+        offset: the column of offsets.
+        ridge: what each squared coefficient but the intercept's costs.
+        bits: what a term keeps of its range that has no unit of its own.
+        absorb: whether every party has an intercept of its own, which is not shown.
+        stratified: whether every party has a baseline of its own, in a Cox regression.
+        measures: how numbers are counted, where ranges alone do not tell.
+        errors: robust ones, if any.
+        tested: columns of the formula that are not fitted: their score is tested.
+    """
+
+    follows = "the coefficients, their standard errors, and tests"
+
+    formula: ModelFormula
+    family: Family
+    weights: str | Propensity | None = None
+    offset: str | None = None
+    ridge: float = 0.0
+    bits: int = BITS
+    absorb: bool = False
+    stratified: bool = False
+    measures: RowMeasures | None = None
+    errors: Errors | None = None
+    tested: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        schema: Schema,
+        family: Family,
+        weights: str | Propensity | None = None,
+        offset: str | None = None,
+        ridge: float = 0.0,
+        bits: int = BITS,
+        errors: str | None = None,
+        *,
+        absorb: bool = False,
+        further: str | None = None,
+    ) -> FormulaJob:
+        """Return the job on those columns that it needs: others may be missing."""
+        read = partial(
+            ModelFormula.of,
+            schema=schema,
+            levels="several" if family.is_choice else "two",
+        )
+        formula, tested = read(text), tuple[str, ...]()
+        if further is not None:
+            few = formula.columns
+            formula = read(f"{text} + {further}")
+            tested = tuple(one for one in formula.columns if one not in few)
+            if not tested or len(tested) + len(few) != len(formula.columns):
+                raise InvalidInputError(
+                    f"further = {further!r} adds columns to those of the formula, and "
+                    f"these stay what they are: found {listed(few)} without it, and "
+                    f"{listed(formula.columns)} with it"
+                )
+        needed = {*formula.variables, offset}
+        if isinstance(weights, Propensity):
+            needed.update(PropensityWeights.of(weights, schema).formula.variables)
+            # Weights that are no trials and no variances say nothing of errors.
+            errors = "HC0" if errors is None else errors
+        else:
+            needed.add(weights)
+        used = tuple(one for one in schema.columns if one.name in needed)
+        narrow = replace(formula, schema=replace(schema, columns=used))
+        kind = errors_of(errors)
+        return cls(
+            *(narrow, family, weights, offset, ridge, bits),
+            absorb=absorb,
+            errors=kind,
+            tested=tested,
+        )
+
+    @property
+    def schema(self) -> Schema:
+        """What the tables were agreed to look like, as far as it matters here."""
+        return self.formula.schema
+
+    @cached_property
+    def weighing(self) -> PropensityWeights | None:
+        """The public function of a row that weights are, if they are no column."""
+        if not isinstance(self.weights, Propensity):
+            return None
+        return PropensityWeights.of(self.weights, self.schema)
+
+    @cached_property
+    def model(self) -> Model:
+        """What is fitted; measures follow from the schema, unless they are given."""
+        if self.measures is not None:
+            return self.counted(self.measures)
+        weights, offset = (
+            self.schema.column(column).measure if isinstance(column, str) else None
+            for column in (self.weights, self.offset)
+        )
+        if self.weighing is not None:
+            weights = self.weighing.measure
+        return self.counted(
+            RowMeasures.of(
+                self.formula.measures(self.bits),
+                self.formula.response_measure(self.bits),
+                intercept=self.formula.intercept,
+                weights=weights,
+                offset=offset,
+                # So wide totals leave room for fewer rows.
+                row_bits=ROW_BITS if self.bits <= WIDE_BITS else WIDE_ROW_BITS,
+            )
+        )
+
+    def counted(self, measures: RowMeasures) -> Model:
+        """Return what is fitted, with these measures."""
+        return Model(
+            response=self.formula.response,
+            names=self.formula.columns,
+            intercept=self.formula.intercept,
+            family=self.family,
+            measures=measures,
+            ridge=self.ridge,
+            variables=len(self.schema.columns),
+            errors=self.errors,
+            absorb=self.absorb,
+            levels=self._levels,
+            tested=self.tested,
+            weighed_by=None if self.weighing is None else self.weighing.words,
+        )
+
+    @property
+    def _levels(self) -> tuple[str, ...]:
+        return self.formula.response_levels if self.family.is_choice else ()
+
+    @property
+    def n_columns(self) -> int:
+        """How wide the design is: a few letters can stand for thousands of columns.
+
+        In a choice every level but the first may have coefficients of its own.
+        """
+        return self.family.n_coefficients(len(self.formula.columns), len(self._levels))
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """What a row holds."""
+        return self.model.numbers_in_a_row
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """What parties compare beside how they sum."""
+        weights: Any = self._weights_column
+        if self.weighing is not None:
+            weights = {**self._propensity, "codings": self.weighing.formula.codings}
+        return {
+            "model": self.model.terms,
+            "formula": self.formula.text,
+            "codings": self.formula.codings,
+            "schema": self.schema.to_table(),
+            "columns": [weights, self.offset],
+            "bits": self.bits,
+        }
+
+    @property
+    def question(self) -> Question:
+        """What is asked of a table, for the ledger of its owner."""
+        return Question(
+            schema=self.asked_about,
+            formula=self.formula.text,
+            weights=self._weights_column,
+            offset=self.offset,
+            propensity=self._propensity or None,
+        )
+
+    @property
+    def _weights_column(self) -> str | None:
+        return self.weights if isinstance(self.weights, str) else None
+
+    @property
+    def _propensity(self) -> dict[str, Any]:
+        """How rows are weighted, in the order of the columns."""
+        if self.weighing is None:
+            return {}
+        known = self.weighing.known.coefficients
+        names = self.weighing.formula.columns
+        given = self.weighing.asked.given()
+        return given | {"coefficients": dict(zip(names, known, strict=True))}
+
+    def check_parties(self, rules: Rules, terms: Terms) -> None:
+        """Refuse what so few parties, or such masks, must not be asked for."""
+        self.model.strategy.check_parties(rules, terms)
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> Strategy:
+        """Return what parties do to fit it."""
+        return self.model.recipe(limit)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Levels, cells and values that few parties might hold.
+
+        Of columns of the schema, in its order; then of categories that are multiplied,
+        and of what else in the design has two values.
+        """
+        schema = self.schema
+        found: list[Group] = []
+        for one in schema.columns:
+            if one.is_category:
+                found.append(Cells((one.name,), (one.categories,)))
+            elif are_few(one.measure):
+                found.append(Values(one.name, one.measure, one.name))
+        found += _made_groups(self.formula, self.model.measures, lambda place: place)
+        if self.weighing is not None:
+            known, of = self.weighing.known.measures, self.weighing.formula
+            # What it makes has no place in the design, and may be there under its name.
+            further = _made_groups(of, known, lambda place: (PROPENSITY, place))
+            had = {one.name for one in found}
+            found += [one for one in further if one.name not in had]
+        if self._within_parties:
+            found.append(self._varying(found))
+        return tuple(found)
+
+    @property
+    def _within_parties(self) -> bool:
+        """Whether a column that is constant at a party adds nothing there."""
+        return self.absorb or self.stratified
+
+    def _varying(self, groups: Sequence[Group]) -> Varying:
+        """Return the question in how many parties columns of the design vary."""
+        named = set[str]().union(*self.formula.by_variables)
+        design = [
+            one
+            for one in groups
+            if (isinstance(one, Cells) and named.issuperset(one.columns))
+            or (
+                isinstance(one, Values) and (one.at in named or isinstance(one.at, int))
+            )
+        ]
+        if self.stratified:
+            return Varying(tuple(design), rows="rows at risk at an event")
+        least = self.model.absorbing.least_honest(self.schema.minimum_rows)
+        return Varying(tuple(design), least)
+
+    def vary(self, group: Varying, own: Brought, rows: Array[Any]) -> Array[Any]:
+        """Return what one party counts for `Varying`, of some of its rows."""
+        varying = [
+            (shown(node), values[rows])
+            for node, values in self.formula.parts(own.table)
+            if not self._has_two_values(node)
+        ]
+        free = {name for name, _ in varying}
+        columns = [values for _, values in varying]
+        design = zip(self.formula.made_of, self.model.measures.design, strict=True)
+        for place, ((coded, numbers), measure) in enumerate(design):
+            # Rounded to its unit a number may be constant, or a product of numbers.
+            if numbers and not coded and free.issuperset(numbers):
+                columns.append(measure.counts(own.rows.design[rows, place]))
+        if any(map(_is_constant, columns)):
+            return np.zeros(len(group.places), dtype=np.int64)
+        return group.sides(
+            lambda at: self.look(own, at)[rows], int(np.count_nonzero(rows))
+        )
+
+    def _labels(self, node: Node) -> tuple[str, ...]:
+        """Return the levels of a category; nothing for a number."""
+        if not isinstance(node, Named | Coded):
+            return ()
+        return self.schema.column(next(named_in(node))).categories
+
+    def _has_two_values(self, node: Node) -> bool:
+        """Say whether a part has two values or levels at most, by agreement."""
+        if labels := self._labels(node):
+            return len(labels) <= 2
+        return self.formula.is_two_valued(node)
+
+    def look(
+        self, own: Brought, at: str | int | tuple[str, int] | Varying
+    ) -> Array[Any]:
+        """Return one party's column of its table by name, or of its design by place.
+
+        Or by its place in the design of the propensity.
+        """
+        if isinstance(at, Varying):
+            return self.vary(at, own, np.ones(own.rows.n_rows, dtype=bool))
+        if isinstance(at, tuple):
+            assert self.weighing is not None
+            design, _ = self.weighing.formula.design(own.table)
+            return np.asarray(design[:, at[1]])
+        return own.rows.design[:, at] if isinstance(at, int) else own.table.look(at)
+
+    def n_rows(self, own: Brought) -> int:
+        """Return how many rows a party has to give."""
+        return own.rows.n_rows
+
+    def check(self, party: str, own: Brought) -> None:
+        """Refuse rows that go beyond ranges."""
+        self.model.check(party, own.rows)
+
+    def answer(self, own: Brought, request: Any) -> Integers:
+        """Return what one party gives."""
+        return self.model.strategy.vector(own.rows, own.table.n_dropped, request)
+
+    def pooled(self, own: Mapping[str, Brought]) -> Vector:
+        """Return the coefficients as one owner of all rows would find them."""
+        return self.model.pooled({party: part.rows for party, part in own.items()})
+
+    def read_off(self, own: Mapping[str, Brought]) -> FormulaJob:
+        """Return the job with measures: rows show that each term has a value.
+
+        Ranges alone may not.
+        """
+        try:
+            _ = self.model
+        except InvalidInputError:
+            rows = {party: part.rows for party, part in own.items()}
+            positive = self.family.positive
+            measures = RowMeasures.inferred(
+                rows, self.formula.intercept, positive=positive
+            )
+            return replace(self, measures=measures)
+        return self
+
+    def check_at_home(self, home: AtHome, own: Brought) -> None:
+        """Refuse a table of which columns, or what they make, would show too much."""
+        self._check_parts(home, own.table, self.formula)
+        if self.absorb:
+            home.column(self.formula.response, own.rows.response)
+        if self.weighing is not None:
+            self._check_parts(home, own.table, self.weighing.formula)
+            self._check_weights(home, own)
+        self.model.check_at_home(
+            home,
+            own.rows,
+            shaped=self.formula.response_is_shaped,
+            groups=self.formula.by_variables,
+        )
+
+    def _check_weights(self, home: AtHome, own: Brought) -> None:
+        """Refuse weights that lie on few of the treated rows, or of the others.
+
+        Among all rows they may be spread and yet be one row's of its kind.
+        """
+        assert self.weighing is not None
+        assert own.rows.weights is not None
+        treated = self.weighing.treated(own.table)
+        for some, words in ((treated, "treated"), (~treated, "other")):
+            what = f"weights of {words} rows"
+            home.column(what, own.rows.weights[some], two_valued=lambda: True)
+
+    def _check_parts(
+        self, home: AtHome, table: CheckedTable, formula: ModelFormula
+    ) -> None:
+        coded: dict[Node, tuple[str, Array[Any], Sequence[Any]]] = {}
+        for node, values in formula.parts(table):
+            name, labels = shown(node), self._labels(node)
+            if labels:
+                if not self._within_parties:
+                    home.category(name, values, labels)
+                home.cells([name], [values], [labels])
+                coded[node] = name, values, labels
+                continue
+            # A constant adds nothing here, and other parties are counted: `Varying`.
+            if self._within_parties and _is_constant(values):
+                continue
+            home.column(
+                name,
+                values,
+                two_valued=partial(formula.is_two_valued, node),
+                agreed=None if isinstance(node, Named) else partial(formula.span, node),
+            )
+            found = np.unique(values[:1000])
+            if len(found) <= 2 and np.isin(values, found).all():
+                coded[node] = name, np.searchsorted(found, values), found.tolist()
+        for factors in formula.crossed:
+            cells = [coded[node] for node in factors if node in coded]
+            if len(cells) > 1:
+                home.cells(*(list(one) for one in zip(*cells, strict=True)))
+        for name, flags in formula.summed_with(table):
+            home.summed(name, flags)
+        if (added := formula.addends(table)) is not None:
+            ones = np.ones((len(added), 1))
+            names = ["1", *(f"addend {k}" for k in range(1, added.shape[1] + 1))]
+            home.design(Rows(np.hstack([ones, added]), ones[:, 0]), names, intercept=0)
+
+    def bring(self, table: CheckedTable) -> Brought:
+        """Return a party's table with the rows that the formula makes of it.
+
+        Columns that both have are held once.
+        """
+        rows = self.rows(table)
+        places = self.formula.unchanged(self.bits)
+        same = {name: rows.design[:, place] for name, place in places.items()}
+        return Brought(table.sharing(same), rows)
+
+    def rows(self, table: CheckedTable) -> Rows:
+        """Return one party's rows."""
+        design, response = self.formula.design(table, self.bits)
+        weights, offset = (
+            None if column is None else self.formula.numeric(table, column)
+            for column in (self._weights_column, self.offset)
+        )
+        if self.weighing is not None:
+            weights = self.weighing.weights(table)
+        try:
+            return Rows(design, response, weights, offset)
+        except InvalidInputError as error:
+            column = self._weights_column
+            raise SchemaError(table.party, column, "rows", str(error)) from None
+
+
+# Marks columns that a propensity makes.
+PROPENSITY = "propensity"
+
+
+def _made_groups(
+    formula: ModelFormula, measures: RowMeasures, at: Callable[[int], Any]
+) -> Iterator[Group]:
+    """Yield cells of categories that are multiplied, and what else has two values."""
+    schema, made, design = formula.schema, formula.made_of, measures.design
+    for names in dict.fromkeys(names for names, _ in made if len(names) > 1):
+        levels = tuple(schema.column(name).categories for name in names)
+        yield Cells(names, levels)
+    for place, (names, numbers) in enumerate(made):
+        alone = not names and len(numbers) == 1 and numbers[0] in schema
+        if numbers and not alone and are_few(design[place]):
+            yield Values(formula.columns[place], design[place], at(place))
+
+
+B = TypeVar("B", bound=Brought)
+
+
+@dataclass(frozen=True)
+class OnFormula(SchemaJob[B]):
+    """Another question about the rows that a formula makes of a table.
+
+    Attributes:
+        base: the formula, with its rows and its rules.
+    """
+
+    base: FormulaJob
+
+    @property
+    def schema(self) -> Schema:
+        """What the tables were agreed to look like, as far as it matters here."""
+        return self.base.schema
+
+    @property
+    def n_columns(self) -> int:
+        """How wide the design is."""
+        return self.base.n_columns
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """What a row holds."""
+        return self.base.numbers_in_a_row
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Levels, cells and values that few parties might hold."""
+        return self.base.groups
+
+    @property
+    def question(self) -> Question:
+        """What is asked of a table, for the ledger of its owner."""
+        return self.base.question
+
+    def n_rows(self, own: B) -> int:
+        """Return how many rows a party has to give."""
+        return own.rows.n_rows
+
+    def check(self, party: str, own: B) -> None:
+        """Refuse rows that go beyond ranges."""
+        self.base.check(party, own)
+
+    def check_at_home(self, home: AtHome, own: B) -> None:
+        """Refuse a table of which columns, or what they make, would show too much."""
+        self.base.check_at_home(home, own)
+
+    def look(self, own: B, at: str | int) -> Array[Any]:
+        """Return a column of the table by name, or of the design by place."""
+        return self.base.look(own, at)

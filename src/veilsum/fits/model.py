@@ -1,0 +1,480 @@
+"""Regressions without their data, and the strategies that fit them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError
+from veilsum.fits.fitting import (
+    AbsorbedRecipe,
+    ChoiceRecipe,
+    LeastSquaresRecipe,
+    NewtonRecipe,
+    Strategy,
+)
+from veilsum.fits.wrappers import RobustRecipe, ScoreRecipe
+from veilsum.models.absorbed import Absorbing
+from veilsum.models.choices import (
+    Choice,
+    ChoiceSearch,
+    Multinomial,
+    Ordinal,
+)
+from veilsum.models.dispersion import DispersedNewton
+from veilsum.models.families import (
+    Binomial,
+    Cloglog,
+    Family,
+    Gamma,
+    GammaInverseLink,
+    Gaussian,
+    InverseGaussian,
+    NegativeBinomial,
+    NegativeBinomialEstimated,
+    Poisson,
+    Probit,
+    QuasiBinomial,
+    QuasiPoisson,
+)
+from veilsum.models.family_names import canonical
+from veilsum.models.glm import Scales
+from veilsum.models.newton import Newton
+from veilsum.models.rows import RowMeasures, Rows
+from veilsum.models.sandwich import Errors, Meat
+from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.units import Integers, Measure
+from veilsum.sums.presence import Group, Values, are_few
+from veilsum.sums.releases import ReleaseLimit
+from veilsum.sums.table_job import TableJob
+from veilsum.sums.terms import Terms
+from veilsum.tables.fingerprints import Source
+from veilsum.tables.rules import AtHome, Rules
+
+FAMILIES: dict[str, Family] = {
+    "gaussian": Gaussian(),
+    "logistic": Binomial(),
+    "poisson": Poisson(),
+    "gamma": Gamma(),
+    "gamma-inverse": GammaInverseLink(),
+    "inverse-gaussian": InverseGaussian(),
+    "probit": Probit(),
+    "cloglog": Cloglog(),
+    "quasi-poisson": QuasiPoisson(),
+    "quasi-binomial": QuasiBinomial(),
+    "multinomial": Multinomial(),
+    "ordinal": Ordinal(),
+}
+NEGATIVE_BINOMIAL = "negative-binomial"
+
+
+def family_of(name: str | Family, *, alpha: float | None = None) -> Family:
+    """Return the family with this name; a negative binomial one may have an alpha."""
+    if isinstance(name, Family):
+        return name
+    name = canonical(name)
+    if name == NEGATIVE_BINOMIAL:
+        if alpha is None:
+            return NegativeBinomialEstimated(1.0)
+        return NegativeBinomial(alpha)
+    if alpha is not None:
+        raise InvalidInputError(
+            f'alpha belongs to family = "{NEGATIVE_BINOMIAL}", found family = "{name}"'
+        )
+    if name not in FAMILIES:
+        known = ", ".join([*FAMILIES, NEGATIVE_BINOMIAL])
+        raise InvalidInputError(f"no family is called {name!r}; choose from {known}")
+    return FAMILIES[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A regression without its data.
+
+    Attributes:
+        response: its name.
+        names: of the columns.
+        intercept: which column is all ones, if any.
+        family: of the response; gaussian is solved in one sum.
+        measures: how the numbers of a row are counted.
+        ridge: what each squared coefficient but the intercept's costs.
+        variables: how many numbers a row holds, if the design has more: powers and
+            dummies of a number are no further numbers.
+        errors: robust ones, which take one more sum; None for the model's own.
+        absorb: whether every party has an intercept of its own, which is not shown.
+        levels: of a response that is a choice among them, in their order.
+        tested: columns of the design that are not fitted: their score is tested.
+        weighed_by: what weights are a public function of, if they are no column.
+    """
+
+    response: str
+    names: tuple[str, ...]
+    intercept: int | None
+    family: Family
+    measures: RowMeasures
+    ridge: float = 0.0
+    variables: int | None = None
+    errors: Errors | None = None
+    absorb: bool = False
+    levels: tuple[str, ...] = ()
+    tested: tuple[str, ...] = ()
+    weighed_by: str | None = None
+
+    def __post_init__(self) -> None:
+        for asked, check in (
+            (self.tested, _check_score_test),
+            (self.family.is_choice, _check_choice),
+            (self.errors, _check_errors),
+            (self.absorb, _check_absorbed),
+        ):
+            if asked:
+                check(self)
+
+    @property
+    def fitted(self) -> tuple[int, ...]:
+        """Where the columns are that are fitted."""
+        return tuple(k for k, n in enumerate(self.names) if n not in self.tested)
+
+    @property
+    def slopes(self) -> tuple[str, ...]:
+        """The columns that the answer has a coefficient of."""
+        absorbed = self.intercept if self.absorb else None
+        return tuple(self.names[k] for k in self.fitted if k != absorbed)
+
+    @property
+    def absorbing(self) -> Absorbing:
+        """How parties take off their own effects."""
+        assert self.intercept is not None
+        return Absorbing(self.measures, self.intercept)
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """What a row holds at most: columns but the ones, response, weight, offset."""
+        columns = len(self.names) - (self.intercept is not None)
+        further = self.measures.weights, self.measures.offset
+        most = columns + 1 + sum(one is not None for one in further)
+        return most if self.variables is None else min(most, self.variables)
+
+    @property
+    def within(self) -> str:
+        """Among which rows columns are compared, if not among all."""
+        return " within parties" if self.absorb else ""
+
+    @property
+    def words(self) -> str:
+        """What is released belongs to this statistic, whatever the round."""
+        weighed = "" if self.weighed_by is None else f", weighted by {self.weighed_by}"
+        return (
+            f"{self.family.name} regression of {self.response} on "
+            f"{', '.join(self.slopes)}{self.within}{weighed}"
+        )
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What parties compare before they start."""
+        return {
+            "response": self.response,
+            "names": self.names,
+            "intercept": self.intercept,
+            "family": [self.family.name, asdict(self.family)],
+            "measures": self.measures.terms,
+            "ridge": self.ridge,
+            "variables": self.variables,
+            "weighted": self.measures.weights is not None,
+            "offset": self.measures.offset is not None,
+            "errors": self.errors,
+            "absorb": self.absorb,
+            "tested": self.tested,
+            **({"levels": self.levels} if self.levels else {}),
+        }
+
+    @cached_property
+    def wide(self) -> Newton:
+        """The rounds of a model that has the columns that are tested as well."""
+        return Newton(
+            self.family, self.measures, names=self.names, intercept=self.intercept
+        )
+
+    @cached_property
+    def newton(self) -> Newton:
+        """The rounds of a family that needs them."""
+        kind = DispersedNewton if self.family.estimates_alpha else Newton
+        design = tuple(self.measures.design[k] for k in self.fitted)
+        ones = self.intercept
+        return kind(
+            self.family,
+            replace(self.measures, design=design),
+            names=self.slopes,
+            intercept=None if ones is None else self.fitted.index(ones),
+            ridge=self.ridge,
+        )
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> Strategy:
+        """Return what parties do to fit it."""
+        strategy = "least squares within parties" if self.absorb else ""
+        fitting = partial(STRATEGIES[strategy or self.family.fitted_by], self)
+        if self.tested:
+            return ScoreRecipe.around(fitting, self.wide, self.fitted, limit)
+        if self.errors is not None:
+            scales = Scales.of(self.family, self.measures, self.intercept)
+            return RobustRecipe.around(fitting, Meat(scales, self.errors), limit)
+        return fitting(limit)
+
+    @cached_property
+    def strategy(self) -> Strategy:
+        """How it is fitted, without a limit."""
+        return self.recipe()
+
+    def pooled(self, rows: Mapping[str, Rows]) -> Vector:
+        """Return the coefficients as the owner of all rows finds them."""
+        return self.strategy.pooled(rows)
+
+    def check(self, party: str, rows: Rows) -> None:
+        """Refuse rows that do not have what the model has, or go beyond ranges."""
+        for what in ("weights", "offset"):
+            if (getattr(rows, what) is None) != (getattr(self.measures, what) is None):
+                raise InvalidInputError(
+                    f"{party}: all parties' rows have {what}, or none do"
+                )
+        if rows.n_columns != len(self.names):
+            raise InvalidInputError(
+                f"{party}: the model has {len(self.names)} columns, found "
+                f"{rows.n_columns}"
+            )
+        try:
+            self.measures.check(rows, self.names, self.response)
+            self.strategy.check_rows(rows)
+        except InvalidInputError as error:
+            raise type(error)(f"{party}: {error}", plain=error.plain) from None
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The values of columns that have one of two, as far as measures tell."""
+        found: list[Group] = [
+            Values(name, one, place)
+            for place, (name, one) in enumerate(
+                zip(self.names, self.measures.design, strict=True)
+            )
+            if are_few(one)
+        ]
+        for name in ("response", "weights", "offset"):
+            one = getattr(self.measures, name)
+            if one is not None and are_few(one):
+                found.append(Values(name, one, name))
+        return tuple(found)
+
+    def look(self, rows: Rows, at: str | int) -> Array[Any]:
+        """Return a column of some rows: of the design by its place."""
+        found = rows.design[:, at] if isinstance(at, int) else getattr(rows, at)
+        return np.asarray(found)
+
+    def check_at_home(self, home: AtHome, rows: Rows, **columns: Any) -> None:
+        """Refuse rows of which the fit would show too much; see `AtHome.design`."""
+        for what in ("weights", "offset"):
+            if (values := getattr(rows, what)) is not None:
+                measure = getattr(self.measures, what)
+                home.column(what, values, two_valued=partial(_is_two_valued, measure))
+        if rows.offset is not None and self.family.grows_with_offset:
+            grown = np.exp(rows.offset - rows.offset.max())
+            home.column("exp(offset)", grown, two_valued=lambda: True)
+        for weighed in self.strategy.weighings(rows):
+            home.design(weighed, self.names, intercept=self.intercept, **columns)
+
+    def check_columns_at_home(self, home: AtHome, rows: Rows) -> None:
+        """Refuse the same where nothing is known of a column but its numbers."""
+
+        def two_valued(column: int) -> bool:
+            return _is_two_valued(self.measures.design[column])
+
+        home.column(
+            self.response,
+            rows.response,
+            two_valued=partial(_is_two_valued, self.measures.response),
+        )
+        self.check_at_home(home, rows, two_valued=two_valued)
+
+    def source(self, rows: Rows) -> Source:
+        """Return rows as a table of the numbers that they hold."""
+        design, first = rows.design[:, 1:], self.intercept == 0  # that is no copy
+        if not first:
+            columns = range(len(self.names))
+            design = rows.design[:, [one for one in columns if one != self.intercept]]
+        return Source.of_arrays(
+            design=design,
+            response=rows.response,
+            weights=rows.weights,
+            offset=rows.offset,
+        )
+
+
+def _least_squares(model: Model, limit: ReleaseLimit | None) -> Strategy:
+    return LeastSquaresRecipe(
+        model.measures, model.names, model.intercept, model.ridge, model.words, limit
+    )
+
+
+def _absorbed(model: Model, limit: ReleaseLimit | None) -> Strategy:
+    return AbsorbedRecipe(model.absorbing, model.slopes, model.words, limit)
+
+
+def _newton(model: Model, limit: ReleaseLimit | None) -> Strategy:
+    return NewtonRecipe(model.newton, model.words, limit)
+
+
+def _choice(model: Model, limit: ReleaseLimit | None) -> Strategy:
+    family, ones = model.family, model.intercept
+    assert isinstance(family, Choice)
+    assert ones is not None
+    search = ChoiceSearch(family, model.measures, model.names, model.levels, ones)
+    return ChoiceRecipe(search, model.words, limit)
+
+
+# Strategies by the name that a family has for its own.
+STRATEGIES: dict[str, Callable[[Model, ReleaseLimit | None], Strategy]] = {
+    "least squares": _least_squares,
+    "least squares within parties": _absorbed,
+    "newton": _newton,
+    "choice": _choice,
+}
+
+
+def _check_score_test(model: Model) -> None:
+    if model.family.fitted_by == "least squares":
+        raise InvalidInputError(
+            "the score test of least squares follows from two fits: fit both, and "
+            "use compare_score; leave out further"
+        )
+    estimated = model.family.estimates_alpha or model.family.is_choice
+    if model.ridge or model.errors is not None or model.absorb or estimated:
+        raise InvalidInputError(
+            "further goes without ridge, robust errors, absorb, a choice among "
+            "levels and an alpha that is estimated: leave one of them out"
+        )
+
+
+def _check_choice(model: Model) -> None:
+    family, measures = model.family, model.measures
+    assert isinstance(family, Choice)
+    for word, value in {
+        "weights": measures.weights is not None,
+        "offset": measures.offset is not None,
+        "ridge": model.ridge,
+        "errors": model.errors,
+    }.items():
+        if value:
+            raise InvalidInputError(
+                f'family = "{family.name}" goes without {word}, found {word} = '
+                f"{value!r}: leave it out"
+            )
+    if model.intercept is None:
+        raise InvalidInputError(
+            f"{family.intercepts}, and the formula takes that away: leave out 0 + or "
+            "- 1"
+        )
+
+
+def _check_errors(model: Model) -> None:
+    if model.ridge:
+        raise InvalidInputError(
+            f"errors = {model.errors!r} are those of a fit without a ridge, found "
+            f"ridge = {model.ridge:g}: leave one of them out"
+        )
+    if model.family.estimates_alpha:
+        raise InvalidInputError(
+            f"errors = {model.errors!r} are those of a law that is known, and alpha "
+            "is to be estimated: use the errors of the model, or give alpha"
+        )
+
+
+def _check_absorbed(model: Model) -> None:
+    if model.family.fitted_by != "least squares":
+        raise InvalidInputError(
+            "absorb = true takes effects of parties off a gaussian fit, found "
+            f"family = {model.family.name!r}: leave absorb out"
+        )
+    if model.ridge:
+        raise InvalidInputError(
+            f"absorb = true goes without a ridge, found ridge = {model.ridge:g}"
+        )
+    if model.intercept is None:
+        raise InvalidInputError(
+            "absorb = true gives every party an intercept of its own: write the "
+            "formula without 0 or -1"
+        )
+    if model.errors is not None:
+        raise InvalidInputError(
+            f"absorb = true goes without robust errors, found errors = "
+            f"{model.errors!r}: leave one of them out"
+        )
+    if len(model.names) == 1:
+        raise InvalidInputError(
+            "absorb = true needs a column beside the parties' own intercepts, "
+            "found none in the formula"
+        )
+
+
+def _is_two_valued(measure: Measure) -> bool:
+    return measure.most - measure.least <= 1
+
+
+@dataclass(frozen=True)
+class RowsJob(TableJob[Rows]):
+    """A regression of arrays: nothing is known of a column but its numbers."""
+
+    model: Model
+
+    @property
+    def n_columns(self) -> int:
+        """How wide the design is."""
+        return len(self.model.names)
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """What a row holds."""
+        return self.model.numbers_in_a_row
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The values of columns that have few."""
+        return self.model.groups
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """What parties compare beside how they sum."""
+        return {"model": self.model.terms}
+
+    def check_parties(self, rules: Rules, terms: Terms) -> None:
+        """Refuse what so few parties, or such masks, must not be asked for."""
+        self.model.strategy.check_parties(rules, terms)
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> Strategy:
+        """Return what parties do to fit it."""
+        return self.model.recipe(limit)
+
+    def n_rows(self, own: Rows) -> int:
+        """Return how many rows a party has to give."""
+        return own.n_rows
+
+    def check(self, party: str, own: Rows) -> None:
+        """Refuse rows that do not have what the model has, or go beyond ranges."""
+        self.model.check(party, own)
+
+    def check_at_home(self, home: AtHome, own: Rows) -> None:
+        """Refuse columns that point at few rows, or at this party."""
+        self.model.check_columns_at_home(home, own)
+
+    def look(self, own: Rows, at: str | int) -> Array[Any]:
+        """Return a column: of the design by its place."""
+        return self.model.look(own, at)
+
+    def answer(self, own: Rows, request: Any) -> Integers:
+        """Return what one party gives."""
+        return self.model.strategy.vector(own, 0, request)
+
+    def pooled(self, own: Mapping[str, Rows]) -> Vector:
+        """Return the coefficients as one owner of all rows would find them."""
+        return self.model.pooled(own)

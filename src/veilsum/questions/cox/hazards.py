@@ -1,0 +1,90 @@
+"""Tables of hazard ratios, shared by both Cox regressions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp
+from typing import Any
+
+import numpy as np
+
+from veilsum.fits.fitted import F, Fitted
+from veilsum.models.inference import Inference, table
+from veilsum.showing import Showing, Table, number
+from veilsum.tables.frames import load_pandas
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class HazardResult(Fitted[F]):
+    """What is alike in all regressions of hazards."""
+
+    @property
+    def n_events(self) -> int:
+        """Events that were seen."""
+        raise NotImplementedError
+
+    @property
+    def size_sentence(self) -> str:
+        """How many rows and events there are, as R says it."""
+        left = f" ({self.dropped} rows left out)" if self.dropped else ""
+        return f"n = {self.count}, number of events = {self.n_events}{left}"
+
+    def summary(self, *, level: float = 0.95) -> str:
+        """Return all of it as plain text."""
+        return self.answered(level).text()
+
+    def answered(self, level: float = 0.95) -> Showing:
+        """Return all of it, to be seen."""
+        raise NotImplementedError
+
+    def hazard_ratios(self, level: float = 0.95) -> Any:
+        """Return exp of coefficients, and of the ends of their intervals."""
+        low, high = self.inference.confidence_intervals(level).T
+        columns = {
+            "hazard ratio": self.inference.coefficients,
+            "low": low,
+            "high": high,
+        }
+        made = {name: np.exp(one) for name, one in columns.items()}
+        return load_pandas().DataFrame(made, index=list(self.inference.names))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON: those of every run, and the table."""
+        lines = [vars(one) for one in table(self.inference)]
+        return {
+            **super().to_dict(),
+            "table": [
+                {**one, "hazard_ratio": exp(one["coefficient"])} for one in lines
+            ],
+        }
+
+
+def hazard_tables(fit: Inference, level: float) -> tuple[Table, Table]:
+    """Return two tables as R has them: coefficients, and hazard ratios."""
+    lines = table(fit, level)
+    percent = f"{level:g}".removeprefix("0")
+    first = [
+        {
+            "": one.name,
+            "coef": number(one.coefficient),
+            "exp(coef)": number(exp(one.coefficient)),
+            "se(coef)": number(one.standard_error),
+            "z": number(one.statistic, 4),
+            "Pr(>|z|)": number(one.p_value, 3),
+        }
+        for one in lines
+    ]
+    second = [
+        {
+            "": one.name,
+            "exp(coef)": number(exp(one.coefficient)),
+            "exp(-coef)": number(exp(-one.coefficient)),
+            f"lower {percent}": number(exp(one.low)),
+            f"upper {percent}": number(exp(one.high)),
+        }
+        for one in lines
+    ]
+    return (
+        Table([*first[0]], first, align="<....."),
+        Table([*second[0]], second, align="<...."),
+    )
