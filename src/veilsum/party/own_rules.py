@@ -36,15 +36,8 @@ from veilsum.numbers.arrays import listed, nearest
 from veilsum.questions.job_file import agreed_job
 from veilsum.reading import Names, Section, Whole, read
 from veilsum.surveys.terms import MINIMUM_GUESTS, survey_terms
-from veilsum.tables.formula import (
-    FUNCTIONS,
-    Applied,
-    Node,
-    Operation,
-    Signed,
-    read_formula,
-    read_surv,
-)
+from veilsum.tables.formula.reader import read_formula, read_surv
+from veilsum.tables.formula.syntax import FUNCTIONS, Applied, Node, Operation, Signed
 from veilsum.tables.rules import Rules
 
 FILE_NAME = "veilsum.toml"

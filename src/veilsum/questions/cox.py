@@ -49,7 +49,7 @@ from veilsum.sums.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
 from veilsum.sums.table_job import is_simulated, put
 from veilsum.sums.terms import Options
 from veilsum.tables.asked import Question
-from veilsum.tables.formula import read_surv
+from veilsum.tables.formula.reader import read_surv
 from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import MORE_SUMS, AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema

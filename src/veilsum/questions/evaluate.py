@@ -85,7 +85,7 @@ from veilsum.sums.releases import Foreseen, Release, ReleaseLimit
 from veilsum.sums.table_job import SchemaJob, TableResult, put
 from veilsum.sums.terms import Options
 from veilsum.tables.asked import Question
-from veilsum.tables.formula import read_surv
+from veilsum.tables.formula.reader import read_surv
 from veilsum.tables.frames import Frame, load_pandas
 from veilsum.tables.rules import MORE_SUMS, AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema

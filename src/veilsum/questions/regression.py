@@ -105,16 +105,9 @@ from veilsum.sums.terms import Options, Terms, by_name
 from veilsum.tables.asked import Question
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.fingerprints import Source
-from veilsum.tables.formula import (
-    Coded,
-    ModelFormula,
-    Named,
-    Node,
-    named_in,
-    new_numbers,
-    read_formula,
-    shown,
-)
+from veilsum.tables.formula import ModelFormula, new_numbers
+from veilsum.tables.formula.reader import read_formula
+from veilsum.tables.formula.syntax import Coded, Named, Node, named_in, shown
 from veilsum.tables.frames import Frame, as_frame, load_pandas
 from veilsum.tables.propensity import Propensity, PropensityWeights
 from veilsum.tables.rules import AtHome, Rules, agreed_rows

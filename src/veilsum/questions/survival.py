@@ -35,7 +35,8 @@ from veilsum.sums.releases import ReleaseLimit
 from veilsum.sums.table_job import SchemaJob, TableResult, put
 from veilsum.sums.terms import Options
 from veilsum.tables.asked import Question
-from veilsum.tables.formula import SurvivalFormula, read_surv
+from veilsum.tables.formula.reader import read_surv
+from veilsum.tables.formula.syntax import SurvivalFormula
 from veilsum.tables.frames import Frame, load_pandas
 from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema

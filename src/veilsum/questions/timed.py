@@ -21,10 +21,8 @@ from veilsum.numbers.arrays import listed
 from veilsum.numbers.units import Measure
 from veilsum.questions.regression import UNLIMITED, Brought, FormulaJob, OnFormula
 from veilsum.showing import Showing, Table, number
-from veilsum.tables.formula import (
-    ModelFormula,
-    SurvivalFormula,
-)
+from veilsum.tables.formula import ModelFormula
+from veilsum.tables.formula.syntax import SurvivalFormula
 from veilsum.tables.frames import load_pandas
 from veilsum.tables.rules import AtHome
 from veilsum.tables.schema import CheckedTable, Schema
