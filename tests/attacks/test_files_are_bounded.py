@@ -30,7 +30,7 @@ from veilsum.privacy import coalitions
 from veilsum.privacy.coalitions import LEAST_PER_TEST, Search
 from veilsum.privacy.remaining import values_without
 from veilsum.reading import read
-from veilsum.tables.formula import reader as formula_reader
+from veilsum.tables.formula import reader as formula
 from veilsum.tables.formula.reader import read_formula
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Schema
@@ -172,9 +172,9 @@ def test_the_factors_of_a_term_are_few(text):
 
 def test_a_product_of_long_terms_is_charged_by_its_factors(monkeypatch):
     made = []
-    check = formula_reader._Reader._check_factors
+    check = formula._Reader._check_factors
     monkeypatch.setattr(
-        formula_reader._Reader,
+        formula._Reader,
         "_check_factors",
         lambda self, term: (made.append(len(term)), check(self, term)),
     )
@@ -188,7 +188,7 @@ def test_a_product_of_long_terms_is_charged_by_its_factors(monkeypatch):
 def test_a_wrong_number_is_looked_at_once():
     # Each of its digits once began another try at the rest.
     for text in ("1" * 9990 + "x", "1" * 4990 + "." + "1" * 4990 + ".", "1e" * 4000):
-        (token,) = formula_reader._Reader(text).tokens
+        (token,) = formula._Reader(text).tokens
         assert (token.kind, token.text) == ("wrong", text)
         with pytest.raises(InvalidInputError, match="not expected where it stands"):
             read_formula(f"y~{text}")
@@ -196,13 +196,13 @@ def test_a_wrong_number_is_looked_at_once():
 
 @each("text", ["1", "1.", ".5", "1.5e-3", "2E+10", "1.e5"])
 def test_a_number_is_a_number(text):
-    (token,) = formula_reader._Reader(text).tokens
+    (token,) = formula._Reader(text).tokens
     assert (token.kind, token.text) == ("number", text)
 
 
 def test_a_sum_of_a_thousand_terms_is_put_together_in_place(monkeypatch):
     monkeypatch.setattr(
-        formula_reader, "_union", lambda *_: pytest.fail("all were copied")
+        formula, "_union", lambda *_: pytest.fail("all were copied")
     )
     assert len(read_formula(f"y~{'+'.join(names(990))}").right) == 991
     text = "+".join(names(480))

@@ -16,7 +16,6 @@ from veilsum.numbers.units import BITS
 from veilsum.tables.columns import Column, SchemaError, day_of
 from veilsum.tables.formula.syntax import (
     CONTRASTS,
-    MOST_CATEGORIES_IN_A_TERM,
     MOST_DESIGN_COLUMNS,
     Applied,
     Chosen,
@@ -37,6 +36,7 @@ from veilsum.tables.formula.syntax import (
 )
 from veilsum.tables.schema import CheckedTable, Schema
 
+MOST_CATEGORIES_IN_A_TERM = 6
 # How many levels a response may have that is a category.
 Levels: TypeAlias = Literal["two", "several", "any"]
 

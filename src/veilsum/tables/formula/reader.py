@@ -11,17 +11,11 @@ from veilsum.errors import InvalidInputError, printable
 from veilsum.tables.formula.syntax import (
     COMPARED,
     CONTRASTS,
-    DEEPEST_NESTING,
     FUNCTIONS,
     INTERCEPT,
     JOINED,
-    LARGEST_POWER,
-    LONGEST_NUMBER,
-    MOST_FACTORS_IN_A_TERM,
-    MOST_OPERATIONS,
-    MOST_TERMS,
+    MOST_DESIGN_COLUMNS,
     SIGNS,
-    STATEFUL,
     Applied,
     Chosen,
     Coded,
@@ -77,6 +71,18 @@ def read_surv(text: str) -> SurvivalFormula:
     return _Reader(text).survival()
 
 
+# Bounds on what a formula may ask for; each is checked before the work is done.
+LONGEST_NUMBER = 40
+LARGEST_POWER = 5
+DEEPEST_NESTING = 20
+MOST_OPERATIONS = 100
+MOST_FACTORS_IN_A_TERM = 20
+MOST_TERMS = MOST_DESIGN_COLUMNS
+# These learn a centre, knots or an order from the rows they are given.
+STATEFUL = (
+    *("center", "scale", "standardize", "poly", "lag", "hashed"),
+    *("bs", "cs", "cr", "cc", "ns", "te"),
+)
 # Operations between comparisons and signs, the loosest first.
 _LEVELS = (("|",), ("&",), ("+", "-"), ("*", "/"))
 

@@ -15,16 +15,9 @@ import numpy as np
 from veilsum.errors import printable
 from veilsum.numbers import elementary
 
-# Bounds on what a formula may ask for; each is checked before the work is done.
-LONGEST_FORMULA = 10_000
-LONGEST_NUMBER = 40
-LARGEST_POWER = 5
-DEEPEST_NESTING = 20
-MOST_OPERATIONS = 100
-MOST_CATEGORIES_IN_A_TERM = 6
-MOST_FACTORS_IN_A_TERM = 20
 # A design of p columns has p (p + 1) / 2 sums: half a million.
-MOST_TERMS = MOST_DESIGN_COLUMNS = 1_000
+MOST_DESIGN_COLUMNS = 1_000
+
 # Each works on one row at a time: nothing is learned from the others. None is the C
 # library's, whose last bits are another machine's choice.
 FUNCTIONS: Mapping[str, Any] = {
@@ -36,11 +29,6 @@ FUNCTIONS: Mapping[str, Any] = {
     "sqrt": np.sqrt,
     "abs": np.abs,
 }
-# These learn a centre, knots or an order from the rows they are given.
-STATEFUL = (
-    *("center", "scale", "standardize", "poly", "lag", "hashed"),
-    *("bs", "cs", "cr", "cc", "ns", "te"),
-)
 # A contrast depends on the list of categories only, and that is the schema's. Each is a
 # class of formulaic, with its options as they are written and as the class has them.
 _HELMERT = ("HelmertContrasts", {"reverse": "reverse", "scale": "scale"})

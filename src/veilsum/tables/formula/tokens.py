@@ -6,7 +6,9 @@ import re
 from typing import NamedTuple
 
 from veilsum.errors import InvalidInputError, is_seen
-from veilsum.tables.formula.syntax import LONGEST_FORMULA, short
+from veilsum.tables.formula.syntax import short
+
+LONGEST_FORMULA = 10_000
 
 
 class Token(NamedTuple):
