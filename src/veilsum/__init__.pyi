@@ -220,13 +220,13 @@ from .questions.estimators import (
     PrivateLogisticRegression as PrivateLogisticRegression,
     PrivatePoissonRegressor as PrivatePoissonRegressor,
 )
-from .questions.evaluate import (
-    ChanceEvaluation as ChanceEvaluation,
+from .questions.evaluate import evaluate as evaluate
+from .questions.evaluate.bins import ChanceEvaluation as ChanceEvaluation
+from .questions.evaluate.concordance import (
     ConcordanceEvaluation as ConcordanceEvaluation,
-    FoldsEvaluation as FoldsEvaluation,
-    NumberEvaluation as NumberEvaluation,
-    evaluate as evaluate,
 )
+from .questions.evaluate.errors import NumberEvaluation as NumberEvaluation
+from .questions.evaluate.refits import FoldsEvaluation as FoldsEvaluation
 from .questions.from_moments import (
     Components as Components,
     Path as Path,

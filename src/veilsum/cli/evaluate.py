@@ -37,7 +37,7 @@ def command(*, scenario: Path, driver: str, out: Path | None, as_json: bool) -> 
 
 
 def _draw(job: JobFile, result: AnyEvaluationResult) -> dict[str, Any]:
-    from veilsum.questions.evaluate import ChanceEvaluation
+    from veilsum.questions.evaluate.bins import ChanceEvaluation
     from veilsum.report.figures import evaluation_figure
 
     if not isinstance(result, ChanceEvaluation):

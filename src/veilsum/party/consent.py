@@ -59,14 +59,12 @@ from veilsum.questions.cox import CoxJob
 from veilsum.questions.cox_bins import BinnedCoxJob
 from veilsum.questions.dispatch import PriceRecipe
 from veilsum.questions.dispatch_periods import FLEETS, PeriodsRecipe
-from veilsum.questions.evaluate import (
-    AnyEvaluation,
-    BinsJob,
-    ConcordanceJob,
-    ErrorsJob,
-    FoldsJob,
-    RefitsJob,
-)
+from veilsum.questions.evaluate import AnyEvaluation
+from veilsum.questions.evaluate.bins import BinsJob
+from veilsum.questions.evaluate.concordance import ConcordanceJob
+from veilsum.questions.evaluate.errors import ErrorsJob
+from veilsum.questions.evaluate.folds import FoldsJob
+from veilsum.questions.evaluate.refits import RefitsJob
 from veilsum.questions.meta import MetaJob
 from veilsum.questions.mixed import MixedJob
 from veilsum.questions.regression import FormulaJob

@@ -7,7 +7,7 @@ joins a recipe with one party's private way to answer a request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -31,7 +31,7 @@ from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.locale import Line
 from veilsum.models.plausible import check_sizes, check_total
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.layout import Layout
+from veilsum.numbers.layout import Layout, array, number
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import ROW_BITS, Counts, Integers
 from veilsum.privacy.guarantee import Guarantee
@@ -203,8 +203,8 @@ class SumsOnly:
             NumericalError: a total is impossible; the error names it.
         """
         check_sizes(self.counts, sums[-1])
-        for name, number in self.row_counts(sums).items():
-            check_total(name, number, 0, self.most_rows)
+        for name, count in self.row_counts(sums).items():
+            check_total(name, count, 0, self.most_rows)
 
     def suspected(self, sums: Sums) -> str:
         """Return the likely cause of an objection to the next sum, from these sums."""
@@ -266,6 +266,63 @@ class OneRound(SumsOnly):
         """Return what the sum shows."""
         del sums
         return Release(self.what, self.layout.released)
+
+
+def cell_counts(parts: Iterable[Array[Any]]) -> dict[str, int]:
+    """Return counts of rows by name, where every row is in one cell, and their sum."""
+    cells = [int(one) for part in parts for one in part.flat]
+    found = {f"rows in cell {k}": n for k, n in enumerate(cells, start=1)}
+    return found | {"rows": sum(cells)}
+
+
+@dataclass(frozen=True)
+class EndsRecipe(OneRound):
+    """One sum: rows that end with the event, and without, by cell; later; left out.
+
+    Attributes:
+        what: what is asked, for the ledger.
+        n_lines: how many lines the table of cells has.
+        n_places: how many cells each of them has.
+        limit: how many numbers may be released.
+    """
+
+    # Keys of events, of other ends, and of rows that go on after the last time.
+    keys: ClassVar[tuple[str, str, str]]
+    # Rows that go on are counted for each line (0), or for each cell of a line (1).
+    later_axis: ClassVar[int] = 0
+
+    what: str
+    n_lines: int
+    n_places: int
+    limit: ReleaseLimit | None = None
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Rows that end in each cell, later, and left out."""
+        cells, (events, others, later) = (self.n_lines, self.n_places), self.keys
+        return Layout(
+            (
+                array(events, cells),
+                array(others, cells),
+                array(later, cells[self.later_axis]),
+                number("left_out"),
+            )
+        )
+
+    def ends(self, sums: Sums) -> tuple[Array[Any], Array[Any], Array[Any]]:
+        """Return events, other ends and later ones, each as an array of counts."""
+        parts = self.layout.unpack(sums[0])
+        events, others, later = (parts[key].astype(np.int64) for key in self.keys)
+        return events, others, later
+
+    def pack(self, *ends: Array[Any], left_out: int) -> Integers:
+        """Return one party's counts: events, other ends, later ones, and left out."""
+        named = dict(zip(self.keys, ends, strict=True))
+        return self.layout.pack(**named, left_out=left_out)
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return rows that end in each cell, and all of them."""
+        return cell_counts(self.ends(sums))
 
 
 class ManyRounds(SumsOnly, Generic[S]):
