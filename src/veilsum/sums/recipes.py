@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property, partial
 from hashlib import shake_256
 from secrets import token_bytes
@@ -31,7 +30,7 @@ from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.locale import Line
 from veilsum.models.plausible import check_sizes, check_total
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.layout import Layout, array, number
+from veilsum.numbers.layout import Layout, array, number, vector
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import ROW_BITS, Counts, Integers
 from veilsum.privacy.guarantee import Guarantee
@@ -155,6 +154,11 @@ class SumsOnly:
         @property
         def layout(self) -> Layout:
             """Statistics of a sum; of the longest, if sums differ."""
+
+    @property
+    def first_layout(self) -> Layout:
+        """Statistics of the first sum; rows that were left out are among them."""
+        return self.layout
 
     @property
     def counts(self) -> Counts:
@@ -328,8 +332,8 @@ class EndsRecipe(OneRound):
 class ManyRounds(SumsOnly, Generic[S]):
     """A recipe that asks at one place after another, until its search has converged.
 
-    `search` knows where it starts, what it proposes there, and where a sum leads; the
-    last number of each sum is none of its own and counts rows that were left out. Every
+    `search` knows where it starts, what it proposes there, and where a sum leads; one
+    number of each sum is none of its own and counts rows that were left out. Every
     state of a search says whether it is `converged`. `most` is how many sums one takes,
     where no limit says how many there is room for.
     """
@@ -368,7 +372,8 @@ class ManyRounds(SumsOnly, Generic[S]):
 
     def _advance(self, before: S, total: Array[Any]) -> S:
         """Return the next place; a result that holds the recipe can be pickled."""
-        return self.search.advance(before, total[:-1])
+        own = np.delete(total, self.first_layout.places["left_out"])
+        return self.search.advance(before, own)
 
     def state(self, sums: Sums) -> S:
         """Return where the search is after some sums."""
@@ -413,6 +418,12 @@ class OneSumMore(SumsOnly):
         @property
         def last_shown(self) -> dict[str, int]:
             """What the last sum shows, and how many numbers of each kind."""
+
+    @property
+    def first_layout(self) -> Layout:
+        """Statistics of the fit's first sum."""
+        found: Layout = self.inner.first_layout
+        return found
 
     @property
     def answer_size(self) -> int:
@@ -532,10 +543,16 @@ class Guarded:
     before: int = 0
 
     @cached_property
+    def objecting(self) -> Layout:
+        """The recipe's sum, and a number for objections: any of them may be random."""
+        found: Counts = self.inner.counts
+        own = vector("sum", found.units, 64 * found.words)
+        return Layout((own, number(OBJECTIONS, bits=own.bits)))
+
+    @property
     def counts(self) -> Counts:
         """Units of the numbers; as wide as their residues, since any may be random."""
-        found: Counts = self.inner.counts
-        return Counts((*found.units, Fraction(1)), 64 * found.words)
+        return self.objecting.counts
 
     @property
     def accepted_bits(self) -> int:
@@ -545,7 +562,7 @@ class Guarded:
     @property
     def size(self) -> int:
         """One number more than the recipe has."""
-        return int(self.inner.size) + 1
+        return self.objecting.size
 
     def within(self, sums: Sums) -> Sums:
         """Return the sums as the recipe inside has them.
@@ -553,10 +570,10 @@ class Guarded:
         Raises:
             ObjectedError: a party objected to one of them.
         """
-        place = int(self.inner.size)
-        own = [one[:place] for one in sums]
+        places = self.objecting.places
+        own = [one[places["sum"]] for one in sums]
         for k, one in enumerate(sums):
-            if int(one[place]):
+            if any(one[places[OBJECTIONS]]):
                 suspected = self.inner.suspected(own[:k])
                 raise ObjectedError(self.before + k + 1, suspected=suspected)
         return own
@@ -619,11 +636,6 @@ def open_limits(recipe: Any) -> tuple[str, ...]:
         own += tuple(getattr(recipe, "left_open", ()))
         recipe = getattr(recipe, "inner", None)
     return tuple(dict.fromkeys(own))
-
-
-def and_left_out(counts: Counts) -> Counts:
-    """Return counts with one number more: how many rows were left out."""
-    return replace(counts, units=(*counts.units, Fraction(1)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -24,7 +24,7 @@ from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.layout import Layout, Statistic, number as scalar
 from veilsum.numbers.units import Integers
-from veilsum.questions.evaluate.common import responses, shares
+from veilsum.questions.evaluate.common import RowBins, responses, shares
 from veilsum.questions.regression import Brought, Model, OnFormula
 from veilsum.sums.presence import Group, Look, are_few
 from veilsum.sums.recipes import OneRound, Sums, by_value
@@ -36,36 +36,29 @@ from veilsum.tables.schema import CheckedTable
 
 @dataclass(frozen=True)
 class Fold:
-    """Rows of a fold: what a group, or all rows, hold of them.
+    """What a group has of the rows of a fold.
 
     Attributes:
-        group: of the whole table; None for the folds themselves.
-        place: which fold; how many there are, for the folds themselves.
+        group: of the whole table.
+        place: which fold.
     """
 
-    group: Group | None
+    group: Group
     place: int
 
     @property
     def name(self) -> str:
         """What they are."""
-        if self.group is None:
-            return "folds"
         return f"{self.group.name} in fold {self.place + 1}"
 
     @property
     def places(self) -> tuple[str, ...]:
         """What each is called."""
-        if self.group is None:
-            return tuple(f"fold {k}" for k in range(1, self.place + 1))
         return self.group.places
 
     def count(self, look: Look) -> Array[Any]:
         """Count the fold's rows in each."""
-        folds = look(self)
-        if self.group is None:
-            return np.bincount(folds, minlength=self.place)
-        here = folds == self.place
+        here = look(self) == self.place
         return self.group.count(lambda at: look(at)[here])
 
 
@@ -88,12 +81,16 @@ class FoldsRecipe(OneRound):
     limit: ReleaseLimit | None = None
 
     @cached_property
+    def fold(self) -> Layout:
+        """Sums of least squares, as each fold has them."""
+        return Counting(self.model.measures).layout
+
+    @cached_property
     def layout(self) -> Layout:
         """Sums of least squares for each fold, and rows left out."""
-        each, n = Counting(self.model.measures).layout.counts, self.n_folds
-        units, shape = each.units * n, (n, len(each.units))
-        folds = Statistic("fold_sums", shape, units, each.bits)
-        return Layout((folds, scalar("left_out")))
+        n, units = self.n_folds, self.fold.counts.units
+        sums = Statistic("fold_sums", (n, len(units)), units * n, self.fold.bits)
+        return Layout((sums, scalar("left_out")))
 
     @property
     def answer_size(self) -> int:
@@ -104,9 +101,13 @@ class FoldsRecipe(OneRound):
         found: Integers = self.layout.unpack(sums[0])["fold_sums"]
         return found
 
+    def rows(self, sums: Sums) -> list[int]:
+        """Return the number of rows of each fold."""
+        return [self.fold.unpack(one)["rows"] for one in self._parts(sums)]
+
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
         """Return rows of each fold, and all of them."""
-        rows = [int(one[-1]) for one in self._parts(sums)]
+        rows = self.rows(sums)
         found = {f"rows of fold {k}": n for k, n in enumerate(rows, start=1)}
         return found | {"rows": sum(rows)}
 
@@ -141,11 +142,12 @@ class FoldsRecipe(OneRound):
     def errors(self, sums: Sums) -> tuple[Errors, ...]:
         """Return how well each fold is predicted by the rows of all others."""
         measures = self.model.measures
-        pairs = zip(self._parts(sums), self.fits(sums)[1:], strict=True)
+        fits = self.fits(sums)[1:]
+        parts = zip(self._parts(sums), fits, self.rows(sums), strict=True)
         return tuple(
             errors_of_fold(one, measures, fit.coefficients)
-            for one, fit in pairs
-            if one[-1]  # nothing is predicted in a fold without rows
+            for one, fit, rows in parts
+            if rows  # nothing is predicted in a fold without rows
         )
 
 
@@ -209,8 +211,10 @@ class FoldsJob(OnFormula[Brought]):
     @property
     def groups(self) -> tuple[Group, ...]:
         """The folds, and in each of them what the formula's columns have."""
-        within = product(self.base.groups, range(self.n_folds))
-        return (Fold(None, self.n_folds), *(Fold(one, k) for one, k in within))
+        folds = range(self.n_folds)
+        names = tuple(f"fold {k + 1}" for k in folds)
+        within = product(self.base.groups, folds)
+        return (RowBins("folds", names), *(Fold(one, k) for one, k in within))
 
     def folds(self, own: Brought) -> Places:
         """Return the fold of each row of a party."""
@@ -219,7 +223,8 @@ class FoldsJob(OnFormula[Brought]):
 
     def look(self, own: Brought, at: Any) -> Array[Any]:
         """Return a party's column of its table or design, or the folds of its rows."""
-        return self.folds(own) if isinstance(at, Fold) else self.base.look(own, at)
+        found = isinstance(at, Fold | RowBins)
+        return self.folds(own) if found else self.base.look(own, at)
 
     def recipe(self, limit: ReleaseLimit | None = None) -> Any:
         """Return what parties do: one sum."""
