@@ -201,9 +201,7 @@ def test_a_number_is_a_number(text):
 
 
 def test_a_sum_of_a_thousand_terms_is_put_together_in_place(monkeypatch):
-    monkeypatch.setattr(
-        formula, "_union", lambda *_: pytest.fail("all were copied")
-    )
+    monkeypatch.setattr(formula, "_union", lambda *_: pytest.fail("all were copied"))
     assert len(read_formula(f"y~{'+'.join(names(990))}").right) == 991
     text = "+".join(names(480))
     assert read_formula(f"y~{text}-{text.replace('+', '-')}").right == ((),)

@@ -77,7 +77,8 @@ from veilsum.questions.evaluate.concordance import ConcordanceRecipe
 from veilsum.questions.evaluate.refits import RefitsRecipe
 from veilsum.questions.job_file import job_of
 from veilsum.questions.regression import FormulaJob
-from veilsum.questions.statistics import StatisticsRecipe, Wishes, wishes_of
+from veilsum.questions.statistics import StatisticsRecipe
+from veilsum.questions.statistics.wishes import Wishes, wishes_of
 from veilsum.questions.survival import SurvivalRecipe
 from veilsum.sums.presence import PRESENCE, Cells, Screened, held
 from veilsum.sums.releases import ReleaseLimit, shown_of
