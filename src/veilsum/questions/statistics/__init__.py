@@ -8,27 +8,24 @@ and says nothing of who gave which; the result turns it into tables that people 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial, reduce
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, reduce
 from math import inf, nan, prod
-from typing import Any, ClassVar, Literal, Unpack, get_args
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.models.moments import Marginals, Moments, marginal_of, moments_of
+from veilsum.models.moments import Marginals, Moments
 from veilsum.models.plausible import check_total
-from veilsum.models.rows import Rows
 from veilsum.models.tallies import Bins, Cells, CrossTable, Histogram, Quantile
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.layout import Layout, Statistic, array, number
-from veilsum.numbers.secrets import Secret
-from veilsum.numbers.units import ROW_BITS, Integers, Measure
+from veilsum.numbers.layout import Layout
+from veilsum.numbers.units import ROW_BITS, Integers
 from veilsum.questions.statistics.populations import (
     CountDifferences,
-    Populations,
     RowChoice,
     Variable,
 )
@@ -45,16 +42,15 @@ from veilsum.questions.statistics.wishes import (
     wishes_of,
 )
 from veilsum.showing import Block, Showing, Table
-from veilsum.sums.presence import Crossed, Group, Lacking, are_few
+from veilsum.sums.presence import Group, Lacking
 from veilsum.sums.recipes import OneRound, Sums
 from veilsum.sums.releases import SCREENED, Foreseen, Release, ReleaseLimit
 from veilsum.sums.table_job import SchemaJob, TableResult, put
 from veilsum.sums.terms import Options
 from veilsum.tables.asked import Question
-from veilsum.tables.axes import MOST_VALUES, Axis, n_cells, tallied
-from veilsum.tables.columns import Flags
+from veilsum.tables.axes import Axis
 from veilsum.tables.frames import Frame, load_pandas
-from veilsum.tables.rules import AtHome, DisclosureError, Rules, agreed_rows
+from veilsum.tables.rules import AtHome, Rules, agreed_rows
 from veilsum.tables.schema import CheckedTable, Schema
 
 
