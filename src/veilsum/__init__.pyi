@@ -1,6 +1,7 @@
 """The public names, once: `__init__.py` loads each from its home on first use."""
 
-from .consortium.consortium import Address as Address, Consortium as Consortium
+from .consortium.addresses import Address as Address
+from .consortium.consortium import Consortium as Consortium
 from .consortium.scenario import Scenario as Scenario
 from .consortium.study import AgreedStudy as AgreedStudy
 from .costs.bases import (
@@ -209,13 +210,12 @@ from .questions.dispatch_periods import (
     PeriodsResult as PeriodsResult,
     dispatch_periods as dispatch_periods,
 )
-from .questions.evaluate import (
-    ChanceEvaluation as ChanceEvaluation,
+from .questions.evaluate.bins import ChanceEvaluation as ChanceEvaluation
+from .questions.evaluate.concordance import (
     ConcordanceEvaluation as ConcordanceEvaluation,
-    FoldsEvaluation as FoldsEvaluation,
-    NumberEvaluation as NumberEvaluation,
-    evaluate as evaluate,
 )
+from .questions.evaluate.errors import NumberEvaluation as NumberEvaluation
+from .questions.evaluate.refits import FoldsEvaluation as FoldsEvaluation
 from .questions.from_moments import (
     Components as Components,
     Path as Path,

@@ -31,7 +31,7 @@ from attacks.test_own_rows import by_a_copy_that_lacks_one, by_the_rows_of_a_col
 from attacks.test_party_terms import left_to_one, products_within
 from attacks.test_the_ledger import moments_of
 from veilsum.models import newton
-from veilsum.questions.populations import CountDifferences
+from veilsum.questions.statistics.populations import CountDifferences
 from veilsum.sums import table_job
 from veilsum.sums.presence import PRESENCE, Varying
 from veilsum.sums.running import run_job

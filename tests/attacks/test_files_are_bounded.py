@@ -30,8 +30,8 @@ from veilsum.privacy import coalitions
 from veilsum.privacy.coalitions import LEAST_PER_TEST, Search
 from veilsum.privacy.remaining import values_without
 from veilsum.reading import read
-from veilsum.tables import formula
-from veilsum.tables.formula import read_formula
+from veilsum.tables.formula import reader as formula
+from veilsum.tables.formula.reader import read_formula
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Schema
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 import veilsum as vs
 from attacks import organiser
 from attacks.organiser import AIM, COLUMNS, ROW, SALARY, SITES, Found, asked, patients
-from veilsum.questions.populations import CountDifferences, Populations
+from veilsum.questions.statistics.populations import CountDifferences, Populations
 from veilsum.sums.releases import ReleaseLimit
 from veilsum.tables.axes import Axis
 from veilsum.tables.rules import Rules

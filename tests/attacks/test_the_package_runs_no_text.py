@@ -35,7 +35,8 @@ LOOKUPS = Counter(
     {
         "reading.py: getattr(self, key)": 1,  # keys of the class
         "tables/columns.py: getattr(self, field)": 1,  # "minimum" and "maximum"
-        "tables/formula.py: getattr(contrasts, CONTRASTS[str(node.contrast)][0])": 1,
+        "tables/formula/contrasts.py: "
+        "getattr(contrasts, CONTRASTS[str(node.contrast)][0])": 1,
         "files/datasets.py: getattr(_module(f'pypower.{name}'), name)": 1,  # checked
         "files/checkpoints.py: getattr(state, one.name)": 1,  # fields of the class
         "tables/rules.py: getattr(self, name)": 2,  # of _BOUNDS, of `off`

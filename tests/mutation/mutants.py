@@ -86,7 +86,7 @@ PARTS = {
     "privacy": Part("privacy/*.py", 45, ("tests/privacy",)),
     "protocol": Part("protocol/*.py", 45, ("tests/protocol",)),
     "models": Part("models/*.py", 55, ("tests/models", *OF_MODELS)),
-    "tables": Part("tables/*.py", 35, ("tests/tables",)),
+    "tables": Part("tables/**/*.py", 35, ("tests/tables",)),
     "store": Part("net/store.py", 10, ("tests/net/test_store.py",)),
     "ledger": Part("files/ledger.py", 12, ("tests/files/test_ledger.py",)),
     "survey": Part(

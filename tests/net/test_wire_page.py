@@ -74,7 +74,9 @@ from veilsum.protocol.phases import BEFORE_COMMIT
 from veilsum.protocol.plan import Policy
 from veilsum.questions.cox.stratified import CoxJob
 from veilsum.questions.dispatch import PriceRecipe
-from veilsum.questions.evaluate import BinsRecipe, ConcordanceRecipe, RefitsRecipe
+from veilsum.questions.evaluate.bins import BinsRecipe
+from veilsum.questions.evaluate.concordance import ConcordanceRecipe
+from veilsum.questions.evaluate.refits import RefitsRecipe
 from veilsum.questions.job_file import job_of
 from veilsum.questions.statistics import StatisticsRecipe, Wishes, wishes_of
 from veilsum.questions.survival import SurvivalRecipe

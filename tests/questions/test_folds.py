@@ -17,7 +17,7 @@ from cases import each
 from veilsum.fits.fitting import NewtonRecipe
 from veilsum.models.refits import Losses, MeanLoss, explained
 from veilsum.models.rows import Rows
-from veilsum.questions.evaluate import RefitsJob
+from veilsum.questions.evaluate.refits import RefitsJob
 from veilsum.sums.presence import Screened
 
 FOLDER = Path(__file__).parent.parent / "references"

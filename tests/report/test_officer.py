@@ -29,9 +29,9 @@ from report.officer_plans import (
     written_study,
 )
 from veilsum.audit.run_folder import OF_ALL, RunFolder
-from veilsum.cli.app import app
+from veilsum.cli.app import COMMANDS, app
 from veilsum.consortium.consortium import ConsortiumFile, consortium_from
-from veilsum.consortium.sections import COMMANDS, PolicySection
+from veilsum.consortium.sections import PolicySection
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
 from veilsum.graphs.topology import Topology

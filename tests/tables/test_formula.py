@@ -19,15 +19,11 @@ from hypothesis import assume, example, given, reject, settings, strategies as s
 from cases import each
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.units import Measure
-from veilsum.tables.formula import (
-    ModelFormula,
-    _flag,
-    evaluate,
-    extent_of,
-    read_formula,
-    read_surv,
-    shown,
-)
+from veilsum.tables.formula import ModelFormula, _flag
+from veilsum.tables.formula.extents import extent_of
+from veilsum.tables.formula.reader import read_formula, read_surv
+from veilsum.tables.formula.syntax import shown
+from veilsum.tables.formula.values import evaluate
 from veilsum.tables.schema import Column, Schema, SchemaError
 
 SCHEMA = Schema(

@@ -55,7 +55,7 @@ from veilsum.sums.releases import BY_ROW
 from veilsum.sums.running import JobResult, run_job
 from veilsum.tables.columns import Column
 from veilsum.tables.fingerprints import Source
-from veilsum.tables.formula import read_surv
+from veilsum.tables.formula.reader import read_surv
 from veilsum.tables.frames import load_pandas
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Schema

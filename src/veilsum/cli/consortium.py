@@ -14,7 +14,8 @@ from veilsum.cli.output import json_option, print_json
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from veilsum.consortium.consortium import Address, Consortium
+    from veilsum.consortium.addresses import Address
+    from veilsum.consortium.consortium import Consortium
     from veilsum.consortium.study import AgreedStudy
     from veilsum.net.amendment import Amendment, Change
 
@@ -311,7 +312,7 @@ def certificates_in(files: Iterable[Path]) -> dict[str, str]:
 
 def addresses_in(places: Iterable[str]) -> dict[str, Address | None]:
     """Return what NAME=HOST:PORT says, one after the other."""
-    from veilsum.consortium.consortium import Address
+    from veilsum.consortium.addresses import Address
 
     found: dict[str, Address | None] = {}
     for place in places:

@@ -115,7 +115,7 @@ def _look_around(
 ) -> None:
     """Print what a party's doctor finds on the network."""
     from veilsum.cli.join import only_key
-    from veilsum.consortium.consortium import Address
+    from veilsum.consortium.addresses import Address
     from veilsum.consortium.study import runs_of
     from veilsum.files.consortiums import read_agreement
     from veilsum.net.doctor import Check, Health, check_up

@@ -336,7 +336,7 @@ def _take_part(
 
 def _ways(how: dict[str, Any]) -> Ways:
     """Take out of the options how a party meets the others."""
-    from veilsum.consortium.consortium import Address
+    from veilsum.consortium.addresses import Address
     from veilsum.files.output import prepare_folder
     from veilsum.net.drop import DropFolder
     from veilsum.party.run import Ways

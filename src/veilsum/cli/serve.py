@@ -126,7 +126,7 @@ def command(
       veilsum serve inbox --identity ward7.key --data ward7.csv --page
     """
     from veilsum.cli.join import only_key, set_up
-    from veilsum.consortium.consortium import Address
+    from veilsum.consortium.addresses import Address
     from veilsum.net.identity import read_identity
     from veilsum.party.serving import Household, Serving
 

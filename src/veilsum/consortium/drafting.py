@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from veilsum.consortium.addresses import Address
 from veilsum.consortium.consortium import (
     FORMAT,
     TITLE_LETTERS,
-    Address,
     Consortium,
     consortium_from,
     task_of,

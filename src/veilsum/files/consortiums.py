@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from veilsum.consortium.consortium import Address, Consortium, consortium_from
+from veilsum.consortium.addresses import Address
+from veilsum.consortium.consortium import Consortium, consortium_from
 from veilsum.consortium.drafting import consortium_of, study_of
 from veilsum.consortium.pem import der_of, pem_of
 from veilsum.consortium.sections import DeploymentSection, RelaySection, ScenarioFile

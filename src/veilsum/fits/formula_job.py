@@ -31,15 +31,9 @@ from veilsum.sums.table_job import SchemaJob
 from veilsum.sums.terms import Terms
 from veilsum.tables.asked import Question
 from veilsum.tables.columns import SchemaError
-from veilsum.tables.formula import (
-    Coded,
-    ModelFormula,
-    Named,
-    Node,
-    named_in,
-    read_formula,
-    shown,
-)
+from veilsum.tables.formula import ModelFormula
+from veilsum.tables.formula.reader import read_formula
+from veilsum.tables.formula.syntax import Coded, Named, Node, named_in, shown
 from veilsum.tables.frames import Frame
 from veilsum.tables.propensity import Propensity, PropensityWeights
 from veilsum.tables.rules import AtHome, Rules

@@ -17,10 +17,8 @@ from veilsum.models.families import Poisson
 from veilsum.models.rows import PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.units import Measure
-from veilsum.tables.formula import (
-    ModelFormula,
-    SurvivalFormula,
-)
+from veilsum.tables.formula import ModelFormula
+from veilsum.tables.formula.syntax import SurvivalFormula
 from veilsum.tables.rules import AtHome
 from veilsum.tables.schema import CheckedTable, Schema
 from veilsum.tables.survival import survival_columns

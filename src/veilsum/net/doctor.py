@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from veilsum.consortium.addresses import Address, Relay, is_anywhere
 from veilsum.consortium.consortium import Consortium
 from veilsum.errors import InvalidInputError
+from veilsum.net.entrance import caller
 from veilsum.net.hello import (
     Close,
     Hello,
@@ -57,7 +58,6 @@ from veilsum.net.sockets import (
     ProxyError,
     Wire,
     call_failure,
-    caller,
     certificate,
     dial,
     failure,
@@ -76,7 +76,7 @@ from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 
 if TYPE_CHECKING:
-    from veilsum.consortium.consortium import Address
+    from veilsum.consortium.addresses import Address
 
 
 IN_ORDER = "everything that was looked at is in order"

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from veilsum import __version__
 from veilsum.errors import NotReadyError, PeerProtocolError
+from veilsum.net.entrance import caller
 from veilsum.net.hello import (
     BYE,
     DISAGREEMENTS,
@@ -54,7 +55,6 @@ from veilsum.net.sockets import (
     Door,
     Wire,
     call_failure,
-    caller,
     certificate,
     dial,
     failure,
@@ -64,7 +64,8 @@ from veilsum.net.tunnel import Passage, Tunnels, answer_over, dial_over
 from veilsum.numbers.secrets import Secret
 
 if TYPE_CHECKING:
-    from veilsum.consortium.consortium import Address, Consortium
+    from veilsum.consortium.addresses import Address
+    from veilsum.consortium.consortium import Consortium
     from veilsum.net.identity import Identity
 
 

@@ -19,7 +19,7 @@ from socketserver import ThreadingMixIn
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from veilsum.consortium.consortium import Address
+from veilsum.consortium.addresses import Address
 from veilsum.errors import InvalidInputError
 
 # Seconds for a question; whoever is slower is not listened to.

@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
-from veilsum.consortium.consortium import Address, Consortium
+from veilsum.consortium.addresses import Address
+from veilsum.consortium.consortium import Consortium
 from veilsum.consortium.study import AgreedStudy
 from veilsum.errors import InvalidInputError, LocalProtocolError
 from veilsum.files.consortiums import read_agreement

@@ -25,7 +25,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from veilsum.consortium.consortium import Address, Consortium, task_of
+from veilsum.consortium.addresses import Address
+from veilsum.consortium.consortium import Consortium, task_of
 from veilsum.consortium.costs import OWN
 from veilsum.consortium.sections import GraphSection, ScenarioFile
 from veilsum.consortium.study import AgreedStudy, runs_of

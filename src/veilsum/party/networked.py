@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from veilsum.consortium.consortium import Address, Consortium
+from veilsum.consortium.addresses import Address
+from veilsum.consortium.consortium import Consortium
 from veilsum.drivers.driver import (
     Assignment,
     GivenUpError,

@@ -33,15 +33,8 @@ from veilsum.reading import Names, Section, Whole, read
 from veilsum.sums.kinds import agreed_job, question_of
 from veilsum.sums.wording import exact
 from veilsum.surveys.terms import MINIMUM_GUESTS
-from veilsum.tables.formula import (
-    FUNCTIONS,
-    Applied,
-    Node,
-    Operation,
-    Signed,
-    read_formula,
-    read_surv,
-)
+from veilsum.tables.formula.reader import read_formula, read_surv
+from veilsum.tables.formula.syntax import FUNCTIONS, Applied, Node, Operation, Signed
 from veilsum.tables.rules import Rules
 
 FILE_NAME = "veilsum.toml"

@@ -17,7 +17,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from veilsum.consortium.consortium import Address, Consortium
+from veilsum.consortium.addresses import Address
+from veilsum.consortium.consortium import Consortium
 from veilsum.drivers.driver import Assignment, GivenUpError
 from veilsum.errors import InvalidInputError, OutputError, WaitingError
 from veilsum.files.contents import contents

@@ -24,7 +24,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from veilsum.consortium.consortium import Address, Consortium
+from veilsum.consortium.addresses import Address
+from veilsum.consortium.consortium import Consortium
 from veilsum.consortium.study import AgreedStudy, runs_of
 from veilsum.drivers.driver import GivenUpError
 from veilsum.errors import (

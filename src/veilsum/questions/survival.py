@@ -25,17 +25,17 @@ from veilsum.models import survival as models
 from veilsum.models.survival import ConfType, Ends, LogRank, SurvivalCurve, TimeGrid
 from veilsum.models.tallies import MOST_CELLS
 from veilsum.numbers.arrays import Array, Vector, listed
-from veilsum.numbers.layout import Layout, array, number
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Integers
 from veilsum.showing import Block, Showing, Table
 from veilsum.sums.presence import Group, Look
-from veilsum.sums.recipes import OneRound, Sums
+from veilsum.sums.recipes import EndsRecipe
 from veilsum.sums.releases import ReleaseLimit
 from veilsum.sums.table_job import SchemaJob, TableResult, put
 from veilsum.sums.terms import Options
 from veilsum.tables.asked import Question
-from veilsum.tables.formula import SurvivalFormula, read_surv
+from veilsum.tables.formula.reader import read_surv
+from veilsum.tables.formula.syntax import SurvivalFormula
 from veilsum.tables.frames import Frame, load_pandas
 from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
@@ -70,46 +70,10 @@ class Tallied:
         return look(self.at)
 
 
-@dataclass(frozen=True)
-class SurvivalRecipe(OneRound):
-    """One sum: events and censored rows by group and interval, later and left out.
+class SurvivalRecipe(EndsRecipe):
+    """One sum: events and censored rows by group and interval, later and left out."""
 
-    Attributes:
-        what: what is asked, for the ledger.
-        n_groups: how many groups there are.
-        n_times: how many intervals.
-        limit: how many numbers may be released.
-    """
-
-    what: str
-    n_groups: int
-    n_times: int
-    limit: ReleaseLimit | None
-
-    @cached_property
-    def layout(self) -> Layout:
-        """Rows that end by group and interval, later, and left out."""
-        cells = self.n_groups, self.n_times
-        return Layout(
-            (
-                array("interval_events", cells),
-                array("interval_censored", cells),
-                array("later", self.n_groups),
-                number("left_out"),
-            )
-        )
-
-    def ends(self, sums: Sums) -> Ends:
-        """Return how many rows ended where."""
-        parts = self.layout.unpack(sums[0])
-        keys = ("interval_events", "interval_censored", "later")
-        return Ends(*(parts[key].astype(np.int64) for key in keys))
-
-    def row_counts(self, sums: Sums) -> Mapping[str, int]:
-        """Return rows that end in each group and interval, and all of them."""
-        cells = [int(one) for one in sums[0][:-1]]
-        found = {f"rows in cell {k}": n for k, n in enumerate(cells, start=1)}
-        return found | {"rows": sum(cells)}
+    keys = ("interval_events", "interval_censored", "later")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -285,12 +249,8 @@ class SurvivalJob(SchemaJob[Ended]):
     def answer(self, own: Ended, request: str) -> Integers:
         """Return what one party gives."""
         del request
-        return self.recipe().layout.pack(
-            interval_events=own.ends.events,
-            interval_censored=own.ends.censored,
-            later=own.ends.later,
-            left_out=own.table.n_dropped,
-        )
+        ends = own.ends.events, own.ends.censored, own.ends.later
+        return self.recipe().pack(*ends, left_out=own.table.n_dropped)
 
     def pooled(self, own: Mapping[str, Ended]) -> dict[str, Vector]:
         """Return the curves that one owner of all rows would find, at agreed times."""
@@ -335,8 +295,7 @@ class SurvivalResult(TableResult):
     def ends(self) -> Ends:
         """How many rows of all parties ended where."""
         recipe, sums = self.inner
-        assert isinstance(recipe, SurvivalRecipe)
-        return recipe.ends(sums)
+        return Ends(*recipe.ends(sums))
 
     @cached_property
     def curves(self) -> dict[str, SurvivalCurve]:

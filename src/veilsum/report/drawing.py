@@ -43,12 +43,10 @@ from veilsum.privacy.worst_case import worst_mu2
 from veilsum.questions.cox.hazards import HazardResult
 from veilsum.questions.dispatch import DispatchResult
 from veilsum.questions.dispatch_periods import PeriodsResult
-from veilsum.questions.evaluate import (
-    ChanceEvaluation,
-    ConcordanceEvaluation,
-    FoldsEvaluation,
-    NumberEvaluation,
-)
+from veilsum.questions.evaluate.bins import ChanceEvaluation
+from veilsum.questions.evaluate.concordance import ConcordanceEvaluation
+from veilsum.questions.evaluate.errors import NumberEvaluation
+from veilsum.questions.evaluate.refits import FoldsEvaluation
 from veilsum.questions.from_moments import INTERCEPT, Components, Path, TwoStageFit
 from veilsum.questions.meta import PooledResult
 from veilsum.questions.regression.result import FitResult

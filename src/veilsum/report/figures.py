@@ -29,7 +29,7 @@ from veilsum.numbers.arrays import FloatArray
 from veilsum.privacy.conversions import attacker_success, gaussian_mu
 from veilsum.questions.dispatch import DispatchResult
 from veilsum.questions.dispatch_periods import PeriodsResult
-from veilsum.questions.evaluate import ChanceEvaluation
+from veilsum.questions.evaluate.bins import ChanceEvaluation
 from veilsum.questions.survival import SurvivalResult
 from veilsum.showing import counted
 

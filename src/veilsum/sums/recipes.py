@@ -7,9 +7,8 @@ joins a recipe with one party's private way to answer a request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property, partial
 from hashlib import shake_256
 from secrets import token_bytes
@@ -31,7 +30,7 @@ from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.locale import Line
 from veilsum.models.plausible import check_sizes, check_total
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.layout import Layout
+from veilsum.numbers.layout import Layout, array, number, vector
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import ROW_BITS, Counts, Integers
 from veilsum.privacy.guarantee import Guarantee
@@ -157,6 +156,11 @@ class SumsOnly:
             """Statistics of a sum; of the longest, if sums differ."""
 
     @property
+    def first_layout(self) -> Layout:
+        """Statistics of the first sum; rows that were left out are among them."""
+        return self.layout
+
+    @property
     def counts(self) -> Counts:
         """Units and width of the numbers of every sum."""
         return self.layout.counts
@@ -203,8 +207,8 @@ class SumsOnly:
             NumericalError: a total is impossible; the error names it.
         """
         check_sizes(self.counts, sums[-1])
-        for name, number in self.row_counts(sums).items():
-            check_total(name, number, 0, self.most_rows)
+        for name, count in self.row_counts(sums).items():
+            check_total(name, count, 0, self.most_rows)
 
     def suspected(self, sums: Sums) -> str:
         """Return the likely cause of an objection to the next sum, from these sums."""
@@ -268,11 +272,68 @@ class OneRound(SumsOnly):
         return Release(self.what, self.layout.released)
 
 
+def cell_counts(parts: Iterable[Array[Any]]) -> dict[str, int]:
+    """Return counts of rows by name, where every row is in one cell, and their sum."""
+    cells = [int(one) for part in parts for one in part.flat]
+    found = {f"rows in cell {k}": n for k, n in enumerate(cells, start=1)}
+    return found | {"rows": sum(cells)}
+
+
+@dataclass(frozen=True)
+class EndsRecipe(OneRound):
+    """One sum: rows that end with the event, and without, by cell; later; left out.
+
+    Attributes:
+        what: what is asked, for the ledger.
+        n_lines: how many lines the table of cells has.
+        n_places: how many cells each of them has.
+        limit: how many numbers may be released.
+    """
+
+    # Keys of events, of other ends, and of rows that go on after the last time.
+    keys: ClassVar[tuple[str, str, str]]
+    # Rows that go on are counted for each line (0), or for each cell of a line (1).
+    later_axis: ClassVar[int] = 0
+
+    what: str
+    n_lines: int
+    n_places: int
+    limit: ReleaseLimit | None = None
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Rows that end in each cell, later, and left out."""
+        cells, (events, others, later) = (self.n_lines, self.n_places), self.keys
+        return Layout(
+            (
+                array(events, cells),
+                array(others, cells),
+                array(later, cells[self.later_axis]),
+                number("left_out"),
+            )
+        )
+
+    def ends(self, sums: Sums) -> tuple[Array[Any], Array[Any], Array[Any]]:
+        """Return events, other ends and later ones, each as an array of counts."""
+        parts = self.layout.unpack(sums[0])
+        events, others, later = (parts[key].astype(np.int64) for key in self.keys)
+        return events, others, later
+
+    def pack(self, *ends: Array[Any], left_out: int) -> Integers:
+        """Return one party's counts: events, other ends, later ones, and left out."""
+        named = dict(zip(self.keys, ends, strict=True))
+        return self.layout.pack(**named, left_out=left_out)
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return rows that end in each cell, and all of them."""
+        return cell_counts(self.ends(sums))
+
+
 class ManyRounds(SumsOnly, Generic[S]):
     """A recipe that asks at one place after another, until its search has converged.
 
-    `search` knows where it starts, what it proposes there, and where a sum leads; the
-    last number of each sum is none of its own and counts rows that were left out. Every
+    `search` knows where it starts, what it proposes there, and where a sum leads; one
+    number of each sum is none of its own and counts rows that were left out. Every
     state of a search says whether it is `converged`. `most` is how many sums one takes,
     where no limit says how many there is room for.
     """
@@ -311,7 +372,8 @@ class ManyRounds(SumsOnly, Generic[S]):
 
     def _advance(self, before: S, total: Array[Any]) -> S:
         """Return the next place; a result that holds the recipe can be pickled."""
-        return self.search.advance(before, total[:-1])
+        own = np.delete(total, self.first_layout.places["left_out"])
+        return self.search.advance(before, own)
 
     def state(self, sums: Sums) -> S:
         """Return where the search is after some sums."""
@@ -356,6 +418,12 @@ class OneSumMore(SumsOnly):
         @property
         def last_shown(self) -> dict[str, int]:
             """What the last sum shows, and how many numbers of each kind."""
+
+    @property
+    def first_layout(self) -> Layout:
+        """Statistics of the fit's first sum."""
+        found: Layout = self.inner.first_layout
+        return found
 
     @property
     def answer_size(self) -> int:
@@ -475,10 +543,16 @@ class Guarded:
     before: int = 0
 
     @cached_property
+    def objecting(self) -> Layout:
+        """The recipe's sum, and a number for objections: any of them may be random."""
+        found: Counts = self.inner.counts
+        own = vector("sum", found.units, 64 * found.words)
+        return Layout((own, number(OBJECTIONS, bits=own.bits)))
+
+    @property
     def counts(self) -> Counts:
         """Units of the numbers; as wide as their residues, since any may be random."""
-        found: Counts = self.inner.counts
-        return Counts((*found.units, Fraction(1)), 64 * found.words)
+        return self.objecting.counts
 
     @property
     def accepted_bits(self) -> int:
@@ -488,7 +562,7 @@ class Guarded:
     @property
     def size(self) -> int:
         """One number more than the recipe has."""
-        return int(self.inner.size) + 1
+        return self.objecting.size
 
     def within(self, sums: Sums) -> Sums:
         """Return the sums as the recipe inside has them.
@@ -496,10 +570,10 @@ class Guarded:
         Raises:
             ObjectedError: a party objected to one of them.
         """
-        place = int(self.inner.size)
-        own = [one[:place] for one in sums]
+        places = self.objecting.places
+        own = [one[places["sum"]] for one in sums]
         for k, one in enumerate(sums):
-            if int(one[place]):
+            if any(one[places[OBJECTIONS]]):
                 suspected = self.inner.suspected(own[:k])
                 raise ObjectedError(self.before + k + 1, suspected=suspected)
         return own
@@ -562,11 +636,6 @@ def open_limits(recipe: Any) -> tuple[str, ...]:
         own += tuple(getattr(recipe, "left_open", ()))
         recipe = getattr(recipe, "inner", None)
     return tuple(dict.fromkeys(own))
-
-
-def and_left_out(counts: Counts) -> Counts:
-    """Return counts with one number more: how many rows were left out."""
-    return replace(counts, units=(*counts.units, Fraction(1)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

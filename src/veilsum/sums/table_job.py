@@ -326,8 +326,9 @@ class TableResult(JobResult):
     @property
     def dropped(self) -> int:
         """Rows that all parties together left out: only this sum is known."""
-        _, (first, *_) = self.inner
-        return int(first[-1])
+        recipe, (first, *_) = self.inner
+        (left_out,) = first[recipe.first_layout.places["left_out"]]
+        return int(left_out)
 
     @property
     def count(self) -> int:

@@ -29,7 +29,8 @@ from veilsum.numbers.secrets import Secret
 from veilsum.reading import Section, read
 from veilsum.tables.axes import Axis
 from veilsum.tables.columns import SchemaError, clean_numbers, unit_words
-from veilsum.tables.formula import ModelFormula, constants_in
+from veilsum.tables.formula import ModelFormula
+from veilsum.tables.formula.reader import constants_in
 from veilsum.tables.frames import Frame
 from veilsum.tables.propensity import Propensity, PropensityWeights
 from veilsum.tables.rules import AtHome, DisclosureError

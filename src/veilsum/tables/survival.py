@@ -14,14 +14,8 @@ from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import Array, listed
 from veilsum.numbers.shapes import Bool
 from veilsum.tables.columns import Column
-from veilsum.tables.formula import (
-    Coded,
-    Named,
-    SurvivalFormula,
-    read_formula,
-    read_surv,
-    shown,
-)
+from veilsum.tables.formula.reader import read_formula, read_surv
+from veilsum.tables.formula.syntax import Coded, Named, SurvivalFormula, shown
 from veilsum.tables.schema import CheckedTable, Schema
 
 

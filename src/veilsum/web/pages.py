@@ -21,7 +21,7 @@ from ipaddress import ip_address
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from veilsum.consortium.consortium import Address
+from veilsum.consortium.addresses import Address
 from veilsum.errors import InvalidInputError, installing
 from veilsum.net.entrance import (
     Entering,

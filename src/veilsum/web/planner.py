@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from veilsum.consortium.consortium import Address
+from veilsum.consortium.addresses import Address
 from veilsum.errors import InvalidInputError
 from veilsum.web.pages import (
     Application,

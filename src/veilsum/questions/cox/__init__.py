@@ -27,7 +27,7 @@ from veilsum.questions.cox.binned import BinnedCoxJob, BinnedCoxResult
 from veilsum.questions.cox.stratified import CoxJob, CoxResult
 from veilsum.sums.table_job import is_simulated, put
 from veilsum.sums.terms import Options
-from veilsum.tables.formula import read_surv
+from veilsum.tables.formula.reader import read_surv
 from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Schema

@@ -85,12 +85,10 @@ class EvaluateKind(TableKind):
         import numpy as np
 
         from veilsum.models.evaluation import bin_labels
-        from veilsum.questions.evaluate import (
-            ConcordanceJob,
-            ErrorsJob,
-            FoldsJob,
-            RefitsJob,
-        )
+        from veilsum.questions.evaluate.concordance import ConcordanceJob
+        from veilsum.questions.evaluate.errors import ErrorsJob
+        from veilsum.questions.evaluate.folds import FoldsJob
+        from veilsum.questions.evaluate.refits import RefitsJob
 
         job = cast("AnyEvaluation", asked.job)
         (question,) = asked.consortium.questions
@@ -142,7 +140,7 @@ class EvaluateKind(TableKind):
         self, draw: Any, result: Any, title: str, **shown: Any
     ) -> dict[str, Any]:
         """Return the figure of predicted chances."""
-        from veilsum.questions.evaluate import ChanceEvaluation
+        from veilsum.questions.evaluate.bins import ChanceEvaluation
 
         del shown
         if not isinstance(result, ChanceEvaluation):

@@ -1,0 +1,214 @@
+"""Is the model any good? Known coefficients on rows of several parties, from sums.
+
+    result = evaluate("ill ~ age + bmi", tables, family="logistic",
+                      coefficients=fit.coefficients)
+    print(result.summary())
+
+Coefficients are public, and so each row has a prediction at home. What is summed are
+counts by agreed bins of it, and a few sums of errors; see `models/evaluation`. Whoever
+writes the file chooses coefficients and edges: the prediction is a column that may be
+aimed, and every party looks at it as at any other, beside the columns it is made of.
+
+With folds instead of coefficients it is a cross-validation. Of least squares: what a
+fit sums, for each fold by itself. Of other families: the rounds of a fit without each
+fold, all of them side by side, and then how far it is from the rows of that fold; see
+`models/refits`. Sums without a fold and sums of it tell each other, so that both are
+tables of their own: each party's part of either keeps to the rules of a fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+from veilsum.errors import InvalidInputError
+from veilsum.fits.formula_job import FormulaJob, inferred_schema
+from veilsum.fits.timed import response_formula
+from veilsum.models.evaluation import Predictor, link_of
+from veilsum.models.families import Binomial, Gaussian
+from veilsum.questions.evaluate.bins import TENTHS, BinsJob, ChanceEvaluation
+from veilsum.questions.evaluate.concordance import ConcordanceEvaluation, ConcordanceJob
+from veilsum.questions.evaluate.errors import ErrorsJob, NumberEvaluation
+from veilsum.questions.evaluate.folds import FoldsJob
+from veilsum.questions.evaluate.refits import FoldsEvaluation, RefitsJob
+from veilsum.sums.table_job import put
+from veilsum.sums.terms import Options
+from veilsum.tables.formula.reader import read_surv
+from veilsum.tables.frames import Frame
+from veilsum.tables.rules import Rules
+from veilsum.tables.schema import Schema
+
+AnyEvaluation = BinsJob | ErrorsJob | ConcordanceJob | FoldsJob
+
+
+def evaluate_job(
+    schema: Schema,
+    *,
+    formula: str,
+    coefficients: Mapping[str, float] | None = None,
+    family: str = "gaussian",
+    edges: Sequence[float] | None = None,
+    times: Sequence[float] | None = None,
+    calibration: bool | None = None,
+    folds: int | None = None,
+    split: int | None = None,
+) -> AnyEvaluation:
+    """Return what is asked, as a file asks for it.
+
+    Raises:
+        InvalidInputError: coefficients do not fit the formula, or keys contradict each
+            other.
+    """
+    given: dict[str, Any] = {
+        "edges": edges,
+        "times": times,
+        "calibration": calibration,
+        "folds": folds,
+        "split": split,
+    }
+
+    def only(*known: str, of: str) -> None:
+        beside = [key for key, one in given.items() if one is not None]
+        if unused := [key for key in beside if key not in known]:
+            raise InvalidInputError(f"{unused[0]} is no matter of {of}: leave it out")
+
+    if folds is not None:
+        only("folds", "split", of="a cross-validation")
+        if coefficients is not None:
+            raise InvalidInputError(
+                "folds find coefficients, and coefficients are given too: leave one "
+                "of them out"
+            )
+        base = FormulaJob.of(formula, schema, link_of(family))
+        once = isinstance(base.family, Gaussian)
+        dealt = 0 if split is None else split
+        return (FoldsJob if once else RefitsJob)(base, folds, dealt)
+    if not coefficients:
+        raise InvalidInputError(
+            "give the coefficients of the model that is evaluated, by column; or "
+            "folds, to cross-validate a fit"
+        )
+    if formula.lstrip().startswith("Surv"):
+        only("edges", "times", of="times to an event")
+        usual = {"edges": "[-1, 0, 1], of the linear predictor", "times": "[365]"}
+        for key, example in usual.items():
+            if not given[key]:
+                raise InvalidInputError(
+                    f"how long rows go on is counted in bins: give {key}, such as "
+                    f"{example}"
+                )
+        return ConcordanceJob.of(
+            formula,
+            schema,
+            given=tuple((name, float(one)) for name, one in coefficients.items()),
+            edges=tuple(map(float, edges or ())),
+            times=tuple(map(float, times or ())),
+        )
+    kind = link_of(family)
+    base = FormulaJob.of(formula, schema, kind)
+    known = Predictor.of(
+        kind,
+        base.model.measures,
+        names=base.formula.columns,
+        intercept=base.formula.intercept,
+        coefficients=coefficients,
+    )
+    if not isinstance(kind, Binomial):
+        only(of=f"the {kind.name} family")
+        return ErrorsJob(base, known)
+    only("edges", "calibration", of="chances")
+    return BinsJob(
+        base,
+        known,
+        edges=TENTHS if edges is None else tuple(map(float, edges)),
+        calibrated=calibration is not False,
+    )
+
+
+AnyEvaluationResult = (
+    ChanceEvaluation | NumberEvaluation | FoldsEvaluation | ConcordanceEvaluation
+)
+RESULTS: Mapping[type, type[AnyEvaluationResult]] = {
+    BinsJob: ChanceEvaluation,
+    ErrorsJob: NumberEvaluation,
+    ConcordanceJob: ConcordanceEvaluation,
+    FoldsJob: NumberEvaluation,
+    RefitsJob: FoldsEvaluation,
+}
+
+
+def evaluate(
+    formula: str,
+    data: Mapping[str, Any],
+    *,
+    coefficients: Mapping[str, float] | None = None,
+    family: str = "gaussian",
+    edges: Sequence[float] | None = None,
+    times: Sequence[float] | None = None,
+    calibration: bool | None = None,
+    folds: int | None = None,
+    split: int | None = None,
+    schema: Schema | None = None,
+    minimum_rows: int | None = None,
+    rules: Rules | None = None,
+    compare: bool = False,
+    **options: Unpack[Options],
+) -> AnyEvaluationResult:
+    """Return how well known coefficients predict several parties' rows.
+
+    Args:
+        formula: of the model, such as "ill ~ age + C(sex)" or "Surv(days, died) ~ age".
+        data: each party's table: pandas, polars, or a mapping of columns.
+        coefficients: by column of the design, as a fit has them.
+        family: of the model, as for `fit`; times to an event have none.
+        edges: of bins: of predicted chances, tenths by default; of the linear
+            predictor, for times to an event.
+        times: for times to an event, where intervals end; nobody is followed later.
+        calibration: of chances, whether to fit responses to linear predictors too, as
+            by default.
+        folds: instead of coefficients, in how many folds to cross-validate a fit.
+        split: a public number by which rows are dealt to folds.
+        schema: what the tables were agreed to look like. Without one it is read off all
+            tables together, which only a simulation can do.
+        minimum_rows: without a schema, a party with fewer rows is refused; by default
+            as few as some party has, but no fewer than 5.
+        rules: what every party keeps to; those of the schema about row counts hold in
+            any case.
+        compare: whether to evaluate the pooled rows themselves as well, without bins,
+            as only a simulation can.
+        options: how to sum; see `Options`.
+    """
+
+    def inferred(frames: Mapping[str, Frame]) -> Schema:
+        if not formula.lstrip().startswith("Surv"):
+            return inferred_schema(formula, (), frames, minimum_rows)
+        found = read_surv(formula)
+        plain = response_formula(found)
+        return inferred_schema(plain, (found.time,), frames, minimum_rows)
+
+    def job_of(agreed: Schema) -> AnyEvaluation:
+        return evaluate_job(
+            agreed,
+            formula=formula,
+            coefficients=coefficients,
+            family=family,
+            edges=edges,
+            times=times,
+            calibration=calibration,
+            folds=folds,
+            split=split,
+        )
+
+    def result(*, job: Any, **known: Any) -> AnyEvaluationResult:
+        return RESULTS[type(job)](job=job, **known)
+
+    return put(
+        job_of,
+        data,
+        result,
+        inferred=inferred,
+        schema=schema,
+        rules=rules,
+        compare=compare,
+        options=options,
+    )

@@ -1,0 +1,490 @@
+"""Chances of an event, counted by agreed bins of the prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError
+from veilsum.fits.fitting import NewtonRecipe
+from veilsum.fits.model import Model
+from veilsum.models import glm
+from veilsum.models.evaluation import (
+    CHANCE_BITS,
+    Bounded,
+    Discrimination,
+    Fitting,
+    Places,
+    bin_labels,
+    edges_of,
+    places_of,
+    sums_by_bin,
+)
+from veilsum.models.families import Binomial, QuasiBinomial
+from veilsum.models.glm import GlmFit, Request
+from veilsum.models.plausible import check_total
+from veilsum.models.rows import ONES, PerRow, RowMeasures, Rows
+from veilsum.numbers.arrays import Vector
+from veilsum.numbers.layout import Layout, array, number as scalar
+from veilsum.numbers.units import Counts, Integers, sum_bits
+from veilsum.questions.evaluate.common import (
+    BINS,
+    Judged,
+    Predicted,
+    PredictingJob,
+    RowBins,
+    bounds,
+    plain,
+    plain_bounded,
+    responses,
+)
+from veilsum.showing import Showing, Table, number
+from veilsum.sums.presence import Group
+from veilsum.sums.recipes import Sums, SumsOnly, cell_counts
+from veilsum.sums.releases import Foreseen, Release, ReleaseLimit
+from veilsum.tables.frames import Frame, load_pandas
+from veilsum.tables.rules import AtHome
+
+# Bins of a chance where nobody has said others.
+TENTHS = tuple(k / 10 for k in range(1, 10))
+# Unit of predicted chances and their squared errors.
+CHANCE = Fraction(1, 2**CHANCE_BITS)
+
+
+@dataclass(frozen=True, eq=False)
+class BinsRecipe(SumsOnly):
+    """One sum of counts by bin; then, if asked for, a fit of linear predictors.
+
+    Attributes:
+        words: what is asked, for the ledger.
+        n_bins: how many bins there are.
+        refit: the regression of responses on linear predictors.
+        limit: how many numbers may be released.
+    """
+
+    words: str
+    n_bins: int
+    refit: NewtonRecipe | None
+    limit: ReleaseLimit | None = None
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Rows and predictions by bin, squared errors, and rows left out."""
+        n, bits = self.n_bins, sum_bits([CHANCE_BITS + 1])
+        return Layout(
+            (
+                array("bin_events", n),
+                array("bin_non_events", n),
+                array("bin_predictions", n, CHANCE, bits),
+                scalar("squared_errors", CHANCE, bits),
+                scalar("left_out"),
+            )
+        )
+
+    @cached_property
+    def counts(self) -> Counts:
+        """Units of the first sum; beyond its numbers, those of the fit."""
+        own = self.layout.counts
+        if self.refit is None:
+            return own
+        fit = self.refit.counts
+        units = (*own.units, *fit.units[self.layout.size :])
+        return Counts(units, max(own.bits, fit.bits))
+
+    def parts(self, sums: Sums) -> dict[str, Any]:
+        """Return the statistics of the first sum by key."""
+        return self.layout.unpack(sums[0][: self.layout.size])
+
+    @property
+    def answer_size(self) -> int:
+        """Those of the first sum, and two coefficients."""
+        return self.layout.size + 2 * (self.refit is not None)
+
+    @property
+    def most_numbers(self) -> int:
+        """Those of all sums that there is room for."""
+        further = 0 if self.refit is None else self.refit.most_numbers
+        return self.layout.size + further
+
+    @property
+    def most_rounds(self) -> int:
+        """One more than the fit has."""
+        return 1 + (0 if self.refit is None else self.refit.most_rounds)
+
+    def _further(self, sums: Sums) -> Sums:
+        assert self.refit is not None
+        return [one[: self.refit.size] for one in sums[1:]]
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return rows of each bin, with the event and without, and all of them."""
+        parts = self.parts(sums)
+        return cell_counts((parts["bin_events"], parts["bin_non_events"]))
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse counts, sums of predictions, or a sum of the fit, if impossible."""
+        if len(sums) > 1:
+            assert self.refit is not None
+            self.refit.check_sum(self._further(sums))
+            return
+        super().check_sum(sums)
+        parts, chance = self.parts(sums), 1 << CHANCE_BITS
+        rows = (parts["bin_events"] + parts["bin_non_events"]).astype(object) * chance
+        pairs = zip(parts["bin_predictions"], rows, strict=True)
+        for k, (one, most) in enumerate(pairs, start=1):
+            check_total(f"predictions in bin {k}", int(one), 0, most)
+        check_total("squared errors", parts["squared_errors"], 0, rows.sum())
+
+    def request(self, sums: Sums) -> str | Request | None:
+        """Ask for counts, and then what the fit asks."""
+        if not sums:
+            if self.limit is not None:
+                self.limit.check(self.layout.size)
+            if self.refit is not None:
+                self.refit.request(())
+            return BINS
+        return None if self.refit is None else self.refit.request(self._further(sums))
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the first total in float64, and the two coefficients."""
+        found = self.layout.counts.values(sums[0][: self.layout.size])
+        if self.refit is None:
+            return found
+        return np.append(found, self.refit.answer(self._further(sums)))
+
+    def found(self, sums: Sums, edges: Vector) -> Discrimination:
+        """Return what the first total says."""
+        parts = self.parts(sums)
+        return Discrimination(
+            edges,
+            parts["bin_events"].astype(np.int64),
+            parts["bin_non_events"].astype(np.int64),
+            (parts["bin_predictions"] * CHANCE).astype(np.float64),
+            float(parts["squared_errors"] * CHANCE),
+        )
+
+    def fit(self, sums: Sums) -> GlmFit | None:
+        """Return the regression on linear predictors, if there was one."""
+        return None if self.refit is None else self.refit.fit(self._further(sums))
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows."""
+        if not sums:
+            return Release(self.words, self.layout.released)
+        assert self.refit is not None
+        return self.refit.release(self._further(sums))
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """Counts by bin first, then what the fit shows."""
+        shown = self.layout.released
+        if self.refit is None:
+            return (Foreseen("only", shown),)
+        start, *others = self.refit.foreseen
+        start = replace(start, when="predictors")
+        return (Foreseen("first", shown), start, *others)
+
+
+@dataclass(frozen=True)
+class BinsJob(PredictingJob):
+    """Chances of an event, by agreed bins.
+
+    Attributes:
+        edges: of the bins.
+        calibrated: whether responses are fitted to linear predictors as well.
+    """
+
+    follows = (
+        "the curve of true against false positives and the area below it, sensitivity "
+        "and specificity at each edge, the calibration curve, Brier's score, and tests"
+    )
+
+    edges: tuple[float, ...] = TENTHS
+    calibrated: bool = True
+
+    def __post_init__(self) -> None:
+        _ = self.thresholds
+        if self.base.formula.response_is_shaped:
+            raise InvalidInputError(
+                "the response must be a column, and none of those that it is predicted "
+                f"from, found {self.base.formula.text}"
+            )
+        if self.calibrated and self.known.ends[0] == self.known.ends[1]:
+            raise InvalidInputError(
+                "all rows have one prediction, so that nothing can be fitted to it: "
+                "give calibration = false, or other coefficients"
+            )
+
+    @cached_property
+    def thresholds(self) -> Vector:
+        """The edges, as an array."""
+        return edges_of(self.edges, 0.0, 1.0)
+
+    @cached_property
+    def bins(self) -> RowBins:
+        """The bins that predictions are in."""
+        return RowBins("bins of the prediction", bin_labels(self.thresholds))
+
+    @cached_property
+    def refit(self) -> Model | None:
+        """Responses on linear predictors: 0 and 1 where a model is calibrated."""
+        if not self.calibrated:
+            return None
+        family, own = self.known.family, self.base.model.measures
+        return Model(
+            response=self.base.formula.response,
+            names=("Intercept", "linear predictor"),
+            intercept=0,
+            # The coefficients are alike, and only errors would differ.
+            family=Binomial() if isinstance(family, QuasiBinomial) else family,
+            measures=RowMeasures.of(
+                (ONES, self.known.predictor_measure),
+                own.response,
+                intercept=0,
+                row_bits=own.row_bits,
+            ),
+            variables=2,
+        )
+
+    @property
+    def words(self) -> str:
+        """What is asked, with the edges."""
+        more = ", and refitted" if self.calibrated else ""
+        return f"{super().words}, in bins at {list(self.edges)}{more}"
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """What the formula's columns have, and the bins of the prediction."""
+        return (*super().groups, self.bins)
+
+    def places(self, mean: PerRow) -> Places:
+        """Return the bin of each row."""
+        return places_of(self.thresholds, mean)
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> BinsRecipe:
+        """Return what parties do: one sum, and those of a fit."""
+        alone = BinsRecipe(self.words, len(self.edges) + 1, None, limit)
+        if self.refit is None:
+            return alone
+        room = limit and replace(limit, before=limit.before + alone.size)
+        return replace(alone, refit=NewtonRecipe(self.refit.newton, self.words, room))
+
+    def check_at_home(self, home: AtHome, own: Predicted) -> None:
+        """Refuse a table of which a bin, or the prediction, would point at few rows.
+
+        Bins are looked at with and without the event together: whoever asks chooses
+        what is predicted, but not what happened to a row. The sum of predictions in a
+        bin is one of a number in a group, and is looked at as such.
+        """
+        self.base.check_at_home(home, own)
+        labels = self.bins.places
+        home.bins("the prediction", self.bins.count(lambda _: own.places), labels)
+        apart = self.edges[-1] - self.edges[0]
+        home.column(
+            "the prediction",
+            own.mean,
+            two_valued=lambda: self.is_coarse,
+            agreed=lambda: 0.0 if self.is_coarse else apart,
+        )
+        ones = np.ones(len(own.mean))
+        beyond = [own.places >= k for k in range(1, len(labels))]
+        design = np.column_stack([ones, *beyond, own.mean])
+        names = ["1", *(f"a prediction of {one}" for one in labels[1:])]
+        names.append("the prediction")
+        home.design(Rows(design, own.rows.response), names, intercept=0)
+        pair = np.column_stack([ones, own.mean])
+        for k in np.unique(own.places):
+            here = own.places == k
+            rows = Rows(pair[here], own.rows.response[here])
+            what = f"the prediction where it is {labels[k]}"
+            home.design(rows, ["1", what], intercept=0)
+        if self.refit is not None:
+            line = np.column_stack([ones, own.predictor])
+            rows = Rows(line, own.rows.response)
+            home.design(rows, self.refit.names, intercept=0)
+
+    def answer(self, own: Predicted, request: str | Request) -> Integers:
+        """Return what one party gives."""
+        recipe = self.recipe()
+        if isinstance(request, Request):
+            assert self.refit is not None
+            line = np.column_stack([np.ones(len(own.mean)), own.predictor])
+            rows = Rows(line, own.rows.response)
+            found = glm.statistics(self.refit.newton.scales, rows, request)
+        else:
+            n, happened = recipe.n_bins, self.known.responses(own.rows) > 0.5
+            away = np.where(happened, 1.0, 0.0) - own.mean
+            none = np.zeros_like(own.places)
+            predictions = sums_by_bin(own.mean, CHANCE_BITS, own.places, n)
+            found = recipe.layout.pack(
+                bin_events=np.bincount(own.places[happened], minlength=n),
+                bin_non_events=np.bincount(own.places[~happened], minlength=n),
+                bin_predictions=np.array(predictions, dtype=object),
+                squared_errors=sums_by_bin(away * away, CHANCE_BITS, none, 1)[0],
+                left_out=own.table.n_dropped,
+            )
+        return np.append(found, np.zeros(recipe.size - len(found), dtype=object))
+
+    def pooled(self, own: Mapping[str, Predicted]) -> dict[str, float]:
+        """Return the area and Brier's score of all rows, without bins."""
+        mean = np.concatenate([one.mean for one in own.values()])
+        response = responses(own)
+        _, ranks, times = np.unique(mean, return_inverse=True, return_counts=True)
+        middle = np.cumsum(times) - (times - 1) / 2.0
+        yes = response > 0.5
+        n_yes, n_no = yes.sum(), (~yes).sum()
+        above = middle[ranks[yes]].sum() - n_yes * (n_yes + 1) / 2.0
+        area = float(above / (n_yes * n_no)) if n_yes and n_no else float("nan")
+        return {"auc": area, "brier": float(np.mean((response - mean) ** 2))}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ChanceEvaluation(Judged):
+    """How well chances of an event are predicted.
+
+    Attributes:
+        job: what was asked.
+    """
+
+    job: BinsJob
+
+    @cached_property
+    def found(self) -> Discrimination:
+        """Counts of all parties' rows by bin, and what follows from them."""
+        recipe, sums = self.inner
+        found: Discrimination = recipe.found(sums, self.job.thresholds)
+        return found
+
+    @cached_property
+    def refit(self) -> GlmFit | None:
+        """The regression of responses on linear predictors, if it was asked for."""
+        recipe, sums = self.inner
+        fit: GlmFit | None = recipe.fit(sums)
+        return fit
+
+    @property
+    def count(self) -> int:
+        """Rows of all parties."""
+        return self.found.n_rows
+
+    @property
+    def auc(self) -> Bounded:
+        """The area under the curve, with bounds and standard error."""
+        return self.found.auc
+
+    @property
+    def brier(self) -> float:
+        """The mean squared error of chances, exact."""
+        return self.found.brier
+
+    @property
+    def slope(self) -> tuple[float, float] | None:
+        """Calibration intercept and slope: 0 and 1 where chances are right."""
+        if self.refit is None:
+            return None
+        intercept, slope = self.refit.coefficients.tolist()
+        return intercept, slope
+
+    def hosmer_lemeshow(self, *, fitted: bool = False) -> Fitting:
+        """Return the test over the bins; `fitted` if to these same rows."""
+        return self.found.hosmer_lemeshow(fitted=fitted)
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The area, Brier's score, both of it scaled, and the calibration line."""
+        found = {
+            "auc": self.auc.value,
+            "brier": self.brier,
+            "scaled_brier": self.found.scaled_brier,
+            "observed_over_expected": self.found.n_events / self.found.expected,
+        }
+        if self.slope is not None:
+            found["calibration_intercept"], found["calibration_slope"] = self.slope
+        return found
+
+    def thresholds(self) -> Frame:
+        """Return sensitivity, specificity and predictive values at each edge."""
+        return load_pandas().DataFrame(self.found.thresholds())
+
+    def calibration(self, level: float = 0.95) -> Frame:
+        """Return predicted and observed shares by bin."""
+        return load_pandas().DataFrame(self.found.calibration(level))
+
+    def summary(self, level: float = 0.95) -> str:
+        """Return all of it as plain text."""
+        return self.answered(level).text()
+
+    def answered(self, level: float = 0.95) -> Showing:
+        """Return all of it, to be seen."""
+        found, test = self.found, self.hosmer_lemeshow()
+        lines = [
+            *bounds("area under the ROC curve", self.auc, level),
+            f"Brier's score: {found.brier:.4f}, scaled {found.scaled_brier:.4f}",
+            f"events: {found.n_events} observed, {found.expected:.1f} expected",
+            f"Hosmer-Lemeshow: chi2 = {test.statistic:.4g}, df = {test.degrees}, "
+            f"p = {test.p:.3g}",
+        ]
+        if self.refit is not None:
+            errors = self.refit.standard_errors.tolist()
+            pairs = zip(self.refit.coefficients.tolist(), errors, strict=True)
+            first, second = (
+                f"{number(one)} (standard error {number(error)})"
+                for one, error in pairs
+            )
+            lines.append(f"calibration: intercept {first}, slope {second}")
+        tenths = [
+            [name, rows, events, *(f"{one:.4f}" for one in rest)]
+            for name, rows, events, *rest in (
+                line.values() for line in found.calibration(level)
+            )
+        ]
+        heads = ("prediction", "rows", "events", "predicted", "observed", "low", "high")
+        edges = [
+            [
+                f"{one['threshold']:g}",
+                *(
+                    f"{one[key]:.4f}" if isfinite(one[key]) else None
+                    for key in ("sensitivity", "specificity", "ppv", "npv")
+                ),
+            ]
+            for one in found.thresholds()
+        ]
+        above = ("threshold", "sensitivity", "specificity", "PPV", "NPV")
+        note = (
+            f"Intervals are {level:.0%}: of the area by DeLong for rows known by bin, "
+            "of observed shares by Wilson. Hosmer and Lemeshow's test takes the "
+            "coefficients as found elsewhere; from these same rows, it has two degrees "
+            "less."
+        )
+        return Showing(
+            self.formula,
+            [
+                tuple(lines),
+                Table(heads, tenths, align="<>>>>>>"),
+                Table(above, edges, align=">>>>>"),
+                note,
+                self.rows_sentence,
+            ],
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        test = self.hosmer_lemeshow()
+        return {
+            **super().to_dict(),
+            "edges": list(self.job.edges),
+            "auc": plain_bounded(self.auc),
+            "events": self.found.events.tolist(),
+            "others": self.found.others.tolist(),
+            "thresholds": [*map(plain, self.found.thresholds())],
+            "calibration": self.found.calibration(),
+            "hosmer_lemeshow": plain(test._asdict()),
+            "calibration_errors": None
+            if self.refit is None
+            else self.refit.standard_errors.tolist(),
+        }

@@ -1,0 +1,208 @@
+"""Known coefficients on the rows of a party, and what all evaluations show alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, ClassVar
+
+import numpy as np
+
+from veilsum.fits.formula_job import Brought, OnFormula
+from veilsum.models.evaluation import Bounded, Places, Predictor, link_name
+from veilsum.models.rows import PerRow
+from veilsum.numbers.arrays import Array
+from veilsum.sums.presence import Look, are_few
+from veilsum.sums.table_job import TableResult
+from veilsum.tables.asked import Question
+from veilsum.tables.schema import CheckedTable
+
+# What is asked for: the rest follows from the agreement.
+BINS = "counts by bin"
+
+
+@dataclass(frozen=True)
+class RowBins:
+    """Bins that a party finds for its rows: `look` returns that of each row."""
+
+    name: str
+    places: tuple[str, ...]
+
+    def count(self, look: Look) -> Array[Any]:
+        """Count rows in each."""
+        return np.bincount(look(self), minlength=len(self.places))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Predicted(Brought):
+    """One party's table, its rows, and what is predicted of each.
+
+    Attributes:
+        predictor: linear, of each row.
+        mean: what it stands for.
+        places: the bin that each row is in; 0 where there are none.
+    """
+
+    predictor: PerRow
+    mean: PerRow
+    places: Places
+
+
+@dataclass(frozen=True)
+class PredictingJob(OnFormula[Predicted]):
+    """Known coefficients on tables with an agreed schema.
+
+    Attributes:
+        base: a regression with this formula: its rows and its rules are used.
+        known: the coefficients.
+        edges: of bins of the prediction, if there are any.
+    """
+
+    n_columns = 0  # nothing is fitted
+
+    known: Predictor
+    edges: tuple[float, ...] | None = None
+
+    @property
+    def words(self) -> str:
+        """What is asked, for the ledger and for what parties compare."""
+        names = zip(self.base.formula.columns, self.known.coefficients, strict=True)
+        numbers = ", ".join(f"{name} {one!r}" for name, one in names)
+        return f"how well {self.base.formula.text} is predicted by {numbers}"
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """What parties compare beside how they sum."""
+        return agreed_terms(self, self.base.formula.text)
+
+    @property
+    def question(self) -> Question:
+        """What is asked of a table, for the ledger of its owner."""
+        names = self.base.formula.columns
+        return Question(
+            schema=self.asked_about,
+            predicted=self.base.formula.text,
+            family=link_name(self.known.family),
+            coefficients=dict(zip(names, self.known.coefficients, strict=True)),
+            edges=self.edges,
+        )
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether few values of each column are all there is to a prediction.
+
+        Who has which of these is asked before all else: that all rows of a party have
+        one prediction is then no matter of this party alone.
+        """
+        names = set(self.base.formula.variables) - {self.base.formula.response}
+        columns = [self.schema.column(name) for name in names if name in self.schema]
+        few = (one.is_category or are_few(one.measure) for one in columns)
+        return all(few) or self.known.ends[0] == self.known.ends[1]
+
+    def look(self, own: Predicted, at: Any) -> Array[Any]:
+        """Return a party's column of its table or design, or the bins of its rows."""
+        return own.places if isinstance(at, RowBins) else self.base.look(own, at)
+
+    def bring(self, table: CheckedTable) -> Predicted:
+        """Return a party's table, its rows, and what is predicted of each."""
+        rows = self.base.rows(table)
+        predictor = self.known.predictors(rows)
+        mean = self.known.means(predictor)
+        return Predicted(table, rows, predictor, mean, self.places(mean))
+
+    def places(self, mean: PerRow) -> Places:
+        """Return the bin of each row: there is one."""
+        return np.zeros(len(mean), dtype=np.int64)
+
+
+def agreed_terms(job: Any, formula: str) -> dict[str, Any]:
+    """Return what parties compare beside how they sum."""
+    return {
+        "evaluate": job.words,
+        "model": job.base.model.terms,
+        "formula": formula,
+        "codings": job.base.formula.codings,
+        "schema": job.schema.to_table(),
+    }
+
+
+def responses(own: Mapping[str, Brought]) -> PerRow:
+    """Return the responses of all parties' rows."""
+    parts = (one.rows.response for one in own.values())
+    return np.concatenate([np.asarray(one, float) for one in parts])
+
+
+def shares(response: PerRow, mean: PerRow) -> dict[str, float]:
+    """Return R squared and the root mean squared error of predictions."""
+    away, about = response - mean, response - response.mean()
+    return {
+        "r_squared": float(1.0 - away @ away / (about @ about)),
+        "rmse": float(np.sqrt(np.mean(away**2))),
+    }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Judged(TableResult):
+    """What is alike in all evaluations; the reference is by name, without bins."""
+
+    compared_with: ClassVar[str] = "the pooled rows' own, without bins"
+    compared_by: ClassVar[str] = ""  # said by the words
+
+    @property
+    def formula(self) -> str:
+        """The formula of the model."""
+        return str(self.job.base.formula.text)
+
+    @property
+    def values(self) -> dict[str, float]:
+        """What was found, by name."""
+        raise NotImplementedError
+
+    @property
+    def max_error(self) -> float | None:
+        """How far values are from the pooled rows' own; None if not compared."""
+        if self.reference is None:
+            return None
+        found = self.values
+        return max(abs(found[name] - one) for name, one in self.reference.items())
+
+    @property
+    def plain_reference(self) -> Any:
+        """The reference for JSON."""
+        return None if self.reference is None else dict(self.reference)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; null for what there is not."""
+        return {
+            **super().to_dict(),
+            "count": self.count,
+            "dropped": self.dropped,
+            "values": plain(self.values),
+            "formula": self.formula,
+        }
+
+
+def plain(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return numbers as JSON has them."""
+    return {
+        key: None if isinstance(one, float) and not isfinite(one) else one
+        for key, one in line.items()
+    }
+
+
+def plain_bounded(found: Bounded) -> dict[str, float | None]:
+    """Return a number with its bounds and interval as JSON has them."""
+    low, high = found.interval()
+    return plain({**found._asdict(), "low": low, "high": high})
+
+
+def bounds(name: str, found: Bounded, level: float) -> tuple[str, str]:
+    """Return a number, what bins leave open, and what chance does, in words."""
+    low, high = found.interval(level)
+    return (
+        f"{name}: {found.value:.4f} (standard error {found.standard_error:.4f}, "
+        f"{level:.0%} interval {low:.4f} to {high:.4f})",
+        f"between {found.least:.4f} and {found.largest:.4f} however rows lie within "
+        "their bins",
+    )

@@ -1,0 +1,184 @@
+"""Numbers, and how far predictions are from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from veilsum.models.evaluation import Errors, ErrorSums, joined_errors
+from veilsum.models.least_squares import LeastSquaresFit
+from veilsum.models.rows import Rows
+from veilsum.numbers.layout import Layout, number as scalar
+from veilsum.numbers.units import Integers
+from veilsum.questions.evaluate.common import (
+    Judged,
+    Predicted,
+    PredictingJob,
+    plain,
+    responses,
+    shares,
+)
+from veilsum.showing import Block, Showing, Table, number
+from veilsum.sums.recipes import OneRound, Sums
+from veilsum.sums.releases import ReleaseLimit
+from veilsum.tables.rules import AtHome
+
+NAMES = {
+    "r_squared": "R squared on these rows",
+    "rmse": "root mean squared error",
+    "mae": "mean absolute error",
+    "bias": "mean of predictions less responses",
+    "calibration_intercept": "intercept of responses on predictions",
+    "calibration_slope": "slope of responses on predictions",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorsRecipe(OneRound):
+    """One sum of responses, predictions and errors.
+
+    Attributes:
+        what: is asked, for the ledger.
+        sums_of: in what units.
+        limit: how many numbers may be released.
+    """
+
+    asked = "sums of errors"
+
+    what: str
+    sums_of: ErrorSums
+    limit: ReleaseLimit | None = None
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Responses, predictions and errors, rows, and rows left out."""
+        return self.sums_of.layout + Layout((scalar("left_out"),))
+
+    def errors(self, sums: Sums) -> Errors:
+        """Return what the total says."""
+        return self.sums_of.errors(self.layout.unpack(sums[0]))
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return the number of rows."""
+        return {"rows": self.layout.unpack(sums[0])["rows"]}
+
+    def check_sum(self, sums: Sums) -> None:
+        """Refuse sums, and sums of squares, that are impossible."""
+        super().check_sum(sums)
+        self.sums_of.check(self.layout.unpack(sums[0]))
+
+
+@dataclass(frozen=True)
+class ErrorsJob(PredictingJob):
+    """Numbers, and how far predictions are from them."""
+
+    follows = (
+        "the part of the response's squares that is predicted, the mean squared and "
+        "absolute error, and the line of responses on predictions"
+    )
+
+    @cached_property
+    def sums_of(self) -> ErrorSums:
+        """In what units errors are summed."""
+        return ErrorSums(self.known)
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> ErrorsRecipe:
+        """Return what parties do: one sum."""
+        return ErrorsRecipe(self.words, self.sums_of, limit)
+
+    def check_at_home(self, home: AtHome, own: Predicted) -> None:
+        """Refuse a table of which predictions, or errors, would point at few rows.
+
+        Squared errors follow from what a fit of the formula sums; absolute ones do not,
+        and are one more column that whoever asks has made, of responses too.
+        """
+        self.base.check_at_home(home, own)
+        home.column("the prediction", own.mean, two_valued=lambda: self.is_coarse)
+        response = np.asarray(own.rows.response, dtype=np.float64)
+        away = np.abs(response - own.mean)
+        design = np.column_stack([np.ones(len(away)), own.mean, away])
+        names = ["1", "the prediction", "the absolute error"]
+        home.design(Rows(design, response), names, intercept=0, shaped=True)
+
+    def answer(self, own: Predicted, request: str) -> Integers:
+        """Return what one party gives."""
+        del request
+        found = self.sums_of.vector(self.known.responses(own.rows), own.mean)
+        return np.append(found, own.table.n_dropped)
+
+    def pooled(self, own: Mapping[str, Predicted]) -> dict[str, float]:
+        """Return the errors as one owner of all rows finds them."""
+        response = responses(own)
+        mean = np.concatenate([one.mean for one in own.values()])
+        mae = float(np.mean(np.abs(response - mean)))
+        return {**shares(response, mean), "mae": mae}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class NumberEvaluation(Judged):
+    """How far predicted numbers are from those that were seen."""
+
+    @cached_property
+    def errors(self) -> Errors:
+        """Sums of errors, and what follows from them."""
+        recipe, sums = self.inner
+        return joined_errors(self.folds) if self.folds else recipe.errors(sums)
+
+    @cached_property
+    def folds(self) -> tuple[Errors, ...]:
+        """The errors of each fold that has rows; nothing without folds."""
+        recipe, sums = self.inner
+        return () if isinstance(recipe, ErrorsRecipe) else recipe.errors(sums)
+
+    @property
+    def fit(self) -> LeastSquaresFit | None:
+        """With folds, the fit of all rows together."""
+        recipe, sums = self.inner
+        return recipe.fits(sums)[0] if self.folds else None
+
+    @property
+    def count(self) -> int:
+        """Rows of all parties."""
+        return self.errors.n_rows
+
+    @property
+    def values(self) -> dict[str, float]:
+        """R squared, errors, bias and the line of responses on predictions."""
+        found, (intercept, slope) = self.errors, self.errors.calibration
+        return {
+            "r_squared": found.r_squared,
+            "rmse": found.rmse,
+            **({} if found.mae is None else {"mae": found.mae}),
+            "bias": found.bias,
+            "calibration_intercept": intercept,
+            "calibration_slope": slope,
+        }
+
+    def answered(self) -> Showing:
+        """Return all of it, to be seen."""
+        lines = [[NAMES[key], number(one)] for key, one in self.values.items()]
+        parts: list[Block] = [Table(("", "value"), lines, align="<.")]
+        if self.fit is not None:
+            each: list[list[Any]] = [
+                [f"fold {k}", one.n_rows, number(one.r_squared), number(one.rmse)]
+                for k, one in enumerate(self.folds, start=1)
+            ]
+            parts += [
+                Table(("", "rows", "R squared", "RMSE"), each, align="<>.."),
+                f"R squared of the fit of all rows is {number(self.fit.r_squared)}. "
+                "Each fold is predicted by a fit of all others. Rows with equal "
+                "predictors are in one fold.",
+            ]
+        return Showing(self.formula, [*parts, self.rows_sentence])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        each = (
+            {"rows": one.n_rows, "r_squared": one.r_squared, "rmse": one.rmse}
+            for one in self.folds
+        )
+        return {**super().to_dict(), "folds": [*map(plain, each)]}

@@ -1,0 +1,519 @@
+"""Agreed columns, bins, tables and groups, and one party's numbers for them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from veilsum.errors import InvalidInputError
+from veilsum.models.moments import Marginals, Moments, marginal_of, moments_of
+from veilsum.models.rows import Rows
+from veilsum.models.tallies import Bins, CrossTable
+from veilsum.numbers.arrays import Array
+from veilsum.numbers.layout import Layout, Statistic, array, number
+from veilsum.numbers.secrets import Secret
+from veilsum.numbers.units import Integers, Measure
+from veilsum.questions.statistics.populations import (
+    Populations,
+    Variable,
+)
+from veilsum.sums.presence import Crossed, Group, Lacking, are_few
+from veilsum.tables.axes import MOST_VALUES, Axis, n_cells, tallied
+from veilsum.tables.columns import Flags
+from veilsum.tables.rules import AtHome, DisclosureError
+from veilsum.tables.schema import CheckedTable, Schema
+
+# Where missing values are counted: in each column, and there in each group.
+Missing = Literal["columns", "groups"]
+MISSING: tuple[Missing, ...] = get_args(Missing)
+# Statistics of each column in each group.
+GROUP_MOMENTS = ("group_column_rows", "group_sums", "group_squares")
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is to be counted and averaged: public, on agreed bins and levels.
+
+    Attributes:
+        columns: numbers, for moments.
+        histograms: the edges of bins, by column.
+        tables: the axes that are crossed, by their names.
+        measures: how each of the numbers is counted, by column.
+        by: the groups in each of which all of it is asked for.
+        gaps: the columns of which missing values are counted.
+        grouped_gaps: whether that is done in each group as well.
+        quantiles: what is read off a histogram, by column.
+    """
+
+    columns: tuple[str, ...]
+    histograms: Mapping[str, Bins]
+    tables: Mapping[tuple[str, ...], tuple[Axis, ...]]
+    measures: tuple[Measure, ...] = ()
+    by: Axis | None = None
+    gaps: tuple[str, ...] = ()
+    grouped_gaps: bool = False
+    quantiles: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def used(self) -> set[str]:
+        """Every column that is looked at."""
+        crossed = {one.column for axes in self.crossings for one in axes}
+        groups = set() if self.by is None else {self.by.column}
+        return {*self.columns, *crossed, *groups}
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups there are by agreement; one without any."""
+        return 1 if self.by is None else self.by.size
+
+    @cached_property
+    def crossings(self) -> tuple[tuple[Axis, ...], ...]:
+        """What is crossed in each histogram and each table: by groups, each of them."""
+        bins = [(Axis.on_edges(*one),) for one in self.histograms.items()]
+        groups = () if self.by is None else (self.by,)
+        return tuple((*axes, *groups) for axes in (*bins, *self.tables.values()))
+
+    @property
+    def n_cells(self) -> int:
+        """How many numbers the counts have."""
+        return sum(map(n_cells, self.crossings))
+
+    @property
+    def gapped(self) -> tuple[str, ...]:
+        """The columns of which missing values are counted in each group."""
+        if self.by is None or not self.grouped_gaps:
+            return ()
+        return tuple(name for name in self.gaps if name != self.by.column)
+
+    @property
+    def words(self) -> str:
+        """What is released, for the ledger and for what parties compare."""
+        parts = [] if self.by is None else [f"by {self.by.column}"]
+        parts += [f"moments of {', '.join(self.columns)}"] if self.columns else []
+        bins = sorted((name, b.edges.tolist()) for name, b in self.histograms.items())
+        parts += [f"histogram of {name} on {edges}" for name, edges in bins]
+        parts += [f"table of {' x '.join(names)}" for names in sorted(self.tables)]
+        parts += [f"missing values of {', '.join(self.gaps)}"] if self.gaps else []
+        parts += ["missing values by group"] if self.gapped else []
+        return "; ".join(parts)
+
+    def groups(self) -> tuple[Group, ...]:
+        """Return groups, bins, cells and values that few parties might hold."""
+        if self.by is None:
+            return self._crossed
+        lacking = (Lacking(name, self.by) for name in self.gapped)
+        return Crossed((self.by,)), *self._crossed, *lacking
+
+    @property
+    def _crossed(self) -> tuple[Crossed, ...]:
+        """Cells, bins, and values of columns that have few."""
+        pairs = zip(self.columns, self.measures, strict=True)
+        few = [(Axis.of_values(*one),) for one in pairs if are_few(one[1])]
+        groups = () if self.by is None else (self.by,)
+        axes = (*self.crossings, *((*one, *groups) for one in few))
+        return tuple(map(Crossed, axes))
+
+    @cached_property
+    def populations(self) -> Populations | None:
+        """Variables that may each have rows of its own; None if rows are complete."""
+        if self.by is None or not self.gaps:
+            return None
+        each: list[Variable] = [(name,) for name in self.columns]
+        each += [self.variable(axes) for axes in self.crossings]
+        variables = tuple(dict.fromkeys([(), *each]))
+        groups = [(variables.index(self.variable(c.axes)), c) for c in self._crossed]
+        return Populations(variables, self.by, ((0, Crossed((self.by,))), *groups))
+
+    def variable(self, axes: Sequence[Axis]) -> Variable:
+        """Return the columns that a table needs, beside its groups."""
+        return tuple(sorted({one.column for one in axes if one is not self.by}))
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Row counts and moments, cells, missing values, rows left out."""
+        moments = Moments.layout(self.measures)
+        if self.by is not None:
+            n, k, bits = self.n_groups, len(self.columns), moments.bits
+            units = tuple(one.unit for one in self.measures)
+            squares = tuple(unit**2 for unit in units)
+            moments = Layout(
+                (
+                    array("group_rows", n),
+                    array("group_column_rows", (n, k)),
+                    Statistic("group_sums", (n, k), units * n, bits),
+                    Statistic("group_squares", (n, k), squares * n, bits),
+                )
+            )
+        return moments + Layout(
+            (
+                array("cells", self.n_cells),
+                array("missing", len(self.gaps)),
+                array("group_missing", (len(self.gapped), self.n_groups)),
+                number("left_out"),
+            )
+        )
+
+    @property
+    def levels(self) -> dict[str, int]:
+        """How many levels or values each axis has that has no bins."""
+        axes = {one for axes in self.crossings for one in axes if one.bins is None}
+        groups = set() if self.by is None else {self.by}
+        return {one.column: one.size for one in sorted(axes | groups, key=_named)}
+
+    # One party
+
+    def vector(self, table: CheckedTable, own: Collection[Variable] = ()) -> Integers:
+        """Return the numbers of one party.
+
+        Args:
+            table: of the party.
+            own: variables on their own rows; others are on complete rows.
+
+        Raises:
+            SchemaError: a number is out of its range.
+        """
+        if self.by is None:
+            moments = self._moments(table)
+            cells = [tallied(axes, _looked(axes, table)) for axes in self.crossings]
+        else:
+            view = _View(self, table, frozenset(own))
+            moments = view.moments(self.by)
+            cells = [
+                tallied(axes, view.columns(axes, self.variable(axes)))
+                for axes in self.crossings
+            ]
+        lacking = [self.lacking(name, table) for name in self.gapped]
+        return self.layout.pack(
+            **moments,
+            cells=np.concatenate([np.empty(0, dtype=object), *cells]),
+            missing=[np.count_nonzero(table.missing(name)) for name in self.gaps],
+            group_missing=np.array(lacking).reshape(-1, self.n_groups),
+            left_out=table.n_dropped,
+        )
+
+    def _moments(self, table: CheckedTable) -> dict[str, Any]:
+        layout = Moments.layout(self.measures)
+        if not self.columns:
+            return layout.unpack(np.array([table.n_rows], dtype=object))
+        return layout.unpack(moments_of(self.numbers(table), self.measures))
+
+    def _parts(self, table: CheckedTable) -> Iterator[tuple[str, Flags]]:
+        """Yield the rows of each group, and its name for an error."""
+        if self.by is None:
+            return
+        places = self.by.codes(table)
+        for place, label in enumerate(self.by.labels):
+            yield f" where {self.by.column} = {label}", places == place
+
+    def lacking(self, name: str, table: CheckedTable) -> Integers:
+        """Return how many rows of each group lack a column, of one party's."""
+        assert self.by is not None
+        return np.bincount(self._of_lacking(name, table), minlength=self.by.size)
+
+    def _of_lacking(self, name: str, table: CheckedTable) -> Array[Any]:
+        """Return the groups of rows that lack a column, where they have a group."""
+        assert self.by is not None
+        group = self.by.column
+        rows = table.missing(name) & ~table.missing(group)
+        if not rows.any():
+            return np.zeros(0, dtype=np.int64)
+        return self.by.places(table.left_out[group][rows])
+
+    def numbers(self, table: CheckedTable) -> Array[np.float64]:
+        """Return one party's columns of numbers."""
+        return np.stack([table.numbers(name) for name in self.columns], axis=1)
+
+    # What a party refuses
+
+    def check_at_home(self, home: AtHome, table: CheckedTable) -> None:
+        """Refuse a table of which the statistics would show too much."""
+        groups = () if self.by is None else ((self.by,),)
+        for axes in (*groups, *self.crossings):
+            self._check_places(home, axes, _looked(axes, table))
+        for name in self.gapped:
+            found = self._of_lacking(name, table)
+            labels = (("missing",), self.by.labels) if self.by else ()
+            home.cells((name, self._group), [np.zeros_like(found), found], labels)
+        if not self.columns:
+            return
+        numbers = self.numbers(table)
+        whole = ("", np.ones(table.n_rows, dtype=np.bool_))
+        for where, rows in (whole, *self._parts(table)):
+            if rows.any():
+                self._check_numbers(home, numbers[rows], where)
+
+    def refused(self, home: AtHome, table: CheckedTable) -> list[bool]:
+        """Return for each variable whether the rules refuse it on its own rows.
+
+        Numbers are refused together where a combination of columns, 0 in rows that lack
+        them, points at few rows.
+        """
+        populations, most = self.populations, home.rules.maximum_rows
+        assert populations is not None
+        if not table.n_dropped:
+            return [False] * len(populations.variables)
+        if most is not None and table.n_rows + table.n_dropped > most:
+            return [True] * len(populations.variables)
+        view = _View(self, table, frozenset(populations.variables))
+        found = dict.fromkeys(populations.variables, False)
+        for axes in ((populations.by,), *self.crossings):
+            variable = self.variable(axes)
+            columns = view.columns(axes, variable)
+            found[variable] |= _refuses(self._check_places, home, axes, columns)
+        for name in self.columns:
+            for values in view.by_group(name):
+                found[name,] |= _refuses(self._check_column, home, name, name, values)
+        if self.columns and _refuses(self._check_together, home, view):
+            found |= dict.fromkeys([(name,) for name in self.columns], True)
+        return [found[one] for one in populations.variables]
+
+    @property
+    def _group(self) -> str:
+        return "" if self.by is None else self.by.column
+
+    def _check_places(
+        self, home: AtHome, axes: Sequence[Axis], columns: Sequence[Array[Any]]
+    ) -> None:
+        if len(axes) == 1 and axes[0].bins is not None:
+            home.bins(axes[0].column, tallied(axes, columns))
+            return
+        codes = [one.places(own) for one, own in zip(axes, columns, strict=True)]
+        for axis, found in zip(axes, codes, strict=True):
+            if axis.bins is None:
+                home.category(axis.column, found, axis.labels)
+        home.cells([one.column for one in axes], codes, [one.labels for one in axes])
+
+    def _check_column(
+        self, home: AtHome, name: str, label: str, values: Array[Any]
+    ) -> None:
+        measure = self.measures[self.columns.index(name)]
+        two_valued = partial(operator.le, measure.most - measure.least, 1)
+        home.column(label, values, two_valued=two_valued)
+        home.dominated(label, values)
+
+    def _check_numbers(
+        self, home: AtHome, numbers: Array[np.float64], where: str
+    ) -> None:
+        """Refuse numbers that point at few rows, of all or of one group."""
+        names = [f"{name}{where}" for name in self.columns]
+        for name, label, own in zip(self.columns, names, numbers.T, strict=True):
+            self._check_column(home, name, label, own)
+        # The moments of columns are those of a design with ones. Of two that differ
+        # in one row, sums by themselves tell that row.
+        ones = np.ones((len(numbers), 1))
+        design = Rows(np.hstack([ones, numbers]), ones[:, 0])
+        home.design(design, ("1", *names), intercept=0)
+
+    def _check_together(self, home: AtHome, view: _View) -> None:
+        """Refuse combinations of columns, each 0 where its own rows end."""
+        for numbers in view.filled():
+            ones = np.ones((len(numbers), 1))
+            design = Rows(np.hstack([ones, numbers]), ones[:, 0])
+            home.design(design, ("1", *self.columns), intercept=0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _View(Secret):
+    """One party's table by group, with the rows that each variable is described on.
+
+    Attributes:
+        wishes: the columns and groups.
+        table: of the party.
+        own: variables on their own rows; others are on complete rows.
+    """
+
+    wishes: Wishes
+    table: CheckedTable
+    own: frozenset[Variable]
+
+    def rows(self, variable: Variable) -> Flags | slice:
+        """Return a variable's rows, of all rows with incomplete ones last."""
+        populations, table = self.wishes.populations, self.table
+        if populations is None or variable not in self.own:
+            return slice(table.n_rows)
+        return populations.rows(table, variable) if table.n_dropped else slice(None)
+
+    def columns(self, axes: Sequence[Axis], variable: Variable) -> list[Array[Any]]:
+        """Return the columns of a table, on the rows of a variable."""
+        rows = self.rows(variable)
+        return [self.table.whole(one.column)[rows] for one in axes]
+
+    def moments(self, by: Axis) -> dict[str, Any]:
+        """Return rows, and each column's rows, sums and squares, by group."""
+        (groups,) = self.columns((by,), ())
+        found = [
+            [marginal_of(part, measure) for part in self.by_group(name)[1:]]
+            for name, measure in zip(
+                self.wishes.columns, self.wishes.measures, strict=True
+            )
+        ]
+        each = np.array(found, dtype=object).reshape(-1, by.size, 3).T
+        return {
+            "group_rows": np.bincount(by.places(groups), minlength=by.size),
+            **dict(zip(GROUP_MOMENTS, each, strict=True)),
+        }
+
+    def by_group(self, name: str) -> list[Array[Any]]:
+        """Return a column of numbers, of all its rows and of each group."""
+        by = self.wishes.by
+        assert by is not None
+        rows = self.rows((name,))
+        values = self.table.whole(name)[rows]
+        places = by.places(self.table.whole(by.column)[rows])
+        return [values, *(values[places == place] for place in range(by.size))]
+
+    def filled(self) -> Iterator[Array[np.float64]]:
+        """Yield all columns of numbers less their means, 0 where rows lack them.
+
+        Of all rows, then of each group.
+        """
+        by = self.wishes.by
+        assert by is not None
+        known = self.table.present((by.column,))
+        places = by.places(self.table.whole(by.column)[known])
+        columns = [self.table.whole(name)[known] for name in self.wishes.columns]
+        whole = np.stack(columns, axis=1)
+        for rows in (slice(None), *(places == place for place in range(by.size))):
+            part = whole[rows]
+            gaps = np.isnan(part)
+            n = np.maximum(1, len(part) - np.count_nonzero(gaps, axis=0))
+            means = np.where(gaps, 0.0, part).sum(axis=0) / n
+            if len(part):
+                yield np.where(gaps, 0.0, part - means)
+
+
+def _refuses(check: Callable[..., None], *arguments: Any) -> bool:
+    try:
+        check(*arguments)
+    except DisclosureError:
+        return True
+    return False
+
+
+def _named(axis: Axis) -> str:
+    return axis.column
+
+
+def _looked(axes: Sequence[Axis], table: CheckedTable) -> list[Array[Any]]:
+    return [table.look(one.column) for one in axes]
+
+
+def wishes_of(
+    schema: Schema,
+    columns: Sequence[str] | None,
+    histograms: Mapping[str, ArrayLike],
+    tables: Sequence[Sequence[str]] | None,
+    *,
+    by: str | None = None,
+    quantiles: Mapping[str, Sequence[float]] | None = None,
+    missing: Missing | None = None,
+) -> Wishes:
+    """Return what is asked for, checked against the schema."""
+    bins = {name: Bins.of(histograms[name]) for name in sorted(histograms)}
+    groups = None if by is None else _groups_of(schema, by)
+    if columns is None:
+        columns = [c.name for c in schema.columns if not c.is_category and c.name != by]
+    if tables is None:
+        # Groups are described by all that the schema has, unless it is said by what.
+        names = [] if by is None else schema.categorical
+        tables = [(name,) for name in names if name != by]
+    for name in [*columns, *bins]:
+        if schema.column(name).is_category:
+            raise InvalidInputError(
+                f"column {name!r} is a category: count it with tables = [[{name!r}]]"
+            )
+    crossed = {name for names in tables for name in names}
+    if by is not None and by in {*columns, *bins, *crossed}:
+        raise InvalidInputError(
+            f"column {by!r} says which group a row is in (by), and is asked for within "
+            "groups as well: leave it out of columns, histograms and tables"
+        )
+    asked = {name: tuple(map(float, of)) for name, of in (quantiles or {}).items()}
+    _check_quantiles(asked, bins)
+    found = Wishes(
+        tuple(columns),
+        bins,
+        {tuple(each): _axes(schema, each, bins) for each in tables},
+        tuple(schema.column(name).measure.centred() for name in columns),
+        by=groups,
+        quantiles=asked,
+    )
+    counted = _counting(missing, by)
+    if counted is None or schema.missing != "drop":
+        return found  # no row with a missing value takes part
+    gaps = tuple(sorted(found.used))
+    return replace(found, gaps=gaps, grouped_gaps=counted == "groups")
+
+
+def _axes(
+    schema: Schema, names: Sequence[str], bins: Mapping[str, Bins]
+) -> tuple[Axis, ...]:
+    axes = tuple(Axis.of(schema.column(name), bins) for name in names)
+    CrossTable(tuple(one.size for one in axes))  # of too many cells
+    return axes
+
+
+def _groups_of(schema: Schema, by: str) -> Axis:
+    try:
+        found = Axis.of(schema.column(by), {})
+    except InvalidInputError as error:
+        if by not in schema:
+            raise
+        raise InvalidInputError(
+            f"column {by!r} holds numbers, and groups are told by a category, or by "
+            f"whole numbers of which {MOST_VALUES} are agreed at most: by = {by!r} "
+            "would make a group of each; make a category of it"
+        ) from error
+    if found.size < 2:
+        raise InvalidInputError(
+            f"by = {by!r} has one group by agreement, {found.labels[0]!r}, and groups "
+            "are compared: leave by out, or agree on all of its levels"
+        )
+    return found
+
+
+def _check_quantiles(
+    asked: Mapping[str, Sequence[float]], bins: Mapping[str, Bins]
+) -> None:
+    for name, shares in asked.items():
+        if name not in bins:
+            raise InvalidInputError(
+                f"quantiles of {name!r} are read off counts at agreed thresholds: give "
+                f"these too, as in histograms = {{ {name} = [20, 40, 60] }}"
+            )
+        for share in shares:
+            if not 0.0 < share < 1.0:
+                raise InvalidInputError(
+                    f"quantiles of {name!r} are above 0 and below 1, found {share:g}: "
+                    "0.5 is the median; the smallest and the largest value are single "
+                    "rows, and are not shown"
+                )
+
+
+def _counting(missing: Missing | None, by: str | None) -> Missing | None:
+    if missing not in {None, *MISSING}:
+        raise InvalidInputError(
+            f"missing is {missing!r}; choose from {' and '.join(MISSING)}"
+        )
+    if missing == "groups" and by is None:
+        raise InvalidInputError(
+            'missing = "groups" needs groups: say by which column, with by'
+        )
+    return missing or (None if by is None else "columns")
+
+
+def group_marginals(
+    parts: Mapping[str, Any], measures: tuple[Measure, ...]
+) -> tuple[Marginals, ...]:
+    """Return the sums of each group, from the statistics of a sum by key."""
+    each = zip(*(parts[key] for key in GROUP_MOMENTS), strict=True)
+    return tuple(
+        Marginals(measures, tuple(map(int, rows)), sums, squares)
+        for rows, sums, squares in each
+    )

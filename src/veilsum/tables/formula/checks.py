@@ -1,0 +1,303 @@
+"""Checks of a formula against the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from math import prod
+from typing import Literal, NoReturn, TypeAlias
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError
+from veilsum.numbers.arrays import FloatArray, listed
+from veilsum.numbers.units import BITS
+from veilsum.tables.columns import Column, SchemaError, day_of
+from veilsum.tables.formula.syntax import (
+    CONTRASTS,
+    MOST_DESIGN_COLUMNS,
+    Applied,
+    Chosen,
+    Coded,
+    Level,
+    Named,
+    Node,
+    Number,
+    Operation,
+    Option,
+    ReadFormula,
+    Term,
+    children,
+    named_in,
+    short,
+    shown,
+    walk,
+)
+from veilsum.tables.schema import CheckedTable, Schema
+
+MOST_CATEGORIES_IN_A_TERM = 6
+# How many levels a response may have that is a category.
+Levels: TypeAlias = Literal["two", "several", "any"]
+
+
+@dataclass(frozen=True)
+class FactorCheck:
+    """The rules for one factor: what it may do with the schema's columns."""
+
+    code: str
+    schema: Schema
+
+    def factor(self, node: Node) -> None:
+        """Refuse a factor that does not fit the schema."""
+        if isinstance(node, Named):
+            self._column(node)
+        elif isinstance(node, Coded):
+            self._coded(node)
+        else:
+            self._numbers(node)
+            if not any(named_in(node)):
+                self._refuse("names no column")
+
+    def _column(self, node: Named) -> Column:
+        if node.name not in self.schema and node.name.lower() == "intercept":
+            raise InvalidInputError(
+                f"the schema has no column {node.name!r}; for a model without an "
+                "intercept write '- 1'"
+            )
+        return self.schema.column(node.name)
+
+    def _numbers(self, node: Node) -> None:
+        match node:
+            case Named():
+                column = self._column(node)
+                if column.is_category:
+                    self._refuse(
+                        f"computes with {node.name!r}, which is a category; use it by "
+                        f"itself or as C({node.name}), or compare it with a level in "
+                        f'quotes, such as {node.name} == "{column.categories[0]}"'
+                    )
+            case Level(value=value):
+                self._refuse(
+                    f"has the text {short(value)} where a number belongs; a level of "
+                    'a category is compared by == or !=, such as sex == "f"'
+                )
+            case Operation(sign=sign, left=Named() as named, right=Level(value=value)):
+                self._compared(self._column(named), sign, value)
+            case _:
+                for part in children(node):
+                    self._numbers(part)
+                # A power of constants can be a number without end.
+                power = isinstance(node, Operation) and node.sign == "**"
+                if power and not any(named_in(node)):
+                    self._refuse("has a power of constants; write the number out")
+
+    def _compared(self, column: Column, sign: str, value: str) -> None:
+        if column.since is not None:
+            self._refuse(
+                f"has the date {column.name!r} and a text; in a formula a date is the "
+                f"number of days since {column.since}, {_days(column, value)}"
+            )
+        if not column.is_category:
+            self._refuse(
+                f"compares {column.name!r} with a text, and the schema has it as "
+                f"{column.kind}; leave out the quotes"
+            )
+        if sign not in {"==", "!="}:
+            self._refuse(
+                f"compares the category {column.name!r} by {sign}; categories have no "
+                "order here, only == and !="
+            )
+        if value not in column.categories:
+            quoted = [f'"{one}"' for one in column.categories]
+            self._refuse(
+                f"compares {column.name!r} with {short(value)}, which is not one of "
+                f"its categories; these are {listed(quoted)}"
+            )
+
+    def _coded(self, node: Coded) -> None:
+        column = self._column(node.column)
+        if not column.is_category:
+            if column.has_range and column.measure.most - column.measure.least <= 1:
+                self._refuse(
+                    f"makes categories of {column.name!r}, which the schema has as a "
+                    f"number from {column.range}: 0 and 1 need no C(...), write "
+                    f"{column.name} by itself"
+                )
+            self._refuse(
+                f"makes categories of {column.name!r}, which the schema has as "
+                f"{column.kind}: parties would not have the same list of them; agree "
+                'on kind = "category" with its categories'
+            )
+        if node.contrast is None:
+            return
+        options = contrast_options(node)
+        if options is None:
+            takes = ", ".join(CONTRASTS[node.contrast][1]) or "none"
+            self._refuse(
+                f"cannot be used: {node.contrast} does not take these options; its "
+                f"options are: {takes}"
+            )
+        for name, option in options.items():
+            if name == "base":
+                self._level(option, column)
+            elif not isinstance(option.value, bool):
+                self._refuse(f"cannot be used: {option.written} must be True or False")
+
+    def _level(self, option: Option, column: Column) -> None:
+        if isinstance(option.value, str) and option.value in column.categories:
+            return
+        quoted = [f"'{one}'" for one in column.categories]
+        self._refuse(
+            f"has a contrast with {option.written}, which is not a category of "
+            f"{column.name!r}; its categories are {listed(quoted)}"
+            + (", in quotes" if option.written in column.categories else "")
+        )
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise InvalidInputError(f"the term {short(self.code)} {why}")
+
+
+def _days(column: Column, value: str) -> str:
+    try:
+        number = day_of(value) - day_of(column.since)
+    except ValueError:
+        return "without quotes"
+    return f"and {value} is {number}"
+
+
+def contrast_options(node: Coded) -> dict[str, Option] | None:
+    """Return a contrast's options as its class has them; None if it does not."""
+    known = CONTRASTS[node.contrast][1] if node.contrast else {}
+    made: dict[str, Option] = {}
+    for option, name in zip_longest(node.options or (), known):
+        if option is None:
+            break
+        key = option.key or name
+        if key not in known or known[key] in made:
+            return None
+        made[known[key]] = option
+    return made
+
+
+def response_in(read: ReadFormula, schema: Schema, allowed: Levels) -> Node:
+    """Return what is on the left; refuse what is no response."""
+    if len(read.left) != 1 or len(read.left[0]) > 1:
+        terms = [":".join(map(shown, term)) or "1" for term in read.left]
+        raise InvalidInputError(
+            f"the left side must be one response, found {listed(terms) or 'none'}"
+        )
+    node = read.left[0][0] if read.left[0] else Number(1)
+    if isinstance(node, Number | Coded):
+        raise InvalidInputError(
+            f"the left side must be a column or a function of one, found {shown(node)}"
+        )
+    if read.left[0] in read.right:
+        raise InvalidInputError(
+            f"{shown(node)!r} stands on both sides; the response explains itself"
+        )
+    levels = levels_of(node, schema)
+    if allowed == "two" and levels and len(levels) != 2:
+        raise InvalidInputError(
+            f"the response {shown(node)!r} is a category with {len(levels)} levels; a "
+            "response is a number, or a category with two levels. Of more levels, a "
+            'fit has family = "multinomial", or "ordinal" if they are in an order'
+        )
+    if allowed == "several" and len(levels) < 3:
+        found = f"a category with {len(levels)} levels" if levels else "a number"
+        way = (
+            'for two levels, family = "logistic"'
+            if levels
+            else ("make it a category, with its levels in their order")
+        )
+        raise InvalidInputError(
+            f"the response {shown(node)!r} is {found}, and a choice is among three "
+            f"levels or more of a category: {way}"
+        )
+    return node
+
+
+def levels_of(node: Node, schema: Schema) -> tuple[str, ...]:
+    """Return a factor's categories; none if it is a number."""
+    if isinstance(node, Coded):
+        node = node.column
+    return schema.column(node.name).categories if isinstance(node, Named) else ()
+
+
+def variables_in(read: ReadFormula) -> tuple[str, ...]:
+    """Return the columns that the terms need, each once, in the formula's order."""
+    factors = [node for term in (*read.left, *read.right) for node in term]
+    found = dict.fromkeys(name for node in factors for name in named_in(node))
+    called = set[str]()
+    for part in (part for node in factors for part in walk(node)):
+        match part:
+            case Applied(function=function):
+                called.update(function.split("."))
+            case Chosen():
+                called.add("where")
+            case Coded(contrast=contrast):
+                called.update(("C", *(contrast or "").split(".")))
+    clash = [name for name in found if name in called]
+    if clash:
+        raise InvalidInputError(
+            f"column {clash[0]!r} has the name of a function; rename the column to use "
+            "it in a formula"
+        )
+    return tuple(found)
+
+
+def check_size(text: str, terms: Iterable[Term], schema: Schema) -> None:
+    """Refuse a design that is too wide, before there is one."""
+    columns = 0
+    for term in terms:
+        sizes = [len(found) for node in term if (found := levels_of(node, schema))]
+        if len(sizes) > MOST_CATEGORIES_IN_A_TERM:
+            raise InvalidInputError(
+                f"a term of the formula {short(text)} multiplies {len(sizes)} "
+                f"categories; at most {MOST_CATEGORIES_IN_A_TERM} are allowed"
+            )
+        # A category with one level has a column, and takes part in the coding.
+        columns += prod(max(size, 2) for size in sizes)
+    if columns > MOST_DESIGN_COLUMNS:
+        raise InvalidInputError(
+            f"the formula {short(text)} would give up to {columns:,} columns of the "
+            f"design; at most {MOST_DESIGN_COLUMNS:,} are allowed: leave out "
+            "interactions, or agree on fewer categories"
+        )
+
+
+def check_bits(bits: object) -> None:
+    """Refuse a precision that is not a number of bits from 8 to 200."""
+    if isinstance(bits, bool) or not isinstance(bits, int) or not 8 <= bits <= 200:
+        raise InvalidInputError(
+            f"bits must be a whole number from 8 to 200, found {bits!r}; {BITS} do for "
+            "nearly everything"
+        )
+
+
+def check_names(text: str, columns: Sequence[str]) -> None:
+    """Refuse a design without columns, or with two of one name."""
+    if not columns:
+        raise InvalidInputError(
+            f"the formula {short(text)} has nothing on its right side; write 1 for an "
+            "intercept alone"
+        )
+    if len(set(columns)) < len(columns):
+        raise InvalidInputError(
+            f"the formula {short(text)} gives two columns of the design the same "
+            f"name: {listed(sorted(columns))}; rename a column or a category"
+        )
+
+
+def check_finite(table: CheckedTable, values: FloatArray, names: Sequence[str]) -> None:
+    """Refuse values that are not finite; the error names the term."""
+    if np.isfinite(values).all():
+        return
+    broken = np.count_nonzero(~np.isfinite(values), axis=0)
+    place = int(np.flatnonzero(broken)[0])
+    raise SchemaError(
+        *(table.party, names[place], "finite"),
+        f"the term {names[place]!r} is not a finite number in {broken[place]} of "
+        f"{table.n_rows} rows, as the logarithm of 0 is not; correct these rows, agree "
+        "on a minimum in the schema, or use another function",
+    )

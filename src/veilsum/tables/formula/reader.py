@@ -1,0 +1,684 @@
+"""Reads the text of a formula into terms; nothing of it is ever run as code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from math import comb
+from typing import NoReturn
+
+from veilsum.errors import InvalidInputError, printable
+from veilsum.tables.formula.syntax import (
+    COMPARED,
+    CONTRASTS,
+    FUNCTIONS,
+    INTERCEPT,
+    JOINED,
+    MOST_DESIGN_COLUMNS,
+    SIGNS,
+    Applied,
+    Chosen,
+    Coded,
+    Level,
+    Named,
+    Node,
+    Number,
+    Operation,
+    Option,
+    ReadFormula,
+    Signed,
+    SurvivalFormula,
+    Term,
+    Terms,
+    children,
+    is_condition,
+    short,
+)
+from veilsum.tables.formula.tokens import (
+    CLOSING,
+    END,
+    NO_COLUMN,
+    TILDE,
+    Token,
+    check_text,
+    tokenize,
+)
+
+
+def read_formula(text: str) -> ReadFormula:
+    """Return a formula's terms; this is the only place that looks at its text.
+
+    Raises:
+        InvalidInputError: it is not a formula, or asks for more than the bounds allow.
+    """
+    check_text(text)
+    return _Reader(text).formula()
+
+
+def read_surv(text: str) -> SurvivalFormula:
+    """Return the parts of a formula whose left side is `Surv(time, event)`.
+
+    Time and event are columns, with backticks where a name needs them. What stands on
+    the right is not looked at, but that it is there and has no `Surv` in it.
+
+    >>> read_surv("Surv(days, died) ~ age + C(sex)")
+    SurvivalFormula(time='days', event='died', right='age + C(sex)')
+
+    Raises:
+        InvalidInputError: it is not such a formula.
+    """
+    check_text(text)
+    return _Reader(text).survival()
+
+
+# Bounds on what a formula may ask for; each is checked before the work is done.
+LONGEST_NUMBER = 40
+LARGEST_POWER = 5
+DEEPEST_NESTING = 20
+MOST_OPERATIONS = 100
+MOST_FACTORS_IN_A_TERM = 20
+MOST_TERMS = MOST_DESIGN_COLUMNS
+# These learn a centre, knots or an order from the rows they are given.
+STATEFUL = (
+    *("center", "scale", "standardize", "poly", "lag", "hashed"),
+    *("bs", "cs", "cr", "cc", "ns", "te"),
+)
+# Operations between comparisons and signs, the loosest first.
+_LEVELS = (("|",), ("&",), ("+", "-"), ("*", "/"))
+
+
+class _Reader:
+    """Reads one formula from left to right, and multiplies its terms out."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = tokenize(text)
+        self.place = 0
+        # Where the factor ends that is being read, and its own text for refusals.
+        self.stop = len(self.tokens)
+        self.code = ""
+        self.depth = self.operations = self.made = 0
+        self.written: list[tuple[Node, str]] = []
+
+    def formula(self) -> ReadFormula:
+        """Return both sides."""
+        if not self.tokens or self._sign() == "~":
+            self._refuse_sides()
+        left = self._sum({})
+        if not self._took("~"):
+            self._refuse_sides()
+        # The intercept is there unless the right side takes it away.
+        right: Terms = {frozenset(): INTERCEPT}
+        if self._next() is not END:
+            right = self._sum(right)
+        if self._sign() == "|":
+            self._refuse_sides()
+        if self._next() is not END:
+            self._unexpected()
+        by_degree = sorted(right.values(), key=len)
+        return ReadFormula(tuple(left.values()), tuple(by_degree), tuple(self.written))
+
+    def survival(self) -> SurvivalFormula:
+        """Return the columns in `Surv(time, event)`, and the text of the other side."""
+        sides = [one for one, token in enumerate(self.tokens) if token[:2] == TILDE]
+        first = self._next()
+        if len(sides) != 1 or first.text != "Surv" or self._sign(1) != "(":
+            self._refuse_survival("has no such left side")
+        if first.end != self._next(1).start:
+            self._refuse_survival("has a space after Surv")
+        after, last = sides[0] + 1, self._closing(1)
+        if after == len(self.tokens):
+            self._refuse_survival("has nothing on the right; 1 stands for all rows")
+        if any(token[:2] == ("name", "Surv") for token in self.tokens[after:]):
+            self._refuse_survival("has Surv on the right, and it stands on the left")
+        if last + 2 != after:
+            self._refuse_survival("has more than Surv on the left")
+        inside = self.tokens[2:last]
+        if any(token.kind in {"single", "double"} for token in inside):
+            self._refuse_survival(
+                "has a name in quotes; columns have none, or backticks"
+            )
+        columns, commas = inside[::2], inside[1::2]
+        whole = len(columns) == len(commas) + 1
+        if not whole or any(token[:2] != ("sign", ",") for token in commas):
+            self._refuse_survival(
+                "has more than columns in Surv; compute a column first, such as one "
+                "that is 1 where the event was seen and 0 elsewhere"
+            )
+        if len(columns) == 3:
+            self._refuse_survival(
+                "has three columns in Surv; rows that enter late, or end within an "
+                "interval, are not known here"
+            )
+        if len(columns) != 2 or any(
+            one.kind not in {"name", "quoted"} or not one.text.strip()
+            for one in columns
+        ):
+            self._refuse_survival("has something else than two columns in Surv")
+        time, event = (one.text for one in columns)
+        if time == event:
+            self._refuse_survival("has one column for both time and event")
+        return SurvivalFormula(
+            time, event, self.text[self.tokens[after].start :].strip()
+        )
+
+    # Terms: sums, products and powers of factors, as R and formulaic have them.
+
+    def _sum(self, terms: Terms) -> Terms:
+        """Return these terms with those added and taken away that are written here."""
+        minus = self._minus()
+        while True:
+            if self._next()[:2] == ("number", "0"):  # 0 is short for -1
+                self.place += 1
+                minus = not minus
+                found: Terms = {frozenset(): INTERCEPT}
+            else:
+                found = self._product()
+            for key, term in found.items():  # in place: there may be thousands
+                if minus:
+                    terms.pop(key, None)
+                else:
+                    terms.setdefault(key, term)
+            self._check_terms(len(terms))
+            if self._sign() not in SIGNS:
+                return terms
+            minus = self._minus()
+
+    def _minus(self) -> bool:
+        """Return whether the signs that stand here, if any, mean minus together."""
+        minus = False
+        while self._sign() in SIGNS:
+            minus ^= self._sign() == "-"
+            self.place += 1
+        return minus
+
+    def _product(self) -> Terms:
+        left = self._interaction()
+        while True:
+            if self._took("*"):
+                right = self._interaction()
+                left = _union(left, right, self._times(left, right))
+            elif self._took("/"):
+                left = self._within(left, self._interaction())
+            elif self._took("%in%"):
+                left = self._within(self._interaction(), left)
+            else:
+                return left
+
+    def _within(self, parents: Terms, nested: Terms) -> Terms:
+        common = tuple(dict.fromkeys(one for term in parents.values() for one in term))
+        self._check_factors(common)
+        whole = {frozenset(common): common}
+        return _union(parents, self._times(whole, nested))
+
+    def _interaction(self) -> Terms:
+        left = self._power()
+        while self._took(":"):
+            left = self._times(left, self._power())
+        return left
+
+    def _power(self) -> Terms:
+        base = self._group()
+        while self._sign() in {"**", "^"}:
+            self.place += 1
+            token = self._next()
+            if token.kind != "number" or not token.text.isdigit() or token.text == "0":
+                self._unreadable("the power of terms is a whole number, 1 or more")
+            self.place += 1
+            if len(token.text) > 1 or int(token.text) > LARGEST_POWER:
+                raise InvalidInputError(
+                    f"a power of terms is at most {LARGEST_POWER}, found "
+                    f"{token.text[:9]}; for the power of a number write {{x ** 8}}"
+                )
+            power = int(token.text)
+            # Products of several of them, each once: no more than there are subsets.
+            self._check_terms(sum(comb(len(base), k) for k in range(1, power + 1)))
+            made = base
+            for _ in range(power - 1):
+                made = self._times(made, base)
+            base = made
+        return base
+
+    def _times(self, left: Terms, right: Terms) -> Terms:
+        if INTERCEPT in (*left.values(), *right.values()):
+            self._refuse_multiple()
+        # What is made and falls together again is work all the same, and a product of
+        # long terms more than one of two factors.
+        self.made += len(right) * sum(map(len, left.values()))
+        self.made += len(left) * sum(map(len, right.values()))
+        self._check_terms(self.made // 40)
+        made: Terms = {}
+        for one in left.values():
+            for other in right.values():
+                term = tuple(dict.fromkeys((*one, *other)))
+                self._check_factors(term)
+                made.setdefault(frozenset(term), term)
+        return made
+
+    def _check_terms(self, number: int) -> None:
+        if number > MOST_TERMS:
+            raise InvalidInputError(
+                f"the formula {short(self.text)} would be multiplied out to up to "
+                f"{number:,} terms, and as many columns of the design or more; at most "
+                f"{MOST_TERMS:,} are allowed: leave out interactions, or powers"
+            )
+
+    def _check_factors(self, term: Term) -> None:
+        if len(term) > MOST_FACTORS_IN_A_TERM:
+            raise InvalidInputError(
+                f"the formula {short(self.text)} multiplies more than "
+                f"{MOST_FACTORS_IN_A_TERM} factors in one term; leave some out, or "
+                "compute the column first"
+            )
+
+    def _group(self) -> Terms:
+        """Return the terms in parentheses, or one factor as a term."""
+        token = self._next()
+        if token.kind == "number":
+            before = self._sign(-1) if self.place else ""
+            if {before, self._sign(1)} & {*"*/:^", "**", "%in%"}:
+                self._refuse_multiple()
+            if self._sign(1) in COMPARED:
+                self.place += 1
+                self._unexpected()
+            if token.text != "1":
+                self._unreadable("a number other than 0 and 1 is not a term")
+            self.place += 1
+            return {frozenset(): INTERCEPT}
+        last = self._condition_end() if self._sign() == "(" else None
+        if self._sign() != "(" or last is not None:
+            node = self._factor(last)
+            self.written.append((node, self.code))
+            return {frozenset({node}): (node,)}
+        self.place += 1
+        self._deeper()
+        terms = self._sum({})
+        self.depth -= 1
+        if not self._took(")"):
+            self._unexpected()
+        return terms
+
+    def _condition_end(self) -> int | None:
+        """Return where the comparisons in brackets end that begin here, if they do."""
+        last = self._closing(self.place)
+        depth, inside = 0, []
+        for token in self.tokens[self.place : last + 1]:
+            sign = token.text if token.kind == "sign" else ""
+            depth -= sign in CLOSING.values()
+            if depth == 1 and sign:
+                inside.append(sign)
+            depth += sign in CLOSING
+        joined = self._joined(last)
+        bars = "|" in inside and "(" in inside  # (1 | site) is something else
+        if not ({*inside} & {*COMPARED, "&"} or bars or joined):
+            return None
+        while joined:
+            last = self._closing(last + 2)
+            joined = self._joined(last)
+        return last
+
+    def _joined(self, last: int) -> bool:
+        """Say whether a bracket that ends there is joined with another by & or |."""
+        signs = [t.text for t in self.tokens[last + 1 : last + 3] if t.kind == "sign"]
+        return len(signs) == 2 and signs[0] in JOINED and signs[1] == "("
+
+    # Factors: a column, a function or arithmetic on columns, a category
+
+    def _factor(self, end: int | None = None) -> Node:
+        """Return the factor that begins here; `end` is where comparisons do."""
+        token = self._next()
+        if end is not None:
+            self.code = self.text[token.start : self.tokens[end].end]
+            self.operations, self.stop = 0, end + 1
+            node = self._expression()
+            if self.place < self.stop:
+                self._refuse_expression()
+            self.stop = len(self.tokens)
+            return node
+        call = token.kind == "name" and self._sign(1) == "("
+        self.code = self.text[token.start : token.end]
+        if token.kind in {"name", "quoted"} and not call:
+            self.place += 1
+            return Named(token.text)
+        if token.text == ".":
+            raise InvalidInputError("write the columns out; '.' does not say which")
+        if not call and self._sign() != "{":
+            self._unexpected()
+        last = self._closing(self.place + call)
+        if call:
+            if token.end != self._next(1).start:
+                self._unreadable(f"there is a space after {token.text}")
+            self.code = self.text[token.start : self.tokens[last].end]
+        else:
+            self.place += 1
+            self.code = self.text[token.end : self.tokens[last].start].strip()
+        self.operations, self.stop = 0, last + call
+        coded = self._next().text == "C" and self._sign(1) == "("
+        node = self._coded() if coded else self._expression()
+        if self.place < self.stop:
+            self._refuse_expression()
+        self.place, self.stop = last + 1, len(self.tokens)
+        return Named(node.name) if isinstance(node, Named) else node
+
+    def _closing(self, opening: int) -> int:
+        """Return where the bracket is closed that is opened here."""
+        expected = []
+        for place, token in enumerate(self.tokens[opening:], opening):
+            if token.kind == "sign" and token.text in CLOSING:
+                expected.append(CLOSING[token.text])
+            elif token.kind == "sign" and token.text in CLOSING.values():
+                if expected.pop() != token.text:
+                    break
+                if not expected:
+                    return place
+        return self._unreadable("a bracket is not closed")
+
+    def _expression(self) -> Node:
+        node = self._chain()
+        if self._sign() in COMPARED:
+            sign = self._take().text
+            other = self._chain()
+            if self._sign() in COMPARED:
+                self._refuse(
+                    "compares more than two things; write (18 < age) & (age < 60)"
+                )
+            if isinstance(node, Level):  # a level stands behind its category
+                turned = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+                node, other, sign = other, node, turned.get(sign, sign)
+            node = self._operation(node, sign, other)
+        return node
+
+    def _chain(self, level: int = 0) -> Node:
+        """Return operations that bind as tightly as a level, or more."""
+        if level == len(_LEVELS):
+            return self._signed()
+        node = self._chain(level + 1)
+        while self._sign() in _LEVELS[level]:
+            sign, right = self._take().text, self._chain(level + 1)
+            if sign in JOINED and not (is_condition(node) and is_condition(right)):
+                self._refuse(
+                    f"joins something else than comparisons by {sign}; each stands in "
+                    'brackets, such as (age > 60) & (sex == "f")'
+                )
+            node = self._operation(node, sign, right)
+        return node
+
+    def _signed(self) -> Node:
+        # Whatever is nested comes through here.
+        self._deeper()
+        if self._sign() in SIGNS:
+            node: Node = Signed(self._take().text, self._signed())
+        else:
+            node = self._atom()
+            if self._took("**"):
+                node = self._operation(node, "**", self._signed())
+        self.depth -= 1
+        return node
+
+    def _operation(self, left: Node, sign: str, right: Node) -> Node:
+        self.operations += 1
+        if self.operations > MOST_OPERATIONS:
+            self._refuse(
+                f"has more than {MOST_OPERATIONS} operations; compute the column first"
+            )
+        return Operation(sign, left, right)
+
+    def _atom(self) -> Node:
+        token = self._next()
+        if token.kind == "name" and self._sign(1) == "(":
+            return self._applied()
+        self.place += 1
+        if token.kind == "number":
+            return self._number(token.text)
+        if token.kind == "quoted":
+            return Named(token.text, quoted=True)
+        if token.kind in {"single", "double"}:
+            return Level(token.text)
+        if token.kind == "name" and not NO_COLUMN.search(token.text):
+            return Named(token.text)
+        if token[:2] == ("sign", "("):
+            node = self._expression()
+            if self._took(")"):
+                return node
+        return self._refuse_expression()
+
+    def _number(self, text: str) -> Number:
+        if len(text) > LONGEST_NUMBER:
+            self._refuse(f"has a number of more than {LONGEST_NUMBER} characters")
+        return Number(int(text) if text.isdigit() else float(text))
+
+    def _applied(self) -> Node:
+        name = self._next().text
+        if name == "C":
+            self._refuse("has C(...) inside; a category cannot be computed with")
+        if name in {"where", "np.where"}:
+            return self._where()
+        if name != "I" and name.removeprefix("np.") not in FUNCTIONS:
+            self._refuse_function(name)
+        self.place += 2
+        if self._sign() != ")" and self._sign(1) != "=":
+            node = self._expression()
+            if self._took(")"):
+                return Applied(name, node)
+            if self._sign() != ",":
+                self._refuse_expression()
+        return self._refuse(
+            f"gives {name} more than one argument, a named one, or none"
+        )
+
+    def _where(self) -> Node:
+        self.place += 2
+        parts = [self._expression()]
+        while self._took(","):
+            parts.append(self._expression())
+        if len(parts) != 3 or not is_condition(parts[0]) or not self._took(")"):
+            self._refuse(
+                "cannot be used: where takes a comparison and two things to choose "
+                "from, such as where(bmi > 30, 1, 0)"
+            )
+        return Chosen(*parts)
+
+    def _coded(self) -> Node:
+        self.place += 2
+        first = self._take()
+        known = first.kind == "quoted" or (
+            first.kind == "name" and "." not in first.text
+        )
+        if not known or self._sign() not in {",", ")"}:
+            self._refuse("must name a column inside C(...), and nothing else")
+        column = Named(first.text, quoted=first.kind == "quoted")
+        if self._took(")"):
+            return Coded(column)
+        self.place += 1
+        other = "has options of C other than a contrast; levels are the schema's"
+        keyword = self._sign(1) == "="
+        if keyword:
+            if self._next().text != "contrasts":
+                self._refuse(other)
+            self.place += 2
+        contrast = self._take().text
+        options = self._options() if self._took("(") else None
+        if contrast not in CONTRASTS or self._sign() not in {",", ")"}:
+            self._refuse(
+                f"has an unknown contrast; contrasts are {', '.join(CONTRASTS)}"
+            )
+        if not self._took(")"):
+            self._refuse(other)
+        return Coded(column, contrast, options, keyword)
+
+    def _options(self) -> tuple[Option, ...]:
+        options: list[Option] = []
+        while not self._took(")"):
+            key = None
+            if self._sign(1) == "=":
+                key = self._take().text
+                self.place += 1
+            token = self._take()
+            if token.kind in {"single", "double"}:
+                options.append(Option(key, token.text, repr(token.text)))
+            else:
+                value = {"True": True, "False": False}.get(token.text)
+                options.append(Option(key, value, printable(token.text)))
+            if not self._took(",") and self._sign() != ")":
+                break  # the caller finds no end
+        return tuple(options)
+
+    # Where the reader stands, and what it says
+
+    def _next(self, ahead: int = 0) -> Token:
+        place = self.place + ahead
+        return self.tokens[place] if place < self.stop else END
+
+    def _sign(self, ahead: int = 0) -> str:
+        token = self._next(ahead)
+        return token.text if token.kind == "sign" else ""
+
+    def _take(self) -> Token:
+        token = self._next()
+        self.place += 1
+        return token
+
+    def _took(self, sign: str) -> bool:
+        found = self._sign() == sign
+        self.place += found
+        return found
+
+    def _deeper(self) -> None:
+        self.depth += 1
+        if self.depth > DEEPEST_NESTING:
+            raise InvalidInputError(
+                f"the formula {short(self.text)} nests more than {DEEPEST_NESTING} "
+                "brackets, signs or powers; compute the column first"
+            )
+
+    def _refuse_multiple(self) -> NoReturn:
+        raise InvalidInputError(
+            f"the formula {short(self.text)} multiplies a term by a number; write it "
+            "in braces, such as {2 * age}"
+        )
+
+    def _unexpected(self) -> NoReturn:
+        if self._sign() == "|":
+            self._unreadable(
+                "(1 | site) is no term here: coefficients that differ between parties "
+                'are asked for by [mixed], random = ["1"], and effects of parties are '
+                "taken off a gaussian fit by [model] absorb = true"
+            )
+        if self._sign() == "=" or self._sign() in {*COMPARED, "&"}:
+            self._unreadable(
+                f"{self._sign()} is not expected where it stands; a comparison is "
+                "written in brackets, such as (age > 60), and two of them as "
+                '(age > 60) & (sex == "f")'
+            )
+        found = short(self._next().text) if self._next() is not END else "the end"
+        self._unreadable(f"{found} is not expected where it stands")
+
+    def _unreadable(self, why: str) -> NoReturn:
+        raise InvalidInputError(f"the formula {short(self.text)} cannot be read: {why}")
+
+    def _refuse_sides(self) -> NoReturn:
+        raise InvalidInputError(
+            f"the formula {short(self.text)} must have one left and one right side, "
+            "such as 'y ~ age + C(sex)'"
+        )
+
+    def _refuse_survival(self, found: str) -> NoReturn:
+        raise InvalidInputError(
+            "the formula must be one such as 'Surv(time, event) ~ C(sex)', with a "
+            "column of times and one that is 1 where the event was seen; found "
+            f"{short(self.text)}, which {found}"
+        )
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise InvalidInputError(f"the term {short(self.code)} {why}")
+
+    def _refuse_expression(self) -> NoReturn:
+        self._refuse(
+            "cannot be used: it holds more than arithmetic on columns and functions; a "
+            "column's name that has a dot in it, or a space, is written in backticks"
+        )
+
+    def _refuse_function(self, name: str) -> NoReturn:
+        if name == "Surv":
+            self._refuse(
+                "is about times until an event, which are no response of a [model]: "
+                "ask for a regression of them with [cox], for curves with [survival]"
+            )
+        rest = self.tokens[self.place : self.stop]
+        if any(token[:2] == ("sign", ".") for token in rest):
+            self._refuse_expression()
+        if "." in name and not name.startswith("np."):
+            self._refuse(
+                "cannot be read: it calls something with a dot in it; a column's name "
+                "that has one is written in backticks"
+            )
+        what = f"{name} is not known here, and might look at each party's own rows"
+        if name in STATEFUL:
+            what = f"{name} would learn its constants from each party's own rows"
+        names = (
+            printable(token.text)
+            for token, after in zip(rest, [*rest[1:], END], strict=True)
+            if token.kind == "quoted" or (token.kind == "name" and after.text != "(")
+        )
+        self._refuse(
+            f"cannot be used: {what}, and the column would not mean the same "
+            "everywhere; put the constants into the formula, such as "
+            f"{{({next(names, 'age')} - 60) / 10}}, round ones or those that veilsum "
+            f"stats finds for all parties together; real parties have to allow "
+            "constants in their veilsum.toml. Functions are C, I, where, "
+            f"{', '.join(FUNCTIONS)}"
+        )
+
+
+def _union(*parts: Terms) -> Terms:
+    made: Terms = {}
+    for part in parts:
+        for key, term in part.items():
+            made.setdefault(key, term)
+    return made
+
+
+def constants_in(text: str) -> tuple[str, ...]:
+    """Return the factors of a formula by which its author can aim at one person.
+
+    These are comparisons of numbers, numbers written into an expression, and
+    expressions that use a column twice, of which a number can be made: `(x + x) / x` is
+    2. Squares, cubes and the level of a category point at nobody.
+
+    >>> constants_in("(age >= 50) ~ {cost * 2} + log(bmi) + I(age**2)")
+    ('age >= 50', 'cost * 2')
+    >>> constants_in('Surv(days, died) ~ (sex == "f") + {weight / height**2}')
+    ()
+    """
+    if text.lstrip().startswith("Surv("):
+        text = read_surv(text).of_time
+    aimed = (code for node, code in read_formula(text).written if _aims(node))
+    return tuple(dict.fromkeys(_OUTER_BRACKETS.sub(r"\1", one) for one in aimed))
+
+
+_OUTER_BRACKETS = re.compile(r"^\(([^()]*)\)$")
+_SQUARES = (Number(2), Number(3))
+
+
+def _aims(node: Node) -> bool:
+    """Say whether a factor has a constant, or could be one."""
+    steps = [*_steps(node)]
+    columns = [one.name for one in steps if isinstance(one, Named)]
+    return len({*columns}) < len(columns) or any(
+        isinstance(one, Number) or (isinstance(one, Operation) and one.sign in COMPARED)
+        for one in steps
+    )
+
+
+def _steps(node: Node) -> Iterator[Node]:
+    """Yield all parts of a factor but comparisons with a level, and a square's 2."""
+    if isinstance(node, Operation) and isinstance(node.right, Level):
+        return
+    yield node
+    parts = children(node)
+    if isinstance(node, Operation) and node.sign == "**" and node.right in _SQUARES:
+        powers = (one for one in _steps(node.left) if isinstance(one, Operation))
+        if not any(one.sign == "**" for one in powers):
+            parts = (node.left,)
+    for part in parts:
+        yield from _steps(part)
