@@ -210,6 +210,7 @@ from .questions.dispatch_periods import (
     PeriodsResult as PeriodsResult,
     dispatch_periods as dispatch_periods,
 )
+from .questions.evaluate import evaluate as evaluate
 from .questions.evaluate.bins import ChanceEvaluation as ChanceEvaluation
 from .questions.evaluate.concordance import (
     ConcordanceEvaluation as ConcordanceEvaluation,
