@@ -341,7 +341,7 @@ GENERATORS = limit("generators")
 def _first(found: Asked, room: _Room) -> Iterator[str]:
     weaker = relaxed(found.consortium)
     if isinstance(found.recipe, SurveyRecipe):
-        yield from survey_words.FIRST
+        yield from survey_words.words()["first"]
     elif found.rules is None:
         yield (
             "there are no rules about tables for this kind of question: nobody checks "
@@ -1128,7 +1128,7 @@ def _checks(found: Asked) -> Iterator[str]:
     rules = in_force(found.consortium)
     weaker = relaxed(found.consortium)
     if isinstance(found.recipe, SurveyRecipe):
-        yield survey_words.NO_TABLES
+        yield survey_words.words()["no_tables"]
     elif found.rules is None:
         yield "there are no rules about tables for this kind of question; all keep to:"
     else:

@@ -196,7 +196,7 @@ def risk_table(facts: PlanFacts, language: str) -> SentenceTable:
         tuple(words(language, "words")[key] for key in columns),
         tuple(
             (
-                (one.name(language),),
+                (one.heading(language),),
                 (one.text(facts, language),),
                 (level(one.likelihood(facts), language),),
                 (level(one.severity(facts), language),),

@@ -267,12 +267,14 @@ def _of_one_risk(
     base: int,
     measures: list[str],
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the six answers about one of the tool's three risks."""
+    """Yield the six answers about one of the tool's three risks, if it remains."""
     own, here = words(language, "pia"), [r for r in risks(facts) if r.kind == kind]
+    if not here:  # of a survey that is over no answer can be lost
+        return
     worst = max(here, key=lambda one: one.likelihood(facts) * one.severity(facts))
     sources = [own[key] for key in ("member", "outside")]
     lists = (
-        [one.name(language) for one in here],
+        [one.heading(language) for one in here],
         [printable(one.text(facts, language)) for one in here],
         sources if kind == "access" else sources[:1],
         measures,

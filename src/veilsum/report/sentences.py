@@ -61,17 +61,19 @@ class Sentence:
     """One sentence.
 
     Attributes:
-        key: its name; the part of the paper in which it stands comes before the dot.
+        part: of the paper in which it stands.
+        name: in that part.
         when: the facts of a plan that must hold.
     """
 
-    key: str
+    part: str
+    name: str
     when: tuple[str, ...]
 
     @property
-    def part(self) -> str:
-        """The part of the paper in which it stands."""
-        return self.key.partition(".")[0]
+    def key(self) -> str:
+        """Its name among all sentences."""
+        return f"{self.part}.{self.name}"
 
     def holds(self, facts: PlanFacts) -> bool:
         """Say whether it is true of a plan."""
@@ -79,7 +81,7 @@ class Sentence:
 
     def written(self, language: str) -> str:
         """Return its words, with braces."""
-        return words(language, self.part)[self.key.partition(".")[2]]
+        return words(language, self.part)[self.name]
 
     def text(self, facts: PlanFacts, language: str) -> str:
         """Return it about one plan."""
@@ -111,8 +113,8 @@ class PlanRisk(Sentence):
     kind: str
     levels: tuple[int | str, int | str]
 
-    def name(self, language: str) -> str:
-        """Return its name."""
+    def heading(self, language: str) -> str:
+        """Return its name in a table of risks."""
         return words(language, "risk_titles")[self.title]
 
     def likelihood(self, facts: PlanFacts) -> int:
@@ -145,13 +147,12 @@ def sentences(*, survey: bool = False) -> tuple[Sentence, ...]:
 def _listed(parts: Mapping[str, Any], *always: str) -> Iterator[Sentence]:
     for part, entries in parts.items():
         for name, entry in entries.items():
-            key = f"{part}.{name}"
             if part != "risk":
-                yield Sentence(key, (*always, *entry))
+                yield Sentence(part, name, (*always, *entry))
                 continue
             levels = (entry["likelihood"], entry["severity"])
             when = (*always, *entry["when"])
-            yield PlanRisk(key, when, entry["title"], entry["kind"], levels)
+            yield PlanRisk(part, name, when, entry["title"], entry["kind"], levels)
 
 
 def said(facts: PlanFacts, part: str) -> Iterator[Sentence]:
