@@ -32,6 +32,7 @@ from veilsum.files.ledger import open_ledger
 from veilsum.graphs.topology import Topology
 from veilsum.locale import catalogue, languages, limit
 from veilsum.net.receipt import ALIKE, verify_receipts
+from veilsum.page import html as html_text
 from veilsum.party.agreed import agreed_on, promise_of
 from veilsum.party.consent import GENERATORS, consent_to
 from veilsum.party.own_rules import STRICTER
@@ -42,7 +43,6 @@ from veilsum.questions.job_file import job_of
 from veilsum.questions.mixed import PARTIES_EACH
 from veilsum.report import annex as papers, forms, officer
 from veilsum.report.annex import own_limit, summed
-from veilsum.report.page import html as html_text
 from veilsum.report.plan_facts import CHANCES, _facts, facts_of
 from veilsum.report.printing import as_pdf, browser
 from veilsum.report.sentences import named_group, risks, sentences, values, words

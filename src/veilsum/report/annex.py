@@ -16,10 +16,10 @@ from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING, TypeAlias
 
+from veilsum import page as pages
 from veilsum.errors import MissingExtraError, installing, printable
 from veilsum.locale import Line, catalogue, meaning
 from veilsum.party.consent import quoted
-from veilsum.report import page as pages
 from veilsum.report.plan_facts import PlanFacts, SumFacts
 from veilsum.report.sentences import day, risks, rounded_down, said, values, words
 

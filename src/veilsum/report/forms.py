@@ -24,11 +24,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from veilsum import page as pages
 from veilsum.audit.run_folder import RunFolder
 from veilsum.errors import InvalidInputError, MissingExtraError, installing, printable
 from veilsum.files.contents import contents
 from veilsum.party.own_rules import exact, usual
-from veilsum.report import page as pages
 from veilsum.report.annex import (
     Block,
     Lines,
