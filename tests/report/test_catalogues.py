@@ -18,7 +18,7 @@ from veilsum import locale
 from veilsum.locale import catalogue, languages
 from veilsum.report import annex as papers, forms, officer, sentences as module
 from veilsum.report.plan_facts import CountedGroup
-from veilsum.report.sentences import sentences, values, words
+from veilsum.report.sentences import CONDITIONS, LEVELS, sentences, values, words
 
 ROOT = Path(__file__).parents[2]
 PROOFS = tomllib.loads((ROOT / "tests/report/proofs.toml").read_text("utf-8"))
@@ -157,6 +157,14 @@ def test_every_condition_holds_for_some_plan_and_for_some_it_does_not(known):
         found = {name: one.holds(facts) for name, facts in known.items()}
         assert any(found.values()), one.key
         assert not one.when or not all(found.values()), one.key
+
+
+def test_every_condition_and_level_is_used():
+    every = all_sentences().values()
+    named = {name.removeprefix("not ").split()[0] for s in every for name in s.when}
+    assert named >= CONDITIONS.keys()
+    levels = {one for s in every for one in getattr(s, "levels", ())}
+    assert {one for one in levels if isinstance(one, str)} == LEVELS.keys()
 
 
 def test_sentences_about_surveys_hold_for_some_and_for_no_other_plan(

@@ -98,7 +98,9 @@ def command(
     if reader == "reader" and form not in FOR_READERS:
         raise BadInput(f"--format {form} is for an officer: add --for dpo")
     if reader == "reader" and language != "en":
-        raise BadInput("a report is in English; other languages are for an officer: add --for dpo")
+        raise BadInput(
+            "a report is in English; other languages are for an officer: add --for dpo"
+        )
     target = out or Path(f"report.{ENDINGS[form]}")
     prepare_folder(target.parent)
     content, good = _made(what, reader, form, language, receipts)

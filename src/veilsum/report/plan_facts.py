@@ -27,12 +27,12 @@ from veilsum.minimise.question import Minimise
 from veilsum.net.receipt import verify_receipts
 from veilsum.party.agreed import Asked, agreed_on
 from veilsum.party.consent import GENERATORS, NOT_ASKED, consent_to
-from veilsum.party.own_rules import Value, in_force, relaxed, usual
+from veilsum.party.own_rules import Value, in_force, relaxed
 from veilsum.party.study_page import composed
 from veilsum.questions.dispatch import PriceRecipe
 from veilsum.sums.presence import Cells, Crossed, Group, Screened, Values, Varying
 from veilsum.sums.recipes import Guarded, open_limits
-from veilsum.sums.releases import BY_PARTY, Foreseen
+from veilsum.sums.releases import BY_PARTY
 from veilsum.sums.terms import Terms
 from veilsum.surveys.terms import SurveyTerms, survey_terms
 
@@ -58,11 +58,6 @@ class SumFacts:
     least: int
     most: int
     drops: bool
-
-    @property
-    def numbers(self) -> int:
-        """How many sums one of them holds."""
-        return sum(self.statistics.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +93,7 @@ class QuestionFacts:
         most_sums: how many sums there are at most; rules may leave room for fewer than
             all kinds of them come to.
         most_numbers: how many numbers they hold at most.
-        groups: what members are counted by before all else.
-        counted: the same, place by place.
+        counted: what members are counted by before all else, place by place.
         holders: how many members must have each of these, but for none; 0 where nobody
             is counted.
         by_party: whether a member's numbers are made of all its rows at once.
@@ -117,7 +111,6 @@ class QuestionFacts:
     sums: tuple[SumFacts, ...]
     most_sums: int
     most_numbers: int
-    groups: tuple[str, ...]
     counted: tuple[CountedGroup, ...]
     holders: int
     by_party: bool
@@ -271,13 +264,8 @@ class PlanFacts:
         return max((one.holders for one in self.questions), default=0)
 
     @property
-    def groups(self) -> tuple[str, ...]:
-        """What members are counted by in one question or another."""
-        return tuple(dict.fromkeys(g for one in self.questions for g in one.groups))
-
-    @property
     def counted(self) -> tuple[CountedGroup, ...]:
-        """The same, place by place."""
+        """What members are counted by in one question or another, place by place."""
         found = {(g.kind, g.columns): g for one in self.questions for g in one.counted}
         return tuple(found.values())
 
@@ -363,184 +351,6 @@ class PlanFacts:
     def most_numbers(self) -> int:
         """How many numbers they hold at most."""
         return sum(one.most_numbers for one in self.questions)
-
-    # Facts that sentences.toml names beside these: conditions, and levels of risk.
-
-    def asks(self, heading: str) -> bool:
-        """Say whether some question is of this kind."""
-        return heading in self.headings
-
-    def has_rule(self, name: str) -> bool:
-        """Say whether there is such a rule about tables."""
-        return name in self.rules
-
-    def keeps(self, name: str) -> bool:
-        """Say whether a rule about tables is in force and refuses something."""
-        return name in self.rules and name not in self.off
-
-    def switches_off(self, name: str) -> bool:
-        """Say whether a rule about tables refuses nothing."""
-        return name in self.rules and name in self.off
-
-    def weakens(self, name: str) -> bool:
-        """Say whether a rule that the question has a use for is weaker than usual."""
-        return name in self.rules and name in self.relaxed
-
-    def relaxes(self, name: str) -> bool:
-        """Say whether a rule is weaker than usual."""
-        return name in self.relaxed
-
-    @property
-    def failed(self) -> tuple[str, ...]:
-        """Checks of the receipt that do not hold."""
-        return () if self.ended is None else self.ended.failed
-
-    @property
-    def lost(self) -> tuple[str, ...]:
-        """Members that were lost before a sum was known."""
-        return () if self.ended is None else self.ended.lost
-
-    @property
-    def closed(self) -> bool:
-        """Whether this is a survey that is closed."""
-        return self.survey is not None and self.survey.closed
-
-    @property
-    def several_questions(self) -> bool:
-        """Whether it is a study of more than one question."""
-        return len(self.questions) > 1
-
-    @property
-    def several_rows(self) -> bool:
-        """Whether tables with a single row are refused."""
-        return self.rules.get("minimum_rows", 0) > 1
-
-    @property
-    def curious(self) -> bool:
-        """Whether anything is promised against members."""
-        return self.tolerate >= 1
-
-    @property
-    def coalitions(self) -> bool:
-        """Whether something is promised against several members who pool."""
-        return self.tolerate >= 2
-
-    @property
-    def more_may_pool(self) -> bool:
-        """Whether more members may pool than is tolerated, and one is left."""
-        return self.tolerate + 1 < len(self.parties)
-
-    @property
-    def bounded(self) -> bool:
-        """Whether a bound holds for all sums together."""
-        return self.epsilon is not None
-
-    @property
-    def all_masked(self) -> bool:
-        """Whether masks hide all but sums from any members who pool."""
-        masked = self.curious and self.sums_only and not self.iterates
-        return masked and self.all_linked
-
-    @property
-    def rules_off(self) -> frozenset[str]:
-        """The rules about single people that refuse nothing."""
-        return frozenset(self.off) - {"site_terms"}
-
-    @property
-    def sums_of_rows(self) -> bool:
-        """Whether a member's numbers are sums over several rows."""
-        several = self.on_tables and not self.single and not self.by_party
-        return several and not self.rules_off
-
-    @property
-    def few_of_one_site(self) -> bool:
-        """Whether a level that few people of one member have passes every rule."""
-        return (
-            self.site_terms
-            and bool(self.levels)
-            and self.headings <= {"model", "statistics"}
-            and "minimum_count" not in self.off
-            and self.rules["effective_count"] <= self.rules["minimum_count"]
-            and self.rules["maximum_leverage"] >= usual()["maximum_leverage"]
-        )
-
-    @property
-    def few_people(self) -> bool:
-        """Whether one person of a member may count, but never one of all members.
-
-        In a regression the other rules refuse a level that one row has; where rows are
-        counted no other rule looks at it.
-        """
-        alone = self.rules_off == {"minimum_count"}
-        return alone and self.counts and bool(self.holders)
-
-    @property
-    def few_in_a_sum(self) -> bool:
-        """Whether one row of a member may be a level's, and no rule minds."""
-        off = {"minimum_count", "effective_count", "maximum_leverage"} <= {*self.off}
-        return "minimum_count" in self.rules and off
-
-    @property
-    def one_person_counts(self) -> bool:
-        """Whether rows are counted only, or a level may be that of one row."""
-        return self.headings == {"statistics"} or self.few_in_a_sum
-
-    @property
-    def counts_only(self) -> bool:
-        """Whether nothing is fitted."""
-        return self.headings <= {"statistics", "survival"}
-
-    @property
-    def counted_in_cells(self) -> bool:
-        """Whether members are counted by levels, bins and cells of statistics alone."""
-        kinds = {"levels", "bins", "cells"}
-        within = all(one.kind in kinds for one in self.counted)
-        return self.headings == {"statistics"} and within
-
-    @property
-    def compares_members(self) -> bool:
-        """Whether some question compares rows of different members."""
-        return len(self.within) < len(self.questions)
-
-    @property
-    def apart(self) -> int:
-        """By how many members the sums of two runs have to differ."""
-        return self.minimum_honest + self.tolerate
-
-    @property
-    def several_apart(self) -> bool:
-        """Whether that is more than one."""
-        return self.apart > 1
-
-    @property
-    def pooling_likelihood(self) -> int:
-        """How likely more members pool what they saw than is tolerated."""
-        return {0: 4, 1: 2}.get(self.tolerate, 1)
-
-    @property
-    def collusion_likelihood(self) -> int:
-        """The same: a level more where fewer are enough after a loss."""
-        return min(4, self.pooling_likelihood + self.may_lose)
-
-    @property
-    def all_pool_likelihood(self) -> int:
-        """How likely all members pool what they have."""
-        return 2 if len(self.parties) < 3 else 1
-
-    @property
-    def recognition_likelihood(self) -> int:
-        """How likely a person is recognised while all rules refuse something."""
-        return 3 if self.site_terms else 2 if self.relaxed else 1
-
-    @property
-    def person_severity(self) -> int:
-        """How grave it is when one row is known: a person's, or a member's own."""
-        return 2 if self.single or not self.on_tables else 3
-
-    @property
-    def last_severity(self) -> int:
-        """How grave it is when one member's numbers are known."""
-        return self.person_severity if self.rules_off else 2
 
     def others(self, together: int = 1) -> int:
         """Return over how many others so many members know the sums."""
@@ -726,10 +536,18 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
         columns=tuple(page.facts["columns"]),
         levels=levels,
         by_level=tuple(levels) if plain else (),
-        sums=tuple(_sums(one, drops=drops) for one in recipe.foreseen),
+        sums=tuple(
+            SumFacts(
+                statistics=dict(one.statistics),
+                first=one.when == "first",
+                least=one.least,
+                most=one.most,
+                drops=drops,
+            )
+            for one in recipe.foreseen
+        ),
         most_sums=page.facts["rounds"][1],
         most_numbers=page.facts["numbers"][1],
-        groups=tuple(one.name for one in counted.groups) if counted else (),
         counted=tuple(map(_counted, counted.groups)) if counted else (),
         holders=counted.least if counted else 0,
         # Numbers of which nobody's rows are the parts are a member's own making.
@@ -737,16 +555,6 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
         iterates=iterates,
         own_limits=own,
         consent=page.digest,
-    )
-
-
-def _sums(round_: Foreseen, *, drops: bool) -> SumFacts:
-    return SumFacts(
-        statistics=dict(round_.statistics),
-        first=round_.when == "first",
-        least=round_.least,
-        most=round_.most,
-        drops=drops,
     )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -29,6 +29,11 @@ from veilsum.party.own_rules import Value, exact, usual
 from veilsum.report.plan_facts import CountedGroup, PlanFacts, SurveyFacts
 from veilsum.tables.rules import ALONE
 
+# Facts that are filled in as they are.
+PLAIN = (
+    *("tolerate", "fewest", "minimum_honest", "links", "organiser", "most_numbers"),
+    *("most_sums", "holders", "relays", "run"),
+)
 # Names in a list inside a sentence; the number of all others follows.
 MOST_NAMES = 30
 KINDS = ("levels", "values", "bins", "cells")  # of groups that have columns
@@ -47,6 +52,113 @@ RANGES = {
     "below": "below (?P<high>.+)",
     "above": "above (?P<low>.+)",
     "between": "(?P<low>.+) to (?P<high>.+)",
+}
+
+
+def _few_of_one_site(facts: PlanFacts) -> bool:
+    """Say whether a level that few people of one member have passes every rule."""
+    rules = facts.rules
+    return (
+        facts.site_terms
+        and bool(facts.levels)
+        and facts.headings <= {"model", "statistics"}
+        and "minimum_count" not in facts.off
+        and rules["effective_count"] <= rules["minimum_count"]
+        and rules["maximum_leverage"] >= usual()["maximum_leverage"]
+    )
+
+
+def _rules_off(facts: PlanFacts) -> set[str]:
+    """Return the rules about single people that refuse nothing."""
+    return set(facts.off) - {"site_terms"}
+
+
+def _few_people(facts: PlanFacts) -> bool:
+    """Say whether one person of a member may count, but never one of all members.
+
+    In a regression the other rules refuse a level that one row has; where rows are
+    counted no other rule looks at it.
+    """
+    alone = _rules_off(facts) == {"minimum_count"}
+    return alone and facts.counts and bool(facts.holders)
+
+
+def _few_in_a_sum(facts: PlanFacts) -> bool:
+    """Say whether one row of a member may be a level's, and no rule minds."""
+    off = {"minimum_count", "effective_count", "maximum_leverage"} <= set(facts.off)
+    return "minimum_count" in facts.rules and off
+
+
+def _pooling(facts: PlanFacts) -> int:
+    """Return how likely more members pool what they saw than is tolerated."""
+    return {0: 4, 1: 2}.get(facts.tolerate, 1)
+
+
+def _person(facts: PlanFacts) -> int:
+    """Return how grave it is when one row is known: a person's, or a member's own."""
+    return 2 if facts.single or not facts.on_tables else 3
+
+
+# Conditions of sentences.toml that are not attributes of a plan's facts; some take the
+# name of a question or a rule.
+CONDITIONS: Mapping[str, Callable[..., object]] = {
+    "asks": lambda facts, heading: heading in facts.headings,
+    "has_rule": lambda facts, name: name in facts.rules,
+    "keeps": lambda facts, name: name in facts.rules and name not in facts.off,
+    "switches_off": lambda facts, name: name in facts.rules and name in facts.off,
+    "weakens": lambda facts, name: name in facts.rules and name in facts.relaxed,
+    "relaxes": lambda facts, name: name in facts.relaxed,
+    "failed": lambda facts: facts.ended is not None and facts.ended.failed,
+    "lost": lambda facts: facts.ended is not None and facts.ended.lost,
+    "closed": lambda facts: facts.survey is not None and facts.survey.closed,
+    "several_questions": lambda facts: len(facts.questions) > 1,
+    "several_rows": lambda facts: facts.rules.get("minimum_rows", 0) > 1,
+    # Something is promised against members, and against several who pool.
+    "curious": lambda facts: facts.tolerate >= 1,
+    "coalitions": lambda facts: facts.tolerate >= 2,
+    "more_may_pool": lambda facts: facts.tolerate + 1 < len(facts.parties),
+    "bounded": lambda facts: facts.epsilon is not None,
+    # Masks hide all but sums from any members who pool.
+    "all_masked": lambda facts: (
+        facts.tolerate >= 1
+        and facts.sums_only
+        and not facts.iterates
+        and facts.all_linked
+    ),
+    # A member's numbers are sums over several rows.
+    "sums_of_rows": lambda facts: (
+        facts.on_tables
+        and not facts.single
+        and not facts.by_party
+        and not _rules_off(facts)
+    ),
+    "rules_off": _rules_off,
+    "few_of_one_site": _few_of_one_site,
+    "few_people": _few_people,
+    "few_in_a_sum": _few_in_a_sum,
+    "one_person_counts": lambda facts: (
+        facts.headings == {"statistics"} or _few_in_a_sum(facts)
+    ),
+    "counts_only": lambda facts: facts.headings <= {"statistics", "survival"},
+    "counted_in_cells": lambda facts: (
+        facts.headings == {"statistics"}
+        and {one.kind for one in facts.counted} <= {"levels", "bins", "cells"}
+    ),
+    # Some question compares rows of different members.
+    "compares_members": lambda facts: len(facts.within) < len(facts.questions),
+    "several_apart": lambda facts: facts.minimum_honest + facts.tolerate > 1,
+}
+LEVELS: Mapping[str, Callable[[PlanFacts], int]] = {
+    "pooling_likelihood": _pooling,
+    # A level more where fewer are enough after a loss.
+    "collusion_likelihood": lambda facts: min(4, _pooling(facts) + facts.may_lose),
+    "all_pool_likelihood": lambda facts: 2 if len(facts.parties) < 3 else 1,
+    "recognition_likelihood": lambda facts: (
+        3 if facts.site_terms else 2 if facts.relaxed else 1
+    ),
+    "person_severity": _person,
+    # How grave it is when one member's numbers are known.
+    "last_severity": lambda facts: _person(facts) if _rules_off(facts) else 2,
 }
 
 
@@ -91,9 +203,10 @@ class Sentence:
 def _holds(condition: str, facts: PlanFacts) -> bool:
     """Say whether a fact holds: "curious", "not drawn", "keeps minimum_count"."""
     name = condition.removeprefix("not ")
-    fact, _, argument = name.partition(" ")
-    value = getattr(facts, fact)
-    return bool(value(argument) if argument else value) == (name == condition)
+    fact, *argument = name.split(" ")
+    known = CONDITIONS.get(fact)
+    value = getattr(facts, fact) if known is None else known(facts, *argument)
+    return bool(value) == (name == condition)
 
 
 @dataclass(frozen=True)
@@ -105,7 +218,7 @@ class PlanRisk(Sentence):
         kind: as the forms of authorities sort risks: `access`, somebody learns what
             they should not; `change`; `loss`.
         levels: likelihood and severity, each from 1 (negligible) to 4 (maximum), or
-            the fact that gives it; severity is a proposal, for it depends on what
+            a key of `LEVELS`; severity is a proposal, for it depends on what
             columns mean.
     """
 
@@ -127,8 +240,7 @@ class PlanRisk(Sentence):
 
 
 def _level(level: int | str, facts: PlanFacts) -> int:
-    found: int = level if isinstance(level, int) else getattr(facts, level)
-    return found
+    return level if isinstance(level, int) else LEVELS[level](facts)
 
 
 @cache
@@ -317,11 +429,13 @@ def values(facts: PlanFacts, language: str) -> Mapping[str, str]:
         )
         for chance, far in facts.distances
     ]
-    guessers = phrases["guessers" if facts.coalitions else "one_guesser"]
+    guessers = phrases["guessers" if facts.tolerate > 1 else "one_guesser"]
+    lost, wrong = ((), ()) if ended is None else (ended.lost, ended.failed)
     off, failed = words(language, "off"), words(language, "failed")
     columns = [_column(one, facts, language) for one in facts.columns]
     groups = [_group(one, language) for one in facts.counted]
     found = {
+        **{name: getattr(facts, name) for name in PLAIN},
         "title": quoted(facts.title),
         "file": quoted(facts.file),
         "version": __version__,
@@ -329,42 +443,32 @@ def values(facts: PlanFacts, language: str) -> Mapping[str, str]:
         "all": len(facts.parties),
         "parties": _names(facts.summed, language),
         "others": n - 1,
-        "tolerate": facts.tolerate,
         "guessers": guessers.format(tolerate=facts.tolerate),
         "rest": n - facts.tolerate,
         "sizes": "; ".join(shown[:8] + shown[8:][-1:]),
         "beyond": beyond,
         "beyond_rest": n - beyond,
-        "fewest": facts.fewest,
         "fewest_others": facts.fewest - 1,
-        "minimum_honest": facts.minimum_honest,
-        "apart": facts.apart,
-        "links": facts.links,
-        "organiser": facts.organiser,
+        "apart": facts.minimum_honest + facts.tolerate,
         "columns": _names(columns, language),
         "n_columns": len(facts.columns),
         "statistics": _statistics(facts, language),
         "by_level": _names(facts.by_level, language, texts=True),
         "formulas": _names(facts.formulas, language, texts=True),
-        "most_numbers": facts.most_numbers,
-        "most_sums": facts.most_sums,
         "n_questions": len(facts.questions),
         "groups": _names(groups, language),
-        "holders": facts.holders,
         "holders_others": facts.holders - 1,
         "fewest_people": facts.holders * int(facts.rules.get("minimum_count", 0)),
-        "relays": facts.relays,
         "epsilon": "" if facts.epsilon is None else number(facts.epsilon, language, 3),
         "chances": "; ".join(chances),
         "off": "; ".join(off[one] for one in facts.off if one in off),
         "digest": grouped(bytes.fromhex(facts.digest)) if facts.digest else "",
         "consent": ", ".join(one.consent for one in facts.questions),
-        "run": facts.run,
-        "lost": _names(facts.lost, language),
+        "lost": _names(lost, language),
         "party": "" if ended is None else ended.party,
         "finished": "" if ended is None else _moment(ended.finished, language),
-        "failed": "; ".join(failed[one] for one in facts.failed),
-        "last_gave": phrases["last_gave_one" if facts.rules_off else "last_gave"],
+        "failed": "; ".join(failed[one] for one in wrong),
+        "last_gave": phrases["last_gave_one" if _rules_off(facts) else "last_gave"],
         **dict(_rules(facts, language)),
         **({} if facts.survey is None else _of_guests(facts, facts.survey, language)),
     }
