@@ -15,7 +15,8 @@ import pytest
 
 from finished import finished, wards
 from markup import Tags
-from veilsum.report import page as pages, printing
+from veilsum import page as pages
+from veilsum.report import printing
 from veilsum.report.run_report import report
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

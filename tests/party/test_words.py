@@ -13,13 +13,13 @@ REWORDED = """
 import sys
 from veilsum import locale
 
-def reworded(entry, key=None):
+def reworded(entry):
     if isinstance(entry, dict):
-        return {k: reworded(v, k) for k, v in entry.items()}
-    return f"~{entry}~"
+        return {k: reworded(v) for k, v in entry.items()}
+    return [*map(reworded, entry)] if isinstance(entry, list) else f"~{entry}~"
 
 known = locale.catalogue
-locale.catalogue = lambda language: reworded(known(language))
+locale.catalogue = lambda *given: reworded(known(*given))
 from veilsum.cli.app import app
 app(sys.argv[1:])
 """

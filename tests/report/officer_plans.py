@@ -8,9 +8,11 @@ import tomli_w
 from party.test_agreed import COST, DISPATCH, MODEL, NAMES, PAIRS, RUN, certificate
 from party.test_consent import QUESTIONS
 from receipts import PARTIES, Study
+from surveys import MEMBERS, guest_row, survey_table
 from veilsum.consortium.consortium import consortium_from
 from veilsum.consortium.study import study_from
 from veilsum.files.consortiums import write_consortium
+from veilsum.surveys.terms import closing_of, survey_terms, tally_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NOW = datetime(2030, 1, 31, 12, 0, tzinfo=UTC)
@@ -140,7 +142,8 @@ def written(name, folder):
 
 def written_study(folder):
     path = folder / "study.toml"
-    write_consortium(path, study_from(study_table()))
+    if not path.exists():
+        write_consortium(path, study_from(study_table()))
     return path
 
 
@@ -176,3 +179,53 @@ def run_folder(folder, *lost, policy=None, **changes):
     (out / "receipt.json").write_text(receipt.to_json())
     write_consortium(folder / "consortium.toml", study.consortium)
     return out
+
+
+def closed_table():
+    """A closed survey in which one of the guests did not come, and one cell is rare."""
+    terms = survey_terms(consortium_from(survey_table()))
+    bits = dict.fromkeys([*terms.roster][:-1], b"\xe0") | {"Firm 1": b"\xf0"}
+    closing = closing_of(terms, "5e" * 32, tally_of(terms, bits))
+    return survey_table(**closing)
+
+
+def uneven(*counts):
+    """A roster in which members have invited so many each."""
+    whose = [name for name, n in zip(MEMBERS, counts, strict=True) for _ in range(n)]
+    return [guest_row(f"Firm {k}", name) for k, name in enumerate(whose)]
+
+
+def policy(**changed):
+    return {**survey_table(), "policy": {"tolerate": 1, **changed}}
+
+
+SURVEYS = {
+    "open": survey_table(),
+    "closed": closed_table(),
+    "weak": survey_table(minimum_honest=2, minimum_guests=3),
+    "nobody": policy(tolerate=0),
+    "all but one": {
+        **policy(tolerate=2),
+        "survey": survey_table(guest=uneven(9, 8, 7))["survey"],
+    },
+    "uneven": {
+        **survey_table(
+            guest=uneven(3, 9, 6),
+            minimum_honest=2,
+            tolerate_guests=2,
+            minimum_guests=6,
+        ),
+        "organiser": "ann",
+    },
+    "relayed": {
+        **survey_table(),
+        "deployment": {"relay": "wss://relay.test", "relay_token": "ab" * 32},
+    },
+}
+
+
+def written_survey(name, folder):
+    """Return the file of one of these."""
+    path = folder / f"{name.replace(' ', '-')}.toml"
+    path.write_text(tomli_w.dumps(SURVEYS[name]))
+    return path

@@ -13,9 +13,9 @@ import pytest
 
 from later import Later
 from report.officer_plans import NOW, run_folder, written, written_study
+from veilsum.locale import languages
 from veilsum.report import forms, officer
 from veilsum.report.plan_facts import facts_of
-from veilsum.report.sentences import LANGUAGES
 
 docx = Later("docx")
 rocrate = Later("rocrate.rocrate")
@@ -44,11 +44,6 @@ NOT_IN_A_PLAN = {113, 211, 212, 214, 221, 222, 223, 225, 226, 227}
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
-@pytest.fixture(scope="module", name="folder")
-def folder_fixture(tmp_path_factory):
-    return tmp_path_factory.mktemp("forms")
-
-
 @pytest.fixture(scope="module", name="ran")
 def ran_fixture(folder):
     return run_folder(folder / "ran", "b")
@@ -63,7 +58,7 @@ class Tags(HTMLParser):
         self.tags |= {tag, *(name for name, _ in attrs)}
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", languages())
 @pytest.mark.parametrize("name", ["site", "cell", "losing", "cost", "letters"])
 def test_cnil_s_tool_would_take_it(name, language, folder):
     made = officer.write(

@@ -1,10 +1,7 @@
 """The officer's annex: every sentence is true of its plan, and shown by a test."""
 
-import ast
 import re
 import string
-from dataclasses import replace
-from functools import cache
 from html.parser import HTMLParser
 from itertools import combinations
 from pathlib import Path
@@ -25,8 +22,6 @@ from report.officer_plans import (
     run_folder,
     table,
     written,
-    written_plan,
-    written_study,
 )
 from veilsum.audit.run_folder import OF_ALL, RunFolder
 from veilsum.cli.app import COMMANDS, app
@@ -35,8 +30,9 @@ from veilsum.consortium.sections import PolicySection
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
 from veilsum.graphs.topology import Topology
-from veilsum.locale import catalogue, limit
+from veilsum.locale import catalogue, languages, limit
 from veilsum.net.receipt import ALIKE, verify_receipts
+from veilsum.page import html as html_text
 from veilsum.party.agreed import agreed_on, promise_of
 from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import STRICTER
@@ -48,21 +44,9 @@ from veilsum.questions.kinds.dispatch import GENERATORS
 from veilsum.questions.mixed import PARTIES_EACH
 from veilsum.report import annex as papers, forms, officer
 from veilsum.report.annex import own_limit, summed
-from veilsum.report.page import html as html_text
 from veilsum.report.plan_facts import CHANCES, _facts, facts_of
 from veilsum.report.printing import as_pdf, browser
-from veilsum.report.sentences import (
-    CATALOGUE,
-    EVERY_SENTENCE,
-    EXPLAINED_WORDS,
-    FAILED,
-    LANGUAGES,
-    RISKS,
-    always,
-    named_group,
-    values,
-)
-from veilsum.report.survey_sentences import SURVEY_CATALOGUE, risks
+from veilsum.report.sentences import named_group, risks, sentences, values, words
 from veilsum.tables.fingerprints import Source, words_of
 from veilsum.tables.frames import as_frame
 
@@ -71,103 +55,10 @@ FORMATS = ("html", "docx", "edpb", "edpb-docx", "pia", "acro")
 OFFICERS_PLANS = ("site", "cell", "losing")
 
 
-@pytest.fixture(scope="module", name="folder")
-def folder_fixture(tmp_path_factory):
-    return tmp_path_factory.mktemp("plans")
-
-
-@pytest.fixture(scope="module", name="known")
-def known_fixture(folder):
-    """Facts of plans of every kind, by name."""
-    found = {name: facts_of(written(name, folder)) for name in TABLES}
-    found["study"] = facts_of(written_study(folder))
-    (folder / "planned").mkdir()
-    found["plan"] = facts_of(written_plan(folder / "planned"))
-    found["run"] = facts_of(run_folder(folder / "run"))
-    found["lost"] = facts_of(run_folder(folder / "lost", "b"))
-    found["forged"] = replace(
-        found["run"], ended=replace(found["run"].ended, failed=("signatures are good",))
-    )
-    found["unproved"] = replace(found["lattice"], epsilon=None)
-    return found
-
-
-@pytest.fixture(scope="module", name="asked")
-def asked_fixture():
-    """Facts of every kind of question, by name."""
-    return {
-        kind: _facts(consortium_from(table(sections)), "consortium")
-        for kind, sections in QUESTIONS.items()
-    }
-
-
-# The catalogue
-
-
-@cache
-def names_in(file):
-    tree = ast.parse((ROOT / file).read_text("utf-8"))
-    return {
-        one.name
-        for one in tree.body
-        if isinstance(one, ast.FunctionDef) and one.name.startswith("test_")
-    }
-
-
-@each("sentence", EVERY_SENTENCE, ids=lambda one: one.key)
-def test_every_sentence_names_tests_that_are_there(sentence):
-    assert sentence.shown
-    for one in sentence.shown:
-        file, _, test = one.partition("::")
-        assert Path(file).name.startswith("test_")
-        assert names_in(file)
-        assert test == "*" or test in names_in(file), one
-
-
-def fields(text):
-    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
-
-
-def test_both_languages_say_the_same_with_the_same_numbers():
-    assert len({one.key for one in EVERY_SENTENCE}) == len(EVERY_SENTENCE)
-    for one in EVERY_SENTENCE:
-        assert fields(one.en) == fields(one.de), one.key
-        assert one.en != one.de
-        assert one.en.endswith(".") == one.de.endswith("."), one.key
-    tables = (papers.WORDS, papers.WHO, papers.QUESTIONS, forms.EDPB, forms.PIA_WORDS)
-    for words in tables:
-        for key, told in words.items():
-            assert set(told) == set(LANGUAGES), key
-            assert fields(told["en"]) == fields(told["de"]), key
-    for one in RISKS:
-        assert set(one.title) == set(LANGUAGES)
-
-
-def test_every_condition_holds_for_some_plan_and_for_some_it_does_not(known):
-    for one in EVERY_SENTENCE:
-        found = {name: one.when(facts) for name, facts in known.items()}
-        assert any(found.values()), one.key
-        assert one.when is always or not all(found.values()), one.key
-
-
-def test_every_sentence_can_be_said_in_full_of_every_plan_it_is_true_of(known):
-    for facts in known.values():
-        for language in LANGUAGES:
-            filled = values(facts, language)
-            for one in EVERY_SENTENCE:
-                if one.when(facts):
-                    text = one.text(facts, language)
-                    assert "{" not in text.replace(
-                        ("{" in facts.title and "{") or "\0", ""
-                    )
-                    blank = [name for name in fields(one.en) if not filled[name]]
-                    assert not blank, (one.key, blank)
-
-
 def test_every_kind_of_question_is_described():
-    asked, told = {*COMMANDS}, (*CATALOGUE, *SURVEY_CATALOGUE)
-    assert {f"purpose.{name}" for name in asked} <= {one.key for one in told}
-    assert set(papers.QUESTIONS) == {*asked, "cost"}
+    told = {one.key for one in (*sentences(), *sentences(survey=True))}
+    assert {f"purpose.{name}" for name in COMMANDS} <= told
+    assert set(words("en", "questions")) == {*COMMANDS, "cost"} - {"survey"}
 
 
 def test_exactly_one_thing_is_said_of_what_a_member_does_not_learn(known):
@@ -180,12 +71,12 @@ def test_exactly_one_thing_is_said_of_what_a_member_does_not_learn(known):
 
 def test_nothing_is_called_private_or_anonymous(known):
     for facts in known.values():
-        for language in LANGUAGES:
+        for language in languages():
             paper = str(papers.annex(facts, language)) + str(
                 forms.edpb(facts, language)
             )
-            for words in ("private key", "private Schlüssel"):
-                paper = paper.replace(words, "")
+            for key in ("private key", "private Schlüssel"):
+                paper = paper.replace(key, "")
             # The one place says that they are not called so.
             told = [
                 one
@@ -421,7 +312,7 @@ def test_the_reader_would_notice_another_number(folder):
 
 def test_both_languages_have_the_same_rows_and_numbers(known):
     for facts in known.values():
-        english, german = (papers.who_learns_what(facts, one) for one in LANGUAGES)
+        english, german = (papers.who_learns_what(facts, one) for one in ("en", "de"))
         assert list(english) == list(german)
         for key, (_, learns, missing) in english.items():
             for ours, theirs in zip(
@@ -470,7 +361,7 @@ def test_every_paper_says_of_which_plan_it_is(known):
     for facts in known.values():
         name = facts.title or facts.run or facts.file
         for made in (papers.annex, forms.edpb):
-            for language in LANGUAGES:
+            for language in languages():
                 paper = made(facts, language)
                 assert name in paper.title
                 page = papers.as_html(paper).decode()
@@ -483,7 +374,7 @@ def test_every_paper_says_of_which_plan_it_is(known):
 
 
 def test_commands_are_set_apart_from_what_is_said_of_them(folder):
-    for language in LANGUAGES:
+    for language in languages():
         page = officer.write(written("site", folder), format="html", language=language)
         found = re.findall("<code>(.*?)</code>", page.decode())
         typed = [re.sub("</?span>", "", one).split() for one in found]
@@ -529,7 +420,7 @@ def test_every_rule_that_is_weaker_is_explained_first(known):
     told_elsewhere = {"tolerate", "site_terms"}  # in sentences of their own
     seen = set()
     for name, facts in known.items():
-        for language in LANGUAGES:
+        for language in languages():
             alarms = papers.texts(facts, "alarm", language)
             for rule in (facts.relaxed.keys() & facts.rules.keys()) - told_elsewhere:
                 (one,) = [text for text in alarms if f": {rule} = " in text]
@@ -541,18 +432,13 @@ def test_every_rule_that_is_weaker_is_explained_first(known):
 
 
 def test_sums_are_in_words_in_both_languages(asked):
-    english, german = (catalogue(language)["statistics"] for language in LANGUAGES)
-    assert set(english) == set(german)
-    for key, words in english.items():
-        # Only these may be missing: a German page has no labels, and officers' words.
-        assert set(words) - set(german[key]) <= {"label", "first_meaning", "officer"}
     for kind, facts in asked.items():
         (question,) = facts.questions
         for one in question.sums:
-            english, german = (summed(one, language) for language in LANGUAGES)
+            english, german = (summed(one, language) for language in ("en", "de"))
             counts = [int(text.partition(":")[0]) for text in english]
             assert counts == [int(text.partition(":")[0]) for text in german], kind
-            assert sum(counts) == one.numbers
+            assert sum(counts) == sum(one.statistics.values())
             assert not {*english} & {*german}
 
 
@@ -567,8 +453,8 @@ def test_words_are_explained_where_they_occur(known):
     assert "bin" not in explained("cost")
     assert "digest" not in explained("plan")
     for name in known:
-        german = [one.de.partition(":")[0] for one in EXPLAINED_WORDS]
-        assert explained(name, "de") <= {*german}
+        german = {one.partition(":")[0] for one in words("de", "word").values()}
+        assert explained(name, "de") <= german
 
 
 def test_what_a_kind_of_question_leaves_open_is_on_the_annex(known):
@@ -628,7 +514,7 @@ def told_fixture(known, asked):
             for made in (papers.annex, forms.edpb)
             for text in everything(made(facts, language))
         )
-        for language in LANGUAGES
+        for language in languages()
     }
 
 
@@ -654,14 +540,18 @@ def limit_text(key):
 
 
 def test_no_english_sentence_of_the_catalogue_is_on_a_german_page(told):
-    words = [papers.WORDS, papers.WHO, papers.QUESTIONS, forms.EDPB]
     english = [
-        *(piece for one in EVERY_SENTENCE for piece in pieces(one.en)),
-        *(one.title["en"] for one in RISKS),
-        *(p for some in words for one in some.values() for p in pieces(one["en"])),
+        *(piece for one in sentences() for piece in pieces(one.written("en"))),
+        *words("en", "risk_titles").values(),
+        *(
+            piece
+            for table in ("words", "who", "questions", "edpb")
+            for text in words("en", table).values()
+            for piece in pieces(text)
+        ),
         *map(limit_text, catalogue("de")["limits"]),
     ]
-    shown, german = ("\n".join(told[language]) for language in LANGUAGES)
+    shown, german = ("\n".join(told[language]) for language in ("en", "de"))
     assert not [piece for piece in english if piece in german]
     # The twin: all but the words of a list of headings are on an English page.
     assert sum(piece in shown for piece in english) > 0.9 * len(english)
@@ -682,7 +572,7 @@ def test_whatever_members_are_counted_by_has_words_in_both_languages(asked):
     names = [one.columns[0] for one in groups if one.kind == "other"]
     assert len(names) > 5
     for name in names:
-        for language in LANGUAGES:
+        for language in languages():
             assert named_group(name, language) != f'"{name}"'
     assert named_group("groups of ward in which age is missing", "de") == (
         'Gruppen von "ward", in denen "age" fehlt'
@@ -696,7 +586,7 @@ def test_whatever_may_be_wrong_with_a_receipt_has_words(tmp_path):
     # One receipt agrees with itself.
     alone = {*OF_ALL, *ALIKE.values(), "one receipt for each party"}
     alone.add("the same page was agreed to, by programs of one version")
-    assert {one.check for one in verdict.findings} - alone == set(FAILED)
+    assert {one.check for one in verdict.findings} - alone == set(words("en", "failed"))
 
 
 def run(name, data):
@@ -1011,7 +901,8 @@ def test_what_no_first_sum_counts_may_be_one_member_s(known):
         for one, other in zip(data["cem"]["sex"], data["cem"]["grade"], strict=True)
     )
     found = run("crossed", data)
-    assert known["crossed"].groups == ("levels of grade", "levels of sex")
+    groups = [(one.kind, one.columns) for one in known["crossed"].counted]
+    assert groups == [("levels", ("grade",)), ("levels", ("sex",))]
     assert own > 20
     assert own in found.released.sums[-1].tolist()
 
@@ -1113,7 +1004,7 @@ def test_distances_are_those_of_the_proved_bound(known):
 def test_levels_follow_from_the_plan(known):
     def levels(name):
         return {
-            one.told.key: (one.likelihood(known[name]), one.severity(known[name]))
+            one.key: (one.likelihood(known[name]), one.severity(known[name]))
             for one in risks(known[name])
         }
 
@@ -1163,13 +1054,13 @@ def test_the_command_writes_every_form_for_its_owner_alone(folder, tmp_path):
 @pytest.mark.skipif(browser() is None, reason="there is no Chromium to print with")
 @pytest.mark.parametrize("name", OFFICERS_PLANS)
 def test_the_annex_has_two_or_three_pages(name, folder):
-    for language in LANGUAGES:
+    for language in languages():
         page = officer.write(written(name, folder), format="html", language=language)
         assert len(re.findall(rb"/Type ?/Page\b", as_pdf(page))) in {2, 3}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", languages())
 def test_the_annex_opens_in_a_browser(language, tmp_path, folder):
     for form in ("html", "edpb"):
         path = tmp_path / f"{form}.html"
@@ -1200,7 +1091,7 @@ def test_examples_that_real_parties_could_run_have_an_annex():
 def test_what_no_plan_says_is_left_open(known):
     """Sections that only people can fill are marked, in every plan."""
     for facts in known.values():
-        for language in LANGUAGES:
+        for language in languages():
             paper = forms.edpb(facts, language)
             parts = {one.heading[0]: [] for one in paper.parts}
             for one in paper.parts:
@@ -1212,5 +1103,5 @@ def test_what_no_plan_says_is_left_open(known):
             assert list(parts)[:1] == ["0"]
             for section in "0123456":
                 if section != "1":
-                    assert forms.EDPB["open"][language] in parts[section], section
+                    assert words(language, "edpb")["open"] in parts[section], section
             assert parts["3"] == parts["5"] == parts["6"]

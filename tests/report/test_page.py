@@ -8,9 +8,9 @@ from hypothesis import given, settings, strategies as st
 
 from cases import each
 from markup import Tags
+from veilsum import page as pages
 from veilsum.errors import printable
-from veilsum.report import page as pages
-from veilsum.report.page import (
+from veilsum.page import (
     MOST_LETTERS,
     MOST_ROWS,
     Html,

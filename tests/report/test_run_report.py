@@ -335,7 +335,7 @@ def test_the_command_writes_one_file_for_its_owner(ran, tmp_path):
     ("given", "told"),
     [
         (["--format", "docx"], "is for an officer: add --for dpo"),
-        (["--language", "de"], "German is there with --for dpo"),
+        (["--language", "de"], "other languages are for an officer: add --for dpo"),
     ],
 )
 def test_what_is_for_officers_is_said_to_be(ran, tmp_path, given, told):

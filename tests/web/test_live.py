@@ -23,6 +23,7 @@ from veilsum.cli.app import app
 from veilsum.cli.join import ForPeople
 from veilsum.consortium.consortium import Address
 from veilsum.party.run_status import RunStatus, stamp, write_status
+from veilsum.report.run_report import report
 from veilsum.web import live
 from veilsum.web.live import LiveServer, LogLines, RunWatch, page_token
 from veilsum.web.pages import PageBounds
@@ -67,7 +68,11 @@ def put(folder, name="a", **fields):
 
 
 def shown(folder, *, port=0, **options):
-    return LiveServer(Address(HOST, port), folder, **options)
+    return LiveServer(Address(HOST, port), folder, reported, **options)
+
+
+def reported(out, receipts):
+    return report(out, receipts=receipts).content
 
 
 def ask(server, path="/", **headers):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -53,10 +53,15 @@ def shown_page(
         yield
         return
     from veilsum.cli.join import ForPeople
+    from veilsum.report.run_report import report
     from veilsum.web.live import TOKEN_FILE, LiveServer, LogLines, page_address
 
+    def content(out: Path, receipts: Sequence[Path]) -> bytes:
+        return report(out, receipts=receipts).content
+
     log, lines = logging.getLogger("veilsum.net"), LogLines(ForPeople())
-    with LiveServer(page_address(place, opened=opened), folder, lines) as shown:
+    address = page_address(place, opened=opened)
+    with LiveServer(address, folder, content, lines) as shown:
         log.addHandler(lines)
         try:
             if style == "json":  # logs are collected, and the token is its owner's

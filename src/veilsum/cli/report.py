@@ -8,6 +8,7 @@ import click
 
 from veilsum.cli.app import BadInput
 from veilsum.cli.output import FILE, json_option, print_json, say
+from veilsum.locale import languages
 
 # What each form is called at the end of a file's name.
 ENDINGS = {
@@ -52,7 +53,7 @@ FOR_READERS = ("html", "pdf")
 )
 @click.option(
     "--language",
-    type=click.Choice(("en", "de")),
+    type=click.Choice(languages()),
     default="en",
     show_default=True,
     help="Of what an officer is given.",
@@ -97,7 +98,9 @@ def command(
     if reader == "reader" and form not in FOR_READERS:
         raise BadInput(f"--format {form} is for an officer: add --for dpo")
     if reader == "reader" and language != "en":
-        raise BadInput("a report is in English; German is there with --for dpo")
+        raise BadInput(
+            "a report is in English; other languages are for an officer: add --for dpo"
+        )
     target = out or Path(f"report.{ENDINGS[form]}")
     prepare_folder(target.parent)
     content, good = _made(what, reader, form, language, receipts)

@@ -1,7 +1,8 @@
-"""Words for keys: one catalogue for each language, read on first use.
+"""Words for keys: one folder of catalogues for each language, read on first use.
 
 Programs compare keys, people read words. A sentence of a catalogue can be corrected
-without changing a digest, a ledger or a receipt.
+without changing a digest, a ledger or a receipt. A further language is a folder with
+the files of `en`: no code names a language but English, which is the usual one.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-Language = Literal["en", "de"]
+FOLDER = files(__package__)
 
 # Names of parties in one line.
 MOST_NAMED = 10_000
@@ -21,14 +22,25 @@ WITHOUT_FOLD = "folds."
 
 
 @cache
-def catalogue(language: Language) -> Mapping[str, Any]:
-    """Return all words of a language."""
-    text = (files(__package__) / f"{language}.toml").read_text("utf-8")
-    return tomllib.loads(text)
+def catalogue(language: str, part: str = "sums") -> Mapping[str, Any]:
+    """Return the words of one file of a language.
+
+    Args:
+        language: such as `en`.
+        part: `sums`, statistics and limits; `consent`, the page of consent, in English
+            only; `officer`, the papers of a data-protection officer.
+    """
+    return tomllib.loads((FOLDER / language / f"{part}.toml").read_text("utf-8"))
 
 
-def statistic(key: str, language: Language = "en") -> Mapping[str, str]:
-    """Return the words about a statistic: label, meaning and others, see en.toml.
+def languages() -> tuple[str, ...]:
+    """Return the languages that papers of an officer are written in, English first."""
+    found = (one.name for one in FOLDER.iterdir() if (one / "officer.toml").is_file())
+    return tuple(sorted(found, key=lambda name: (name != "en", name)))
+
+
+def statistic(key: str, language: str = "en") -> Mapping[str, str]:
+    """Return the words about a statistic: label, meaning and others, see en/sums.toml.
 
     A statistic without words, as another distribution may have, is shown by its key.
 
@@ -155,7 +167,7 @@ def label(key: str, job: str = "") -> str:
 
 def meaning(
     key: str,
-    language: Language = "en",
+    language: str = "en",
     *,
     first: bool = False,
     zero: bool = False,

@@ -8,7 +8,7 @@ checked (`sentences`). The same paper is shown as a page of HTML and as a text d
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -16,146 +16,21 @@ from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING, TypeAlias
 
+from veilsum import page as pages
 from veilsum.errors import MissingExtraError, installing, printable
-from veilsum.locale import Language, Line, catalogue, meaning
-from veilsum.report import page as pages
+from veilsum.locale import Line, catalogue, meaning
 from veilsum.report.plan_facts import PlanFacts, SumFacts
-from veilsum.report.sentences import rounded_down, values
-from veilsum.report.survey_sentences import explained_words, risks, said
+from veilsum.report.sentences import day, risks, rounded_down, said, values, words
 from veilsum.sums.wording import quoted
 
 if TYPE_CHECKING:
     from docx.document import Document
 
-# Words of the paper that say nothing about a plan.
-WORDS: Mapping[str, Mapping[Language, str]] = {
-    "title": {
-        "en": "Annex for the data-protection officer",
-        "de": "Anhang für die Datenschutzbeauftragten",
-    },
-    "contents": {"en": "On this page", "de": "Auf dieser Seite"},
-    "purpose": {"en": "What is planned", "de": "Was geplant ist"},
-    "who": {"en": "Who learns what", "de": "Wer was erfährt"},
-    "sums": {
-        "en": "Every sum that becomes known",
-        "de": "Jede Summe, die bekannt wird",
-    },
-    "number": {
-        "en": "How well masks hide who gave what",
-        "de": "Wie gut Masken verbergen, wer was beitrug",
-    },
-    "check": {"en": "What is checked", "de": "Was geprüft wird"},
-    "open": {"en": "What is not protected", "de": "Was nicht geschützt ist"},
-    "risks": {"en": "Risks that remain", "de": "Risiken, die bleiben"},
-    "keep": {
-        "en": "Retention, erasure, keys",
-        "de": "Aufbewahrung, Löschung, Schlüssel",
-    },
-    "verify": {"en": "How to verify it", "de": "Wie man es nachprüft"},
-    "judge": {"en": "What is for you to judge", "de": "Was Sie zu beurteilen haben"},
-    "person": {"en": "Who", "de": "Wer"},
-    "learns": {"en": "Learns", "de": "Erfährt"},
-    "not": {"en": "Does not learn", "de": "Erfährt nicht"},
-    "question": {"en": "Question", "de": "Frage"},
-    "often": {"en": "Rounds", "de": "Runden"},
-    "names": {
-        "en": "Sums in each: how many, and what they are",
-        "de": "Summen in jeder: wie viele, und was sie sind",
-    },
-    "own": {
-        "en": "Of this kind of question the page that the members approve adds: ",
-        "de": "Für diese Art von Frage sagt die Seite, die die Mitglieder freigeben, "
-        "außerdem (dort englisch): ",
-    },
-    "words": {"en": "Words", "de": "Begriffe"},
-    "made": {"en": "Made on {} (UTC).", "de": "Erstellt am {} (UTC)."},
-    "risk": {"en": "Risk", "de": "Risiko"},
-    "what": {"en": "How", "de": "Wodurch"},
-    "likelihood": {"en": "Likelihood", "de": "Wahrscheinlichkeit"},
-    "severity": {"en": "Severity", "de": "Schwere"},
-    "coin": {"en": "by tossing a coin", "de": "beim Münzwurf"},
-    "below": {
-        "en": "the same, distance below {}",
-        "de": "dieselben, Abstand unter {}",
-    },
-    "more": {
-        "en": "{others} of {n} members together",
-        "de": "{others} von {n} Mitgliedern gemeinsam",
-    },
-    "some": {
-        "en": "{beyond} of {n} members together",
-        "de": "{beyond} von {n} Mitgliedern gemeinsam",
-    },
-    "all": {
-        "en": "all {n} members together",
-        "de": "alle {n} Mitglieder gemeinsam",
-    },
-    "left": {
-        "en": "{fewest_others} of {fewest}, when only these are left",
-        "de": "{fewest_others} von {fewest}, wenn nur diese übrig sind",
-    },
-    "none": {"en": "not promised", "de": "nicht zugesichert"},
-    "chart": {
-        "en": "How often a guess about who of the others gave what is right, at most",
-        "de": "Wie oft höchstens richtig geraten wird, wer von den anderen was beitrug",
-    },
-}
-# How a day is written.
-DAYS: Mapping[Language, str] = {"en": "%Y-%m-%d", "de": "%d.%m.%Y"}
-# What a question is called that has no name of its own.
-QUESTIONS: Mapping[str, Mapping[Language, str]] = {
-    "cost": {"en": "minimum", "de": "Minimum"},
-    "model": {"en": "regression", "de": "Regression"},
-    "statistics": {"en": "statistics", "de": "Statistik"},
-    "survival": {"en": "survival", "de": "Überlebenskurven"},
-    "cox": {"en": "Cox regression", "de": "Cox-Regression"},
-    "mixed": {"en": "mixed model", "de": "gemischtes Modell"},
-    "meta": {"en": "pooled coefficient", "de": "Meta-Analyse"},
-    "evaluate": {"en": "predictions", "de": "Vorhersagen"},
-    "dispatch": {"en": "price", "de": "Preis"},
-    "survey": {"en": "survey", "de": "Erhebung"},
-}
-LEVELS: Mapping[Language, tuple[str, ...]] = {
-    "en": ("negligible", "limited", "significant", "maximum"),
-    "de": ("vernachlässigbar", "begrenzt", "erheblich", "maximal"),
-}
 # Who learns something, in this order; each has sentences that say what, and what not.
-WHO: Mapping[str, Mapping[Language, str]] = {
-    "guest": {"en": "each guest", "de": "jeder Gast"},
-    "host": {
-        "en": "the host, a member",
-        "de": "der Gastgeber, ein Mitglied",
-    },
-    "member": {"en": "each member", "de": "jedes Mitglied"},
-    "coalition": {
-        "en": "members who pool what they saw, up to {tolerate}",
-        "de": "Mitglieder, die ihr Wissen zusammenlegen, bis zu {tolerate}",
-    },
-    "beyond": {
-        "en": "members who pool what they saw, {beyond} or more",
-        "de": "Mitglieder, die ihr Wissen zusammenlegen, {beyond} oder mehr",
-    },
-    "everybody": {
-        "en": "all {n} members together",
-        "de": "alle {n} Mitglieder gemeinsam",
-    },
-    "organiser": {"en": "whoever wrote the plan", "de": "wer den Plan schrieb"},
-    "relay": {
-        "en": "a relay that carries messages ({relays} agreed on)",
-        "de": "ein Vermittler, der Nachrichten weiterreicht ({relays} vereinbart)",
-    },
-    "carrier": {"en": "whoever carries letters", "de": "wer Briefe trägt"},
-    "listener": {"en": "whoever listens on the line", "de": "wer die Leitung abhört"},
-    "staff": {
-        "en": "administrators of a member's computers",
-        "de": "Administratoren der Rechner eines Mitglieds",
-    },
-    "authors": {"en": "the program's authors", "de": "die Autoren des Programms"},
-    "reader": {
-        "en": "whoever reads a result or a receipt",
-        "de": "wer ein Ergebnis oder eine Quittung liest",
-    },
-}
+WHO = (
+    *("guest", "host", "member", "coalition", "beyond", "everybody", "organiser"),
+    *("relay", "carrier", "listener", "staff", "authors", "reader"),
+)
 
 
 # A paper: what is said, before it is HTML or a text document
@@ -209,14 +84,9 @@ class Paper:
     """A whole paper."""
 
     title: str
-    language: Language
+    language: str
     lead: tuple[Block, ...]
     parts: tuple[PaperPart, ...]
-
-
-def word(name: str, language: Language) -> str:
-    """Return a word of the paper."""
-    return WORDS[name][language]
 
 
 def titled(name: str, facts: PlanFacts) -> str:
@@ -226,37 +96,40 @@ def titled(name: str, facts: PlanFacts) -> str:
     return f"{name}: {plan}"
 
 
-def texts(facts: PlanFacts, part: str, language: Language) -> tuple[str, ...]:
+def texts(facts: PlanFacts, part: str, language: str) -> tuple[str, ...]:
     """Return what is said of a plan in one place."""
     return tuple(one.text(facts, language) for one in said(facts, part))
 
 
-def left_open(facts: PlanFacts, language: Language) -> tuple[str, ...]:
+def left_open(facts: PlanFacts, language: str) -> tuple[str, ...]:
     """Return what is not protected, with what each kind of question adds."""
     own = dict.fromkeys(line for one in facts.questions for line in one.own_limits)
     if facts.survey is not None:
         own = {}  # all of it is among the sentences about surveys
     return (
         *texts(facts, "open", language),
-        *(f"{word('own', language)}{own_limit(one, language)}." for one in own),
+        *(
+            f"{words(language, 'words')['own']}{own_limit(one, language)}."
+            for one in own
+        ),
     )
 
 
 def who_learns_what(
-    facts: PlanFacts, language: Language
+    facts: PlanFacts, language: str
 ) -> dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]]:
     """Return who learns what of a plan: name, what it learns, and what not."""
-    filled = values(facts, language)
+    filled, names = values(facts, language), words(language, "who")
     found = {}
-    for key, name in WHO.items():
+    for key in WHO:
         learns = texts(facts, f"{key}+", language)
         if learns:
             missing = texts(facts, f"{key}-", language)
-            found[key] = (name[language].format_map(filled), learns, missing)
+            found[key] = (names[key].format_map(filled), learns, missing)
     return found
 
 
-def annex(facts: PlanFacts, language: Language, now: datetime | None = None) -> Paper:
+def annex(facts: PlanFacts, language: str, now: datetime | None = None) -> Paper:
     """Return the annex about a plan, with the date if one is given."""
 
     def plain(part: str, look: str = "items") -> Lines:
@@ -281,46 +154,50 @@ def annex(facts: PlanFacts, language: Language, now: datetime | None = None) -> 
     told = [lead, *(one for key, one in blocks.items() if key != "judge")]
     blocks["words"] = (glossary(facts, str(told), language),)
     return Paper(
-        title=titled(word("title", language), facts),
+        title=titled(words(language, "words")["title"], facts),
         language=language,
         lead=(lead,),
-        parts=tuple(PaperPart(word(key, language), one) for key, one in blocks.items()),
+        parts=tuple(
+            PaperPart(words(language, "words")[key], one) for key, one in blocks.items()
+        ),
     )
 
 
-def _made(now: datetime | None, language: Language) -> Iterator[str]:
+def _made(now: datetime | None, language: str) -> Iterator[str]:
     if now is not None:
-        day = f"{now.astimezone(UTC):{DAYS[language]}}"
-        yield word("made", language).format(day)
+        made = day(now.astimezone(UTC).date().isoformat(), language)
+        yield words(language, "words")["made"].format(day=made)
 
 
-def glossary(facts: PlanFacts, told: str, language: Language) -> SentenceTable:
+def glossary(facts: PlanFacts, told: str, language: str) -> SentenceTable:
     """Return what the words of a paper mean, of those that occur in it."""
     rows = []
-    for one in explained_words(facts):
-        name, meaning = (one.de if language == "de" else one.en).split(": ", 1)
+    for one in said(facts, "word"):
+        name, meaning = one.written(language).split(": ", 1)
         if re.search(rf"\b{re.escape(name)}", told, re.IGNORECASE):
             rows.append(((name,), (meaning,)))
     return SentenceTable(("", ""), tuple(rows))
 
 
-def who_table(facts: PlanFacts, language: Language) -> SentenceTable:
+def who_table(facts: PlanFacts, language: str) -> SentenceTable:
     """Return the table of who learns what."""
-    columns = tuple(word(key, language) for key in ("person", "learns", "not"))
+    columns = tuple(
+        words(language, "words")[key] for key in ("person", "learns", "not")
+    )
     found = who_learns_what(facts, language).values()
     rows = tuple(((name,), *cells) for name, *cells in found)
     return SentenceTable(columns, rows, (14, 49, 37))
 
 
-def risk_table(facts: PlanFacts, language: Language) -> SentenceTable:
+def risk_table(facts: PlanFacts, language: str) -> SentenceTable:
     """Return the table of risks that remain, with proposed levels."""
     columns = ("risk", "what", "likelihood", "severity")
     return SentenceTable(
-        tuple(word(key, language) for key in columns),
+        tuple(words(language, "words")[key] for key in columns),
         tuple(
             (
-                (one.title[language],),
-                (one.told.text(facts, language),),
+                (one.heading(language),),
+                (one.text(facts, language),),
                 (level(one.likelihood(facts), language),),
                 (level(one.severity(facts), language),),
             )
@@ -330,22 +207,23 @@ def risk_table(facts: PlanFacts, language: Language) -> SentenceTable:
     )
 
 
-def level(number: int, language: Language) -> str:
+def level(number: int, language: str) -> str:
     """Return a level of risk in words, with its number of four."""
-    return f"{LEVELS[language][number - 1]} ({number}/4)"
+    return f"{words(language, 'grades')[str(number)]} ({number}/4)"
 
 
-def every_sum(facts: PlanFacts, language: Language) -> Block:
+def every_sum(facts: PlanFacts, language: str) -> Block:
     """Return every sum, in words: a table, or what guests' numbers are added to."""
     if facts.survey is not None:
         return Lines(texts(facts, "sums", language), "items")
-    columns = ("question", "often", "names")
+    columns, named = ("question", "often", "names"), words(language, "questions")
     return SentenceTable(
-        tuple(word(key, language) for key in columns),
+        tuple(words(language, "words")[key] for key in columns),
         tuple(
             (
                 (
-                    QUESTIONS[question.heading][language]
+                    # One that another distribution brings has no words here.
+                    named.get(question.heading, question.heading)
                     if question.name == question.heading
                     else question.name,
                 ),
@@ -359,7 +237,7 @@ def every_sum(facts: PlanFacts, language: Language) -> Block:
     )
 
 
-def summed(found: SumFacts, language: Language) -> tuple[str, ...]:
+def summed(found: SumFacts, language: str) -> tuple[str, ...]:
     """Return every statistic of a round with its count and its meaning."""
     told = partial(meaning, first=found.first, zero=not found.drops, officer=True)
     return tuple(
@@ -369,7 +247,7 @@ def summed(found: SumFacts, language: Language) -> tuple[str, ...]:
     )
 
 
-def own_limit(line: str, language: Language) -> str:
+def own_limit(line: str, language: str) -> str:
     """Return the limit of one kind of question, in a language."""
     if not isinstance(line, Line):
         return line  # of a cost that somebody else wrote
@@ -382,32 +260,43 @@ def times(one: SumFacts) -> str:
     return f"{one.least}" if one.least == one.most else f"{one.least} - {one.most}"
 
 
-def chances(facts: PlanFacts, language: Language) -> Iterator[Bars]:
+def chances(facts: PlanFacts, language: str) -> Iterator[Bars]:
     """Yield the number as a picture, where there is one."""
     if facts.tolerate < 1 or facts.epsilon is None:
         return
     filled = values(facts, language)
-    bars: list[tuple[str, float | None]] = [(word("coin", language), 0.5)]
+    bars: list[tuple[str, float | None]] = [(words(language, "words")["coin"], 0.5)]
     if facts.survey is not None:
         bars.append((filled["guessers"], 0.5))
         if facts.tolerate < facts.others():
-            bars.append((word("more", language).format_map(filled), None))
-        bars.append((word("all", language).format_map(filled), 1.0))
-        yield Bars(word("chart", language), tuple(bars), word("none", language))
+            bars.append((words(language, "words")["more"].format_map(filled), None))
+        bars.append((words(language, "words")["all"].format_map(filled), 1.0))
+        yield Bars(
+            words(language, "words")["chart"],
+            tuple(bars),
+            words(language, "words")["none"],
+        )
         return
     if facts.distances:
         bars += [
-            (word("below", language).format(rounded_down(far, language)), chance)
+            (
+                words(language, "words")["below"].format(
+                    distance=rounded_down(far, language)
+                ),
+                chance,
+            )
             for chance, far in facts.distances
         ]
     else:
         bars.append((filled["guessers"], 0.5))
     if facts.tolerate + 1 < facts.others():
-        bars.append((word("some", language).format_map(filled), None))
-    bars.append((word("more", language).format_map(filled), 1.0))
+        bars.append((words(language, "words")["some"].format_map(filled), None))
+    bars.append((words(language, "words")["more"].format_map(filled), 1.0))
     if facts.may_lose and facts.fewest < len(facts.parties):
-        bars.append((word("left", language).format_map(filled), 1.0))
-    yield Bars(word("chart", language), tuple(bars), word("none", language))
+        bars.append((words(language, "words")["left"].format_map(filled), 1.0))
+    yield Bars(
+        words(language, "words")["chart"], tuple(bars), words(language, "words")["none"]
+    )
 
 
 # HTML
@@ -423,7 +312,7 @@ def as_html(paper: Paper) -> bytes:
         ),
         lead=[_html(one) for one in paper.lead],
         language=paper.language,
-        contents=word("contents", paper.language),
+        contents=words(paper.language, "words")["contents"],
     )
 
 

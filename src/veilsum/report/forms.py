@@ -24,12 +24,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from veilsum import page as pages
 from veilsum.audit.run_folder import RunFolder
 from veilsum.errors import InvalidInputError, MissingExtraError, installing, printable
 from veilsum.files.contents import contents
-from veilsum.locale import Language
 from veilsum.party.own_rules import usual
-from veilsum.report import page as pages
 from veilsum.report.annex import (
     Block,
     Lines,
@@ -46,92 +45,13 @@ from veilsum.report.annex import (
     who_table,
 )
 from veilsum.report.plan_facts import PlanFacts, QuestionFacts
-from veilsum.report.survey_sentences import risks, said
+from veilsum.report.sentences import risks, said, words
 from veilsum.sums.wording import exact
 
 if TYPE_CHECKING:
     from rocrate.rocrate import ROCrate
 
 # The EDPB's template
-
-EDPB: Mapping[str, Mapping[Language, str]] = {
-    "title": {
-        "en": "Data protection impact assessment: what follows from the plan",
-        "de": "Datenschutz-Folgenabschätzung: was aus dem Plan folgt",
-    },
-    "lead": {
-        "en": "Sections follow the EDPB's template, version 1.0 of 10 March 2026, "
-        "which was open for consultation until 9 June 2026; compare its latest "
-        "edition. Filled in is what follows from the plan. The rest is marked as open "
-        "and is the controllers' to answer.",
-        "de": "Die Abschnitte folgen der Vorlage des EDSA, Fassung 1.0 vom 10. März "
-        "2026, die bis zum 9. Juni 2026 zur Konsultation stand; vergleichen Sie deren "
-        "letzte Ausgabe. Ausgefüllt ist, was aus dem Plan folgt. Das übrige ist als "
-        "offen bezeichnet und von den Verantwortlichen zu beantworten.",
-    },
-    "open": {
-        "en": "Open: to be answered by the controllers.",
-        "de": "Offen: von den Verantwortlichen zu beantworten.",
-    },
-    "0": {"en": "0 Overview of the processing", "de": "0 Überblick"},
-    "0.1": {"en": "0.1 Controllers", "de": "0.1 Verantwortliche"},
-    "0.2": {
-        "en": "0.2 Processors and sub-processors",
-        "de": "0.2 Auftragsverarbeiter und Unterauftragsverarbeiter",
-    },
-    "0.3": {"en": "0.3 Name of the processing", "de": "0.3 Name der Verarbeitung"},
-    "0.4": {"en": "0.4 Planning", "de": "0.4 Zeitplan"},
-    "0.5": {"en": "0.5 Technical sheet", "de": "0.5 Angaben zur Folgenabschätzung"},
-    "1": {
-        "en": "1 Systematic description of the processing",
-        "de": "1 Systematische Beschreibung der Verarbeitung",
-    },
-    "1.1.a": {"en": "1.1.a Processed data", "de": "1.1.a Verarbeitete Daten"},
-    "1.1.b": {"en": "1.1.b Purposes", "de": "1.1.b Zwecke"},
-    "1.1.c": {
-        "en": "1.1.c Secondary or compatible uses",
-        "de": "1.1.c Weitere oder vereinbare Verwendungen",
-    },
-    "1.1.d": {
-        "en": "1.1.d Nature, scope and context",
-        "de": "1.1.d Art, Umfang und Umstände",
-    },
-    "1.2": {"en": "1.2 Functional description", "de": "1.2 Ablauf"},
-    "1.3": {
-        "en": "1.3 Means of processing and assets",
-        "de": "1.3 Mittel der Verarbeitung",
-    },
-    "2": {"en": "2 Analysis of compliance", "de": "2 Prüfung der Rechtmäßigkeit"},
-    "2.minimisation": {"en": "Data minimisation", "de": "Datenminimierung"},
-    "2.retention": {
-        "en": "Retention and erasure",
-        "de": "Aufbewahrung und Löschung",
-    },
-    "2.security": {
-        "en": "Security, and data protection by design",
-        "de": "Sicherheit, und Datenschutz durch Technikgestaltung",
-    },
-    "3": {
-        "en": "3 Necessity and proportionality",
-        "de": "3 Notwendigkeit und Verhältnismäßigkeit",
-    },
-    "4": {
-        "en": "4 Risk assessment and management",
-        "de": "4 Bewertung und Behandlung der Risiken",
-    },
-    "4.measures": {"en": "Measures that are in place", "de": "Bestehende Maßnahmen"},
-    "4.residual": {"en": "Residual risks", "de": "Verbleibende Risiken"},
-    "4.limits": {
-        "en": "What these measures do not cover",
-        "de": "Was diese Maßnahmen nicht abdecken",
-    },
-    "5": {
-        "en": "5 Involvement of interested parties",
-        "de": "5 Beteiligung",
-    },
-    "6": {"en": "6 Conclusion and decision", "de": "6 Ergebnis und Entscheidung"},
-}
-
 
 # How data leave whoever has them; and how far a plan is.
 LEAVES = ("purpose.leaves", "purpose.iterates", "purpose.visit")
@@ -144,7 +64,7 @@ WHEN = (
 )
 
 
-def _some(facts: PlanFacts, language: Language, *keys: str) -> tuple[str, ...]:
+def _some(facts: PlanFacts, language: str, *keys: str) -> tuple[str, ...]:
     """Return sentences by their names, as far as they are true of the plan."""
     return tuple(
         one.text(facts, language)
@@ -154,9 +74,10 @@ def _some(facts: PlanFacts, language: Language, *keys: str) -> tuple[str, ...]:
     )
 
 
-def edpb(facts: PlanFacts, language: Language) -> Paper:
+def edpb(facts: PlanFacts, language: str) -> Paper:
     """Return what follows from a plan under the sections of the EDPB's template."""
-    blank = Lines((EDPB["open"][language],), "alarm")
+    template = words(language, "edpb")
+    blank = Lines((template["open"],), "alarm")
 
     def some(*keys: str) -> Lines:
         return Lines(_some(facts, language, *keys), "items")
@@ -215,14 +136,14 @@ def edpb(facts: PlanFacts, language: Language) -> Paper:
         "6": (blank,),
     }
     return Paper(
-        title=titled(EDPB["title"][language], facts),
+        title=titled(template["title"], facts),
         language=language,
         lead=(
-            Lines((EDPB["lead"][language],)),
+            Lines((template["lead"],)),
             Lines(texts(facts, "alarm", language), "alarm"),
         ),
         parts=tuple(
-            PaperPart(EDPB[key][language], blocks, 1 if "." not in key else 2)
+            PaperPart(template[key], blocks, 1 if "." not in key else 2)
             for key, blocks in filled.items()
         ),
     )
@@ -250,29 +171,6 @@ PIA_TEXTS: Mapping[int, tuple[str, ...]] = {
 }
 # Of its three risks: impacts, threats, sources, measures, severity, likelihood.
 PIA_RISKS: Mapping[str, int] = {"access": 320, "change": 330, "loss": 340}
-PIA_WORDS: Mapping[str, Mapping[Language, str]] = {
-    "member": {"en": "a member, or several", "de": "ein Mitglied, oder mehrere"},
-    "outside": {
-        "en": "whoever takes a member's computer or key",
-        "de": "wer Rechner oder Schlüssel eines Mitglieds an sich bringt",
-    },
-    "proposed": {
-        "en": "Proposed from the plan; decide yourself, knowing what the columns mean.",
-        "de": "Vorschlag aus dem Plan; entscheiden Sie selbst, mit Blick darauf, was "
-        "die Spalten bedeuten.",
-    },
-    "masks": {"en": "Masks", "de": "Masken"},
-    "rules": {"en": "Rules at every member", "de": "Regeln bei jedem Mitglied"},
-    "links": {"en": "Encrypted links", "de": "Verschlüsselte Verbindungen"},
-    "keys": {
-        "en": "Keys, files and erasure",
-        "de": "Schlüssel, Dateien und Löschung",
-    },
-    "receipts": {
-        "en": "Receipts and verification",
-        "de": "Quittungen und Nachprüfung",
-    },
-}
 PIA_MEASURES: Mapping[str, tuple[str, ...]] = {
     "masks": ("number",),
     "rules": ("check",),
@@ -282,7 +180,7 @@ PIA_MEASURES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def pia(facts: PlanFacts, language: Language, now: datetime) -> bytes:
+def pia(facts: PlanFacts, language: str, now: datetime) -> bytes:
     """Return a file that CNIL's tool imports: answers, measures, proposed levels.
 
     Evaluations, opinions and the decision are not in it: people give these.
@@ -308,7 +206,8 @@ def pia(facts: PlanFacts, language: Language, now: datetime) -> bytes:
         for number, places in PIA_TEXTS.items()
         if (text := found(*places))
     ]
-    titles = {key: PIA_WORDS[key][language] for key in PIA_MEASURES}
+    own = words(language, "pia")
+    titles = {key: own[key] for key in PIA_MEASURES}
     measures = [
         {
             "id": place,
@@ -364,26 +263,28 @@ def _sentence(text: str) -> str:
 
 def _of_one_risk(
     facts: PlanFacts,
-    language: Language,
+    language: str,
     kind: str,
     base: int,
     measures: list[str],
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the six answers about one of the tool's three risks."""
-    here = [one for one in risks(facts) if one.kind == kind]
+    """Yield the six answers about one of the tool's three risks, if it remains."""
+    own, here = words(language, "pia"), [r for r in risks(facts) if r.kind == kind]
+    if not here:  # of a survey that is over no answer can be lost
+        return
     worst = max(here, key=lambda one: one.likelihood(facts) * one.severity(facts))
-    sources = [PIA_WORDS[key][language] for key in ("member", "outside")]
+    sources = [own[key] for key in ("member", "outside")]
     lists = (
-        [one.title[language] for one in here],
-        [printable(one.told.text(facts, language)) for one in here],
+        [one.heading(language) for one in here],
+        [printable(one.text(facts, language)) for one in here],
         sources if kind == "access" else sources[:1],
         measures,
     )
     for place, listed in enumerate(lists, start=1):
         yield base + place, {"text": None, "gauge": None, "list": listed}
     told = pages.together(
-        pages.paragraph(worst.told.text(facts, language)),
-        pages.paragraph(PIA_WORDS["proposed"][language]),
+        pages.paragraph(worst.text(facts, language)),
+        pages.paragraph(own["proposed"]),
     )
     for place, gauge in (
         (5, max(one.severity(facts) for one in here)),
@@ -408,7 +309,7 @@ ACRO_OUTCOMES = {
 }
 
 
-def acro(facts: PlanFacts, language: Language, now: datetime) -> bytes:
+def acro(facts: PlanFacts, language: str, now: datetime) -> bytes:
     """Return the disclosure checks of a plan or run as ACRO leaves its own: a ZIP.
 
     One output for each question: its status is `fail` where sums over one member alone
@@ -524,7 +425,7 @@ UNKNOWN = "not recorded: enter the person who asked for the run"
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://w3id.org/5s-crate/veilsum")
 
 
-def crate(path: Path, facts: PlanFacts, language: Language, now: datetime) -> bytes:
+def crate(path: Path, facts: PlanFacts, language: str, now: datetime) -> bytes:
     """Return a finished run as a Five Safes RO-Crate: a ZIP of one BagIt folder.
 
     In it are the agreed file, one member's receipt, the annex and a record of

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from veilsum.errors import InvalidInputError
-from veilsum.locale import Language
+from veilsum.locale import languages
 from veilsum.report.annex import annex, as_docx, as_html
 from veilsum.report.forms import acro, crate, edpb, pia
 from veilsum.report.plan_facts import PlanFacts, facts_of
-from veilsum.report.sentences import LANGUAGES
 
-Made: TypeAlias = Callable[[Path, PlanFacts, Language, datetime], bytes]
+Made: TypeAlias = Callable[[Path, PlanFacts, str, datetime], bytes]
 
 FORMATS: Mapping[str, Made] = {
     "html": lambda _path, facts, language, now: as_html(annex(facts, language, now)),
@@ -42,7 +41,7 @@ def write(
         format: `html` or `docx`, the annex; `edpb` or `edpb-docx`, the same under the
             sections of the EDPB's template; `pia`, for CNIL's tool; `acro`, a record
             of the disclosure checks; `crate`, a Five Safes RO-Crate of a finished run.
-        language: `en` or `de`.
+        language: such as `en` and `de`: a folder of veilsum/locale with officer.toml.
         now: when it is made; the present by default.
 
     Raises:
@@ -50,12 +49,11 @@ def write(
     """
     for what, given, known in (
         ("format", format, tuple(FORMATS)),
-        ("language", language, LANGUAGES),
+        ("language", language, languages()),
     ):
         if given not in known:
             raise InvalidInputError(
                 f"there is no {what} {given!r} for an officer; choose from "
                 f"{', '.join(known)}"
             )
-    spoken = cast("Language", language)
-    return FORMATS[format](path, facts_of(path), spoken, now or datetime.now(UTC))
+    return FORMATS[format](path, facts_of(path), language, now or datetime.now(UTC))

@@ -31,7 +31,7 @@ from veilsum.party.study_page import composed
 from veilsum.sums.kinds import Asked, kind_of
 from veilsum.sums.presence import Cells, Crossed, Group, Screened, Values, Varying
 from veilsum.sums.recipes import Guarded, open_limits
-from veilsum.sums.releases import BY_PARTY, Foreseen
+from veilsum.sums.releases import BY_PARTY
 from veilsum.sums.terms import Terms
 from veilsum.surveys.terms import SurveyTerms, survey_terms
 
@@ -58,11 +58,6 @@ class SumFacts:
     most: int
     drops: bool
 
-    @property
-    def numbers(self) -> int:
-        """How many sums one of them holds."""
-        return sum(self.statistics.values())
-
 
 @dataclass(frozen=True, kw_only=True)
 class CountedGroup:
@@ -88,7 +83,6 @@ class QuestionFacts:
     Attributes:
         name: in a study; else its heading.
         heading: which kind of question it is.
-        run: of the run that asks it.
         formula: as it is written; "" if there is none.
         columns: of a table that are looked at.
         levels: by column that is a category, its levels.
@@ -98,8 +92,7 @@ class QuestionFacts:
         most_sums: how many sums there are at most; rules may leave room for fewer than
             all kinds of them come to.
         most_numbers: how many numbers they hold at most.
-        groups: what members are counted by before all else.
-        counted: the same, place by place.
+        counted: what members are counted by before all else, place by place.
         holders: how many members must have each of these, but for none; 0 where nobody
             is counted.
         by_party: whether a member's numbers are made of all its rows at once.
@@ -110,7 +103,6 @@ class QuestionFacts:
 
     name: str
     heading: str
-    run: str
     formula: str
     columns: tuple[str, ...]
     levels: Mapping[str, tuple[str, ...]]
@@ -118,7 +110,6 @@ class QuestionFacts:
     sums: tuple[SumFacts, ...]
     most_sums: int
     most_numbers: int
-    groups: tuple[str, ...]
     counted: tuple[CountedGroup, ...]
     holders: int
     by_party: bool
@@ -204,9 +195,7 @@ class PlanFacts:
         minimum_honest: how many others there are at least.
         drop: whether the others may go on without a member that is lost.
         fewest: how few of them may.
-        law: how masks are drawn.
-        hides: whether they hide anything.
-        sums_only: whether they hide everything but sums.
+        sums_only: whether masks hide everything but sums.
         epsilon: of all sums of the plan together; None if no bound holds.
         rules: every rule about tables and members, by name.
         off: those of them that refuse nothing.
@@ -232,8 +221,6 @@ class PlanFacts:
     minimum_honest: int
     drop: bool
     fewest: int
-    law: str
-    hides: bool
     sums_only: bool
     epsilon: float | None
     rules: Mapping[str, Value]
@@ -271,23 +258,13 @@ class PlanFacts:
         return bool(self.rules.get("site_terms"))
 
     @property
-    def screened(self) -> tuple[QuestionFacts, ...]:
-        """The questions that begin by counting members."""
-        return tuple(one for one in self.questions if one.holders)
-
-    @property
     def holders(self) -> int:
         """How many members must have whatever is counted; 0 where nothing is."""
         return max((one.holders for one in self.questions), default=0)
 
     @property
-    def groups(self) -> tuple[str, ...]:
-        """What members are counted by in one question or another."""
-        return tuple(dict.fromkeys(g for one in self.questions for g in one.groups))
-
-    @property
     def counted(self) -> tuple[CountedGroup, ...]:
-        """The same, place by place."""
+        """What members are counted by in one question or another, place by place."""
         found = {(g.kind, g.columns): g for one in self.questions for g in one.counted}
         return tuple(found.values())
 
@@ -377,11 +354,6 @@ class PlanFacts:
     def others(self, together: int = 1) -> int:
         """Return over how many others so many members know the sums."""
         return len(self.summed) - together
-
-    @property
-    def fewest_others(self) -> int:
-        """Over how many others one member knows the sums when most are lost."""
-        return self.fewest - 1
 
     @cached_property
     def distances(self) -> tuple[tuple[float, float], ...]:
@@ -516,8 +488,6 @@ def _facts(
         minimum_honest=terms.policy.minimum_honest,
         drop=terms.policy.drop,
         fewest=terms.policy.fewest(first.topology.n_parties),
-        law=terms.law.name,
-        hides=terms.law.hides,
         sums_only=terms.law.masks.kind.sums_only,
         epsilon=_epsilon(
             agreed, [one.terms for one in asked], questions[0].most_sums, ended
@@ -557,15 +527,22 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
     return QuestionFacts(
         name=name,
         heading=question.heading,
-        run=found.consortium.run if drawn else "",
         formula=printable(getattr(question, "formula", "")),
         columns=tuple(page.facts["columns"]),
         levels=levels,
         by_level=tuple(levels) if plain else (),
-        sums=tuple(_sums(one, drops=drops) for one in recipe.foreseen),
+        sums=tuple(
+            SumFacts(
+                statistics=dict(one.statistics),
+                first=one.when == "first",
+                least=one.least,
+                most=one.most,
+                drops=drops,
+            )
+            for one in recipe.foreseen
+        ),
         most_sums=page.facts["rounds"][1],
         most_numbers=page.facts["numbers"][1],
-        groups=tuple(one.name for one in counted.groups) if counted else (),
         counted=tuple(map(_counted, counted.groups)) if counted else (),
         holders=counted.least if counted else 0,
         # Numbers of which nobody's rows are the parts are a member's own making.
@@ -573,16 +550,6 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
         iterates=iterates,
         own_limits=own,
         consent=page.digest,
-    )
-
-
-def _sums(round_: Foreseen, *, drops: bool) -> SumFacts:
-    return SumFacts(
-        statistics=dict(round_.statistics),
-        first=round_.when == "first",
-        least=round_.least,
-        most=round_.most,
-        drops=drops,
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from veilsum.errors import MissingExtraError, OutputError
-from veilsum.report.page import unfolded
+from veilsum.page import unfolded
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SECONDS = 60.0

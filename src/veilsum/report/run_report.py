@@ -33,22 +33,7 @@ from veilsum.net.receipt import (
     verify_receipts,
 )
 from veilsum.numbers.arrays import Array, listed
-from veilsum.party.consent import Consent, consent_to
-from veilsum.party.replay import (
-    SUMS,
-    UNSOUND,
-    agreed_findings,
-    read_plain,
-    read_sums,
-    replay,
-    result_findings,
-)
-from veilsum.party.study_page import consent_to_study
-from veilsum.party.studying import STATUS, StudyStatus, read_status
-from veilsum.report.drawing import draw
-from veilsum.report.figures import as_svg
-from veilsum.report.network import network_svg
-from veilsum.report.page import (
+from veilsum.page import (
     Html,
     Part,
     commands,
@@ -66,6 +51,21 @@ from veilsum.report.page import (
     tag,
     together,
 )
+from veilsum.party.consent import Consent, consent_to
+from veilsum.party.replay import (
+    SUMS,
+    UNSOUND,
+    agreed_findings,
+    read_plain,
+    read_sums,
+    replay,
+    result_findings,
+)
+from veilsum.party.study_page import consent_to_study
+from veilsum.party.studying import STATUS, StudyStatus, read_status
+from veilsum.report.drawing import draw
+from veilsum.report.figures import as_svg
+from veilsum.report.network import network_svg
 from veilsum.sums.running import JobResult
 
 # A page goes by mail: figures that would take more than this are left out, and that is

@@ -63,7 +63,7 @@ class SurveyKind(QuestionKind):
         from veilsum.surveys import words
 
         del asked
-        yield from words.FIRST
+        yield from words.words()["first"]
 
     def summands(self, asked: Asked) -> str:
         """Return the nouns for "one sum over all ..."."""
@@ -81,7 +81,7 @@ class SurveyKind(QuestionKind):
         from veilsum.surveys import words
 
         rules = (f"- {line}" for line in words.checks(_terms(asked)))
-        return (words.NO_TABLES, *rules)
+        return (words.words()["no_tables"], *rules)
 
 
 def _terms(asked: Asked) -> SurveyTerms:

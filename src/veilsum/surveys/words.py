@@ -1,15 +1,17 @@
 """What the page of consent says of a survey: guests' numbers, and not the reader's own.
 
-From the file alone; who of the roster is in the set, the reader's own half says.
+From the file alone; who of the roster is in the set, the reader's own half says. The
+words are in the catalogue `consent`.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from veilsum.locale import catalogue
 from veilsum.numbers.arrays import listed
 from veilsum.surveys.question import (
     MAY_FOLLOW,
@@ -23,15 +25,11 @@ from veilsum.surveys.terms import SurveyTerms
 # So many names are read; of more the number says as much.
 MOST_NAMES = 20
 
-FIRST = (
-    "none of your own data is in this: you add up shares of what guests gave, and "
-    "nobody else can add up yours",
-    "guests are not here to refuse: they have no ledger and no rules of their own, and "
-    "rely on yours. Every check below is for them",
-)
-NO_TABLES = (
-    "your table is not looked at, and no rule is about it; for guests all keep to:"
-)
+
+def words() -> Mapping[str, Any]:
+    """Return what is said of surveys."""
+    found: Mapping[str, Any] = catalogue("en", "consent")["survey"]
+    return found
 
 
 def names_of(guests: Collection[str]) -> str:
@@ -40,9 +38,9 @@ def names_of(guests: Collection[str]) -> str:
     >>> names_of(["Firm 1", "Firm 2"])
     '2 guests: "Firm 1", "Firm 2"'
     """
-    if len(guests) > MOST_NAMES:
-        return f"{len(guests):,} guests"
-    return f"{len(guests)} guests: " + ", ".join(map(_quoted, guests))
+    key = "many_guests" if len(guests) > MOST_NAMES else "guests"
+    names = ", ".join(map(_quoted, guests))
+    return str(words()[key].format(n=len(guests), names=names))
 
 
 def _quoted(text: str) -> str:
@@ -55,127 +53,81 @@ def by_member(survey: SurveyTerms, guests: Iterable[str]) -> str:
     return ", ".join(f"{name} {invited[name]}" for name in survey.names)
 
 
+def _in_order(table: str, **values: Any) -> Iterator[str]:
+    return (text.format_map(values) for text in words()[table].values())
+
+
 def asked(survey: SurveyTerms, room: Any) -> Iterator[str]:
     """Yield the question in words."""
-    yield (
-        "question: the totals of a table that guests fill, each in one visit (a "
-        f"survey): {_quoted(survey.title)}"
+    yield from _in_order(
+        "asked",
+        title=_quoted(survey.title),
+        n_rows=len(survey.rows),
+        rows=room.names("rows", [*map(_quoted, survey.rows)]),
+        n_columns=len(survey.columns),
+        columns=room.names("columns", [*map(_quoted, survey.columns)]),
+        unit=survey.unit,
+        low=survey.low,
+        high=survey.high,
+        guests=names_of([*survey.roster]),
+        by_member=by_member(survey, survey.roster),
     )
-    for what, names in (("rows", survey.rows), ("columns", survey.columns)):
-        labels = [_quoted(one) for one in names]
-        yield f"{what} of the table: {len(labels)}: {room.names(what, labels)}"
-    yield (
-        f"each number is a whole number of {survey.unit}, from {survey.low} to "
-        f"{survey.high}, or not given at all"
-    )
-    yield (
-        "which cells a guest left empty is open: the host and all members have it in "
-        "what the guest signed, and know who it is. Guests are told so before they send"
-    )
-    yield f"invited are {names_of([*survey.roster])}"
-    yield f"who vouches for how many of them: {by_member(survey, survey.roster)}"
     if survey.set is None:
-        closes = f", on {survey.closes} by its own word" if survey.closes else ""
-        yield (
-            f"the survey is open: nobody can join before the host has closed it{closes}"
-        )
+        key = "closes" if survey.closes else "open"
+        yield words()["asked_open"][key].format(closes=survey.closes)
     else:
-        yield f"the submissions that are added: the set {survey.set}"
+        yield words()["asked_closed"]["set"].format(set=survey.set)
         yield from released(survey)
-    yield (
-        "every guest has split its numbers into a masked vector, which all members "
-        f"have, and {len(survey.names)} shares, one sealed to each member"
-    )
+    yield from _in_order("asked_last", n=len(survey.names))
 
 
 def released(survey: SurveyTerms) -> Iterator[str]:
     """Yield what is asked of a closed survey, as its file counts who filled what."""
     assert survey.tally is not None
     given = [survey.tally.given[cell] for cell in survey.released]
-    fewest = f", which {min(given)} guests filled at least" if given else ""
-    yield (
-        f"asked for are the totals of {len(given)} of {survey.n_cells} cells{fewest}; "
-        "the file counts who filled what, and your program counts it again"
+    key = "totals_filled" if given else "totals"
+    yield words()["asked_closed"][key].format(
+        n=len(given), n_cells=survey.n_cells, fewest=min(given, default=0)
     )
+    look_out = words()["look_out"].format
     if survey.tally.near:
-        yield f"LOOK OUT: {pairs_of(survey, survey.tally.near)} {NEAR}"
+        pairs = [
+            words()["pair"].format(less=survey.label(less), more=survey.label(more))
+            for less, more in survey.tally.near
+        ]
+        yield look_out(what=f"{listed(pairs, most=MOST_PAIRS)} {NEAR}")
     if survey.tally.more_near:
-        yield f"LOOK OUT: {MORE_NEAR}"
+        yield look_out(what=MORE_NEAR)
     if survey.may_follow:
         names = listed([*map(survey.label, survey.may_follow)], most=MOST_PAIRS)
-        yield f"LOOK OUT: {names} {MAY_FOLLOW}"
-
-
-def pairs_of(survey: SurveyTerms, pairs: Sequence[tuple[int, int]]) -> str:
-    """Return pairs of cells by their names."""
-    named = [f"{survey.label(less)} and {survey.label(more)}" for less, more in pairs]
-    return listed(named, most=MOST_PAIRS)
+        yield look_out(what=f"{names} {MAY_FOLLOW}")
 
 
 def checks(survey: SurveyTerms) -> Iterator[str]:
     """Yield what every member checks, and does, for guests."""
-    yield (
-        f"tolerate_guests = {survey.tolerate_guests}: so many guests may collude "
-        "besides those whom colluding members invited"
+    return _in_order(
+        "checks",
+        tolerate=survey.tolerate,
+        tolerate_guests=survey.tolerate_guests,
+        needed=survey.minimum_honest + 1,
     )
-    yield (
-        "a total is asked for of cells that minimum_guests filled and where, whichever "
-        f"{survey.tolerate} of the members collude, {survey.minimum_honest + 1} of "
-        "those who filled it are honest, counted by who invited whom"
-    )
-    yield (
-        "who filled a cell is what each guest signed, and counts once: every member "
-        "counts it from the submissions, and refuses a file that says otherwise"
-    )
-    yield (
-        "every submission is signed by a key of the roster, is sealed for this survey "
-        "and this member alone, and is in the set once"
-    )
-    yield (
-        "a member gives sums for one set of this survey, ever: its store notes the set "
-        "before masked numbers leave, and refuses another one"
-    )
-    yield (
-        "a set whose guests differ by few from those of an earlier survey is refused "
-        "by every member that was there, and so is one in which those differ by few "
-        "who filled a cell that had a total then, by the same names"
-    )
-    yield "after the run a member erases the survey's key, and with it its shares"
 
 
 def who(survey: SurveyTerms) -> Iterator[str]:
     """Yield what can be computed, by how many members collude."""
-    n, t = len(survey.names), survey.tolerate
-    yield ("every member: who is in the set, and which cells each of them left empty")
-    yield (
-        "everybody who is told: how many guests filled each cell, the totals above, "
-        "over all guests of the set, and all that follows from them"
-    )
-    yield (
-        "a guest that is told of them: the same over the other guests, for it can "
-        "subtract what it gave itself"
-    )
-    yield promise_to_guests(survey)
-    yield "how many are honest is counted by who invited whom; of the whole roster:"
+    n, pooling = len(survey.names), words()["pooling"]
+    yield from _in_order("who", promise=promise_to_guests(survey))
     invited = Counter(guest.invited_by for guest in survey.guests)
     worst = sorted(survey.names, key=lambda name: -invited[name])
     for size in range(1, n):
-        few = survey.honest(survey.roster, size)
-        names = listed(worst[:size])
-        told = {
-            0: "no guest is left to be hidden",
-            1: "THE NUMBERS OF ONE GUEST ALONE",
-        }.get(
-            few, f"the totals over {few} guests if all come, over fewer if not all do"
+        left = survey.honest(survey.roster, size)
+        known = pooling.get(f"left_{left}", pooling["left"]).format(left=left)
+        yield pooling["tolerated" if size <= survey.tolerate else "beyond"].format(
+            size=size,
+            n=n,
+            names=listed(worst[:size]),
+            known=known,
+            needed=survey.minimum_honest + 1,
         )
-        beyond = (
-            f"; a set that leaves fewer than {survey.minimum_honest + 1} is refused"
-            if size <= t
-            else " (more than is tolerated: nobody checks this)"
-        )
-        yield f"- {size} of {n} members, at worst {names}: {told}{beyond}"
-    yield (
-        f"- all {n} members together open every share: every number of every guest. "
-        "One honest member is needed, whichever it is"
-    )
-    yield "whoever is told by a member knows what that member knows"
+    yield pooling["all"].format(n=n)
+    yield pooling["told"]

@@ -26,7 +26,7 @@ from veilsum.errors import (
     StoreError,
     installing,
 )
-from veilsum.report.page import Html, folded, notice, paragraph, table, tag
+from veilsum.page import Html, folded, notice, paragraph, table, tag
 from veilsum.surveys.collection import ClosedError, GuestCollection, OutOfTurnError
 from veilsum.surveys.submission import longest_line, sha256_hex
 from veilsum.surveys.survey_set import list_digest

@@ -18,12 +18,12 @@ import secrets
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from veilsum.consortium.addresses import Address, is_anywhere, is_loopback
 from veilsum.consortium.consortium import Consortium
@@ -34,6 +34,7 @@ from veilsum.files.contents import contents
 from veilsum.files.output import write_files
 from veilsum.files.owners import why_open
 from veilsum.graphs.layout import layout
+from veilsum.page import NOTHING_FROM_OUTSIDE
 from veilsum.party.events import STAGES
 from veilsum.party.run_status import (
     RunStatus,
@@ -43,9 +44,6 @@ from veilsum.party.run_status import (
     status_files,
 )
 from veilsum.protocol.losing import withheld_words
-from veilsum.report.network import MOST_LINKS
-from veilsum.report.page import NOTHING_FROM_OUTSIDE
-from veilsum.report.run_report import report
 from veilsum.web.pages import (
     Guard,
     PageBounds,
@@ -68,6 +66,8 @@ except ImportError as error:
         f"pages in a browser need further packages: {installing('web')}"
     ) from error
 
+MakeReport: TypeAlias = Callable[[Path, Sequence[Path]], bytes]
+
 USUAL = "127.0.0.1:8471"
 TOKEN_FILE, TOKEN_BYTES = "page.token", 16
 # A browser has six connections with a server: the rest is for pages and reports.
@@ -78,8 +78,8 @@ LOOK_SECONDS, AT_LEAST, BEAT_SECONDS = 1.0, 20.0, 10.0
 # What is shown: runs, the last ones that moved; looks at each; lines of the log, and
 # letters of one.
 MOST_RUNS, MOST_SAMPLES, MOST_LINES, MOST_LETTERS = 200, 1200, 300, 500
-# Consortium files whose network is remembered, and reports.
-MOST_NETWORKS, MOST_REPORTS = 256, 8
+# Consortium files whose network is remembered, and reports; links that are drawn.
+MOST_NETWORKS, MOST_REPORTS, MOST_LINKS = 256, 8, 4_000
 PAGE_FILES = (
     *("static/live.html", "static/live.js", "static/live.css"),
     *("vendor/uplot.js", "vendor/uplot.css"),
@@ -363,11 +363,15 @@ class LiveView:
 
     Args:
         watch: what is looked at.
+        report: returns the page about a finished run; its arguments are the folder of
+            the run and receipts of other members.
         lines: the log of this process, if it has one.
     """
 
-    def __init__(self, watch: RunWatch, lines: LogLines | None = None) -> None:
-        self._watch, self._lines = watch, lines
+    def __init__(
+        self, watch: RunWatch, report: MakeReport, lines: LogLines | None = None
+    ) -> None:
+        self._watch, self._report_of, self._lines = watch, report, lines
         self._files = static(*PAGE_FILES)
         self._changed, self._over = asyncio.Event(), False
         self._streams = 0
@@ -472,7 +476,7 @@ class LiveView:
         made_of = [one.stat().st_mtime_ns for one in (*sorted(out.iterdir()), *others)]
         name = str(out)
         if name not in self._reports or self._reports[name][0] != made_of:
-            self._reports[name] = made_of, report(out, receipts=others).content
+            self._reports[name] = made_of, self._report_of(out, others)
             while len(self._reports) > MOST_REPORTS:
                 self._reports.popitem(last=False)
         return self._reports[name][1]
@@ -484,6 +488,7 @@ class LiveServer:
     Args:
         address: where the page is.
         folder: what `veilsum status` would be given.
+        report: returns the page about a finished run, see `LiveView`.
         lines: the log of this process, if it has one.
         bounds: what one caller may use.
     """
@@ -492,6 +497,7 @@ class LiveServer:
         self,
         address: Address,
         folder: Path,
+        report: MakeReport,
         lines: LogLines | None = None,
         *,
         bounds: PageBounds = PageBounds(),  # noqa: B008 - frozen
@@ -501,7 +507,7 @@ class LiveServer:
         self.address = Address(address.host, listener.getsockname()[1])
         watch = RunWatch(folder)
         watch.look()
-        self.view = LiveView(watch, lines)
+        self.view = LiveView(watch, report, lines)
         hosts = known_as(self.address)
         guard = Guard(self.view.app, hosts, bounds=bounds, token=self.token)
         self._server = PageServer(guard, listener, bounds=bounds)

@@ -1,0 +1,236 @@
+"""Words of an officer's papers: the same in all languages, all used, all proved."""
+
+import ast
+import shutil
+import string
+import tomllib
+from collections import UserDict
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from report.officer_plans import NOW, written
+from report.test_officer import everything, pieces
+from veilsum import locale
+from veilsum.locale import catalogue, languages
+from veilsum.report import annex as papers, forms, officer, sentences as module
+from veilsum.report.plan_facts import CountedGroup
+from veilsum.report.sentences import CONDITIONS, LEVELS, sentences, values, words
+
+ROOT = Path(__file__).parents[2]
+PROOFS = tomllib.loads((ROOT / "tests/report/proofs.toml").read_text("utf-8"))
+# Fields that a language may lack: only English has pages with labels, and words of an
+# officer that differ from those of the page of consent.
+ENGLISH_ONLY = {"label", "first_meaning", "officer"}
+
+
+def all_sentences():
+    return {one.key: one for one in (*sentences(), *sentences(survey=True))}
+
+
+def texts(table, *path):
+    """Yield every text of a catalogue with its keys."""
+    for key, entry in table.items():
+        if isinstance(entry, str):
+            yield (*path, key), entry
+        else:
+            yield from texts(entry, *path, key)
+
+
+def fields(text):
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+@cache
+def names_in(file):
+    tree = ast.parse((ROOT / file).read_text("utf-8"))
+    return {
+        one.name
+        for one in tree.body
+        if isinstance(one, ast.FunctionDef) and one.name.startswith("test_")
+    }
+
+
+def test_every_sentence_has_a_proof_that_is_there():
+    proved = {
+        f"{part}.{key}": p for part, some in PROOFS.items() for key, p in some.items()
+    }
+    assert proved.keys() == all_sentences().keys()
+    for key, proofs in proved.items():
+        assert proofs, key
+        for one in proofs:
+            file, _, test = one.partition("::")
+            assert Path(file).name.startswith("test_")
+            assert names_in(file)
+            assert test == "*" or test in names_in(file), (key, one)
+
+
+def test_no_test_is_named_in_what_is_shipped():
+    for path in (ROOT / "src").rglob("*"):
+        if path.suffix in {".py", ".toml"}:
+            assert "::test_" not in path.read_text("utf-8"), path
+
+
+def test_all_languages_say_the_same_with_the_same_numbers():
+    english = dict(texts(catalogue("en", "officer")))
+    assert languages()[0] == "en"
+    assert "de" in languages()
+    for language in languages()[1:]:
+        found = dict(texts(catalogue(language, "officer")))
+        assert found.keys() == english.keys()
+        for key, text in english.items():
+            assert fields(found[key]) == fields(text), key
+        for key, one in all_sentences().items():
+            text, ours = one.written(language), one.written("en")
+            assert text != ours, key
+            assert text.endswith(".") == ours.endswith("."), key
+
+
+def test_all_languages_have_words_for_the_same_sums():
+    english = dict(texts(catalogue("en")))
+    for language in languages()[1:]:
+        found = dict(texts(catalogue(language)))
+        assert found.keys() <= english.keys()
+        missing = {key[-1] for key in english.keys() - found if key[0] == "statistics"}
+        assert missing <= ENGLISH_ONLY
+        for key, text in found.items():
+            assert fields(text) == fields(english[key]), key
+
+
+class Noted(UserDict):
+    """A table that notes which of its texts were read."""
+
+    def __init__(self, table, read, *path):
+        self.data, self.read, self.path = table, read, path
+
+    def __getitem__(self, key):
+        entry = self.data[key]
+        if isinstance(entry, str):
+            self.read.add((*self.path, key))
+            return entry
+        return Noted(entry, self.read, *self.path, key)
+
+
+def test_every_word_of_the_catalogue_is_used(known, asked, known_surveys, monkeypatch):
+    read = set()
+    found = Noted(catalogue("en", "officer"), read)
+    monkeypatch.setattr(
+        module, "catalogue", lambda *given: found if given[1:] else catalogue(*given)
+    )
+    values.cache_clear()
+    run = known["run"]
+    forged = [
+        replace(run, ended=replace(run.ended, failed=(one,)))
+        for one in words("en", "failed").data
+    ]
+    off = replace(known["losing"], off=tuple(words("en", "off").data))
+    many = replace(run, ended=replace(run.ended, lost=("x",) * 40))
+    (question,) = known["losing"].questions
+    groups = (
+        ("bins", "x", ("below 1", "1 to 5", "5 to 9", "above 9")),
+        ("values", "x", ("1 to 5",)),
+        ("other", "groups of ward in which age is missing in fold 2", ()),
+    )
+    counted = tuple(
+        CountedGroup(kind=kind, columns=(name,), places=places)
+        for kind, name, places in groups
+    )
+    grouped = replace(off, questions=(replace(question, counted=counted),))
+    plans = (*known.values(), *asked.values(), *known_surveys.values())
+    for facts in (*plans, *forged, off, many, grouped):
+        papers.annex(facts, "en", NOW)
+    forms.edpb(run, "en")
+    forms.pia(run, "en", NOW)
+    papers.as_html(papers.annex(run, "en", NOW))
+    values.cache_clear()
+    assert {key for key, _ in texts(catalogue("en", "officer"))} == read
+
+
+# Conditions
+
+
+def test_every_condition_holds_for_some_plan_and_for_some_it_does_not(known):
+    for one in sentences():
+        found = {name: one.holds(facts) for name, facts in known.items()}
+        assert any(found.values()), one.key
+        assert not one.when or not all(found.values()), one.key
+
+
+def test_every_condition_and_level_is_used():
+    every = all_sentences().values()
+    named = {name.removeprefix("not ").split()[0] for s in every for name in s.when}
+    assert named >= CONDITIONS.keys()
+    levels = {one for s in every for one in getattr(s, "levels", ())}
+    assert {one for one in levels if isinstance(one, str)} == LEVELS.keys()
+
+
+def test_sentences_about_surveys_hold_for_some_and_for_no_other_plan(
+    known, known_surveys
+):
+    plain = {one.key: one for one in sentences()}
+    told = {one.key: one for one in sentences(survey=True)}
+    for key, one in told.items():
+        assert any(one.holds(facts) for facts in known_surveys.values()), key
+        # What is said of other plans, too, is said there on the same conditions.
+        if key in plain:
+            assert {*one.when} - {"survey"} == {*plain[key].when}, key
+        else:
+            assert not any(one.holds(facts) for facts in known.values()), key
+
+
+def test_every_sentence_can_be_said_in_full(known, known_surveys):
+    for facts in (*known.values(), *known_surveys.values()):
+        for language in languages():
+            filled = values(facts, language)
+            for one in sentences(survey=facts.survey is not None):
+                if one.holds(facts):
+                    text = one.text(facts, language)
+                    brace = "{" if "{" in facts.title else "\0"
+                    assert "{" not in text.replace(brace, "")
+                    blank = [n for n in fields(one.written("en")) if not filled[n]]
+                    assert not blank, (one.key, blank)
+
+
+# A third language
+
+
+@pytest.fixture(name="loud")
+def loud_fixture(tmp_path, monkeypatch):
+    """A language with capital letters only, added as a folder."""
+
+    def shouted(entry):
+        if isinstance(entry, dict):
+            return {key: shouted(one) for key, one in entry.items()}
+        parts = string.Formatter().parse(entry)
+        return "".join(
+            text.upper() + (f"{{{name}}}" if name is not None else "")
+            for text, name, _, _ in parts
+        )
+
+    folder = tmp_path / "locale"
+    shutil.copytree(locale.FOLDER, folder, ignore=shutil.ignore_patterns("*.py*"))
+    (folder / "xx").mkdir()
+    for part in ("sums", "officer"):
+        loud = tomli_w.dumps(shouted(catalogue("en", part)))
+        (folder / "xx" / f"{part}.toml").write_text(loud)
+    monkeypatch.setattr(locale, "FOLDER", folder)
+    catalogue.cache_clear()
+    yield "xx"
+    catalogue.cache_clear()
+    values.cache_clear()
+
+
+def test_a_third_language_is_a_folder_and_no_code(loud, known, known_surveys, folder):
+    assert languages() == ("en", "de", loud)
+    english = [p for one in all_sentences().values() for p in pieces(one.written("en"))]
+    for facts in (known["site"], known["losing"], known_surveys["closed"]):
+        for paper in (papers.annex(facts, loud, NOW), forms.edpb(facts, loud)):
+            shown = "\n".join(everything(paper))
+            assert not [one for one in english if one in shown]
+            assert any(one.upper() in shown for one in english)
+    page = officer.write(written("site", folder), format="html", language=loud)
+    assert b'lang="xx"' in page
+    assert b"ANNEX FOR THE DATA-PROTECTION OFFICER" in page
