@@ -27,12 +27,12 @@ import numpy as np
 
 import veilsum as vs
 from clocks import machine, sized
-from veilsum.engines.choosing import engine_for
-from veilsum.engines.engine import Task, closed_form
 from veilsum.graphs.mixing import mixing_weights
-from veilsum.methods.dgd import Dgd
+from veilsum.minimise.costs.rows import glm_cost
+from veilsum.minimise.engines.choosing import engine_for
+from veilsum.minimise.engines.engine import Task, closed_form
+from veilsum.minimise.methods.dgd import Dgd
 from veilsum.models.families import Gaussian
-from veilsum.models.row_costs import glm_cost
 from veilsum.models.rows import Rows
 
 REPEATS = sized(5, 1)

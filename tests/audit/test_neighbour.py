@@ -10,7 +10,7 @@ from veilsum.audit import neighbour, private_start
 from veilsum.audit.attack import Player, Scene
 from veilsum.audit.neighbour import first_round, solved
 from veilsum.audit.private_start import own_minimum, own_step
-from veilsum.costs.remainders import SquaredNorm
+from veilsum.minimise.costs.remainders import SquaredNorm
 from veilsum.numbers.laws import Masks
 
 REAL = ["gaussian", "lattice", "coarse lattice"]

@@ -36,7 +36,7 @@ from veilsum.audit.noninterference import (
 from veilsum.drivers.faults import ClockJump, Crash, Faults, Partition
 from veilsum.drivers.loopback import Loopback
 from veilsum.graphs.connectivity import components
-from veilsum.methods.choosing import ITERATIVE
+from veilsum.minimise.methods.choosing import ITERATIVE
 from veilsum.numbers.masking import ShareStreams
 from veilsum.protocol.effects import SetTimer
 from veilsum.protocol.machine import Machine

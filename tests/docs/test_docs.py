@@ -21,9 +21,9 @@ from veilsum import errors
 from veilsum.cli.app import COMMANDS, app
 from veilsum.consortium.sections import ScenarioFile
 from veilsum.files.datasets import DATASETS
-from veilsum.methods.base import EVERY_FAULT
-from veilsum.methods.choosing import ITERATIVE
 from veilsum.minimise.gradient_fit import fit_by_gradients
+from veilsum.minimise.methods.base import EVERY_FAULT
+from veilsum.minimise.methods.choosing import ITERATIVE
 from veilsum.minimise.paper import PaperReport
 from veilsum.models.rows import Rows
 from veilsum.questions.regression import FAMILIES, NEGATIVE_BINOMIAL

@@ -9,13 +9,13 @@ import pytest
 from cases import each
 from rules import broken_rules
 from veilsum.consortium.scenario import Scenario, Settings
-from veilsum.costs.cost import Cost
-from veilsum.costs.domains import Box
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import Loopback
 from veilsum.errors import InvalidInputError, ProtocolError
 from veilsum.files.scenarios import read_scenario
 from veilsum.graphs.topology import Topology
+from veilsum.minimise.costs.cost import Cost
+from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.solve import run_scenario, solve
 from veilsum.protocol.codec import Codec
 

@@ -7,9 +7,9 @@ from hypothesis import given, strategies as st
 from strategies import connected_topologies, fair_pairs, few, seeds
 from veils import veil
 from veilsum.consortium.scenario import Settings
-from veilsum.costs.cost import Cost
-from veilsum.costs.domains import Box
 from veilsum.graphs.topology import Topology
+from veilsum.minimise.costs.cost import Cost
+from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.solve import solve
 from veilsum.numbers.laws import GaussianMasks, check_sigma
 from veilsum.numbers.masking import ShareStreams, draw_shares

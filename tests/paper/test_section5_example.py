@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from veilsum.consortium.scenario import Settings
-from veilsum.costs.cost import Cost
-from veilsum.costs.domains import Box
-from veilsum.costs.remainders import SquaredNorm
-from veilsum.drivers.executions import simulate
 from veilsum.graphs.topology import Topology
+from veilsum.minimise.costs.cost import Cost
+from veilsum.minimise.costs.domains import Box
+from veilsum.minimise.costs.remainders import SquaredNorm
+from veilsum.minimise.executions import simulate
 from veilsum.minimise.solve import solve
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence

@@ -13,11 +13,18 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 from msgspec import Meta
 
 from veilsum.consortium.costs import CostSection, Unit
-from veilsum.costs.domains import Ball, Box, Domain, HalfSpaces, Simplex, WholeSpace
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
-from veilsum.methods.link_faults import LinkFaults
-from veilsum.methods.settings import METHODS, Settings
+from veilsum.minimise.costs.domains import (
+    Ball,
+    Box,
+    Domain,
+    HalfSpaces,
+    Simplex,
+    WholeSpace,
+)
+from veilsum.minimise.methods.link_faults import LinkFaults
+from veilsum.minimise.methods.settings import METHODS, Settings
 from veilsum.models.family_names import canonical
 from veilsum.numbers.arrays import FloatArray, as_floats, listed
 from veilsum.numbers.laws import LAWS, LawName, Masks

@@ -17,16 +17,16 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.costs.cost import Cost
-from veilsum.costs.domains import Box, Domain
 from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.locale import limit
-from veilsum.methods.settings import Settings
+from veilsum.minimise.costs.cost import Cost
+from veilsum.minimise.costs.domains import Box, Domain
+from veilsum.minimise.costs.rows import check_canonical, curvature, glm_cost
+from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.solve import Run, solve
 from veilsum.models.families import Family, Poisson
-from veilsum.models.row_costs import check_canonical, curvature, glm_cost
 from veilsum.models.rows import Gram, RowMeasures, Rows
 from veilsum.models.systems import (
     check_intercept,

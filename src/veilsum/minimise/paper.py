@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import Polynomial as Curve
 
-from veilsum.costs.cost import Cost
-from veilsum.costs.domains import Box
-from veilsum.costs.remainders import SquaredNorm
-from veilsum.drivers.executions import Executions, simulate
 from veilsum.graphs.topology import Topology
-from veilsum.methods.settings import Settings
+from veilsum.minimise.costs.cost import Cost
+from veilsum.minimise.costs.domains import Box
+from veilsum.minimise.costs.remainders import SquaredNorm
+from veilsum.minimise.executions import Executions, simulate
+from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.solve import Run, solve
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.shapes import Float

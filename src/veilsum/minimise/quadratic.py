@@ -10,14 +10,14 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.costs.bases import Quadratic
-from veilsum.costs.cost import Cost, coefficient_rows
-from veilsum.costs.domains import Domain, WholeSpace
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.graphs.topology import Topology
 from veilsum.locale import Line
-from veilsum.methods.one_shot import FLAT
-from veilsum.methods.settings import Settings
+from veilsum.minimise.costs.bases import Quadratic
+from veilsum.minimise.costs.cost import Cost, coefficient_rows
+from veilsum.minimise.costs.domains import Domain, WholeSpace
+from veilsum.minimise.methods.one_shot import FLAT
+from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.question import Minimise, plain_value
 from veilsum.models.plausible import check_sizes
 from veilsum.numbers.arrays import Vector

@@ -16,20 +16,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.consortium.scenario import Scenario
-from veilsum.costs.cost import Cost, coefficient_rows, common_unit
-from veilsum.costs.domains import Domain
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.minimise import minimise
-from veilsum.costs.remainders import stack
 from veilsum.drivers.driver import Driver, Seen
 from veilsum.errors import BadGradientError, InvalidInputError
 from veilsum.graphs.spreading import Spread, spreading_cost
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.locale import limit
-from veilsum.methods.link_faults import LinkFaults
-from veilsum.methods.one_shot import gradient_of_sum
-from veilsum.methods.schedule import FLOAT_BYTES
-from veilsum.methods.settings import Settings
+from veilsum.minimise.arrays import MethodArrays
+from veilsum.minimise.costs.cost import Cost, coefficient_rows, common_unit
+from veilsum.minimise.costs.domains import Domain
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.costs.minimise import minimise
+from veilsum.minimise.costs.remainders import stack
+from veilsum.minimise.curvature import curvature_bounds
+from veilsum.minimise.methods.link_faults import LinkFaults
+from veilsum.minimise.methods.one_shot import gradient_of_sum
+from veilsum.minimise.methods.schedule import FLOAT_BYTES
+from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.question import (
     Minimise,
     Minimised,
@@ -38,7 +40,6 @@ from veilsum.minimise.question import (
     encoded,
     masks_of,
 )
-from veilsum.models.curvature import curvature_bounds
 from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector, listed
 from veilsum.numbers.fixed_point import Grid
 from veilsum.numbers.laws import LawName, Masks
@@ -412,7 +413,7 @@ def solve(
         seed: repeats the shares; without one they are fresh.
         progress: None for a bar, False for none, or a function of done and total.
 
-    >>> from veilsum.costs.domains import Box
+    >>> from veilsum.minimise.costs.domains import Box
     >>> costs = [Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0)]
     >>> run = solve(costs, Topology.family("complete:3"), domain=Box(-9, 9, dim=1),
     ...             sigma=1e6, law="lattice", seed=0,
@@ -599,14 +600,14 @@ def _by_party(
 def _driver(
     driver: str | Driver, seed: int | None, faults: LinkFaults | None
 ) -> Driver:
-    if faults is None:
-        return driver_of(driver, seed=seed)
-    if driver != "vectorised":
+    if driver == "vectorised":
+        return MethodArrays(seed=seed, faults=faults)
+    if faults is not None:
         raise InvalidInputError(
             "faults of links are simulated with all parties in one array: use the "
             "driver vectorised; machines have faults of their own"
         )
-    return driver_of(driver, seed=seed, faults=faults)
+    return driver_of(driver, seed=seed)
 
 
 def _farthest(estimates: PartyPoints, point: Vector) -> float:

@@ -17,7 +17,7 @@ LOADED = (
     *("veilsum.cli.join", "veilsum.party.run", "veilsum.net.amendment"),
     *(f"veilsum.questions.{kind.module}" for kind in ON_TABLES.values()),
     *("veilsum.questions.dispatch", "veilsum.questions.dispatch_periods"),
-    *("veilsum.drivers.arrays", "veilsum.engines.numpy"),
+    *("veilsum.drivers.arrays", "veilsum.minimise.engines.numpy"),
     *("scipy.special", "scipy.sparse.csgraph", "scipy.sparse.linalg"),
     *("pandas", "formulaic", "encodings.idna", "encodings.utf_8_sig"),
 )

@@ -566,7 +566,7 @@ CATALOGUE: tuple[Sentence, ...] = (
         "Asked for is the minimum of the sum of all members' own costs.",
         "Gefragt ist nach dem Minimum der Summe der eigenen Kosten aller Mitglieder.",
         (
-            "tests/questions/test_solve.py::"
+            "tests/minimise/test_solve.py::"
             "test_masked_runs_approach_the_pooled_minimiser_like_one_over_k",
         ),
     ),

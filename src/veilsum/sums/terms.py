@@ -114,7 +114,7 @@ DRIVERS = {
 }
 
 
-def driver_of(given: str | Driver, *, seed: int | None, **options: Any) -> Driver:
+def driver_of(given: str | Driver, *, seed: int | None) -> Driver:
     """Return the driver that a user named, or gave."""
     if not isinstance(given, str):
         return given
@@ -124,7 +124,7 @@ def driver_of(given: str | Driver, *, seed: int | None, **options: Any) -> Drive
         )
     # Here, not above: machines need packages that a plain simulation does not.
     place, name = DRIVERS[given]
-    made: Driver = getattr(import_module(place), name)(seed=seed, **options)
+    made: Driver = getattr(import_module(place), name)(seed=seed)
     return made
 
 
