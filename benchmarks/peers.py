@@ -444,7 +444,8 @@ def _settings(method: str, iterations: int) -> Settings:
 def _solved(given: LeastSquares, settings: Settings) -> Any:
     run = solve(
         given.costs,
-        given.topology,
+        topology=given.topology,
+        corrupted=(),
         domain=Box(-REACH, REACH, dim=DIM),
         sigma=1.0,
         law="lattice",

@@ -104,7 +104,15 @@ def measured(case: Case) -> dict[str, object]:
 
     def solve(iterations: int = case.iterations) -> vs.Run:
         settings = vs.Settings(iterations=iterations)
-        return vs.solve(costs, graph, domain=box, sigma=1.0, seed=1, settings=settings)
+        return vs.solve(
+            costs,
+            topology=graph,
+            corrupted=(),
+            domain=box,
+            sigma=1.0,
+            seed=1,
+            settings=settings,
+        )
 
     run = solve()
     task = Task(

@@ -52,7 +52,8 @@ def heard_in_a_run(law, **masks):
     )
     run = vs.solve(
         [vs.Cost.affine(row, remainder=SquaredNorm(1.0)) for row in ALPHA],
-        vs.Topology.family("complete:4"),
+        topology=vs.Topology.family("complete:4"),
+        corrupted=(),
         domain=vs.Box(-1e9, 1e9, dim=2),
         law=law,
         seed=4,

@@ -78,7 +78,9 @@ def methods(driver="vectorised", **changes):
     costs = dict(zip(PARTIES, map(cost, (1.0, 2.0, 6.0, 4.0)), strict=True))
     edges = [*zip(PARTIES, (*PARTIES[1:], "a"), strict=True)]
     ring = Topology.from_edges(edges, parties=PARTIES)
-    return solve(costs, ring, driver=driver, **{**named, **changes})
+    return solve(
+        costs, topology=ring, corrupted=(), driver=driver, **{**named, **changes}
+    )
 
 
 def cost(point):

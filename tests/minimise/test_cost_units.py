@@ -34,7 +34,8 @@ def run_of(numbers, law, driver="vectorised", **options):
     costs = [Cost.squared_distance([one]) for one in numbers]
     return solve(
         costs,
-        GRAPH,
+        topology=GRAPH,
+        corrupted=(),
         domain=BOX,
         law=law,
         driver=driver,
@@ -136,7 +137,7 @@ def test_every_kind_of_cost_takes_a_unit(made):
 def test_costs_in_different_units_are_refused():
     costs = [Cost.affine([0.5], unit=u) for u in (0.01, 0.01, 0.01, 0.1)]
     with pytest.raises(InvalidInputError, match=r"one unit, 1/100.*3 counts in 1/10"):
-        solve(costs, GRAPH, domain=BOX, law="lattice", sigma=1e4)
+        solve(costs, topology=GRAPH, corrupted=(), domain=BOX, law="lattice", sigma=1e4)
 
 
 @every_driver
@@ -144,7 +145,8 @@ def test_a_unit_holds_for_iterations_too(driver):
     costs = [Cost.squared_distance([one], unit=0.01) for one in (0.07, 2.93, 5.0, 1.0)]
     run = solve(
         costs,
-        GRAPH,
+        topology=GRAPH,
+        corrupted=(),
         domain=Box(-10, 10, dim=1),
         law="lattice",
         sigma=10.0,

@@ -170,7 +170,8 @@ def test_a_simulation_under_them_arrives_where_one_without_does(law, method):
     def run(seed):
         return vs.solve(
             [vs.Cost.squared_distance(point) for point in points],
-            Topology.family(GRAPHS[0]),
+            topology=Topology.family(GRAPHS[0]),
+            corrupted=(),
             domain=WholeSpace(3),
             law=law,
             sigma=None if law == "uniform" else 3.0,

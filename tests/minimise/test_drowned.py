@@ -10,7 +10,8 @@ BOX = vs.Box(-10, 10, dim=2)
 def run(*, sigma, law="gaussian", domain=BOX, iterations=300, **settings):
     return vs.solve(
         COSTS,
-        vs.Topology.family("ring:5"),
+        topology=vs.Topology.family("ring:5"),
+        corrupted=(),
         domain=domain,
         law=law,
         sigma=sigma,

@@ -28,7 +28,7 @@ BOX = Box(-10.0, 10.0, dim=2)
 
 def run(**options):
     chosen = {"domain": BOX, "seed": 0, "settings": ONE_SHOT, **options}
-    return solve(HOMES, COMPLETE, **chosen)
+    return solve(HOMES, topology=COMPLETE, corrupted=(), **chosen)
 
 
 # --- Accuracy does not depend on sigma ---------------------------------------------
@@ -97,7 +97,8 @@ def test_both_integer_laws_find_the_mean_on_every_graph(topology, data, seed):
     for law, sigma in (("lattice", 1e5), ("uniform", None)):
         found = solve(
             costs,
-            topology,
+            topology=topology,
+            corrupted=(),
             domain=Box(-20.0, 20.0, dim=1),
             law=law,
             sigma=sigma,
@@ -150,7 +151,8 @@ def test_long_vectors_go_along_the_tree_by_themselves():
         costs = [Cost.squared_distance(np.full(size, float(k))) for k in range(2)] * 10
         found = solve(
             costs,
-            ring,
+            topology=ring,
+            corrupted=(),
             domain=Box(-20.0, 20.0, dim=size),
             law="none",
             settings=Settings(method="one-shot"),
@@ -186,7 +188,8 @@ def test_dgd_after_recentring_does_not_feel_sigma():
     for sigma in (1.0, 1e9):
         found = solve(
             described.costs,
-            described.topology,
+            topology=described.topology,
+            corrupted=(),
             domain=described.domain,
             law="lattice",
             sigma=sigma,
@@ -253,7 +256,14 @@ def test_dgd_refuses_residues_with_a_sentence():
 def test_one_shot_refuses_what_stays_with_its_owner():
     local = [Cost.from_gradient(lambda x: 2 * x, dim=2)] * 5
     with pytest.raises(InvalidInputError, match="stays with its owner"):
-        solve(local, COMPLETE, domain=BOX, law="none", settings=ONE_SHOT)
+        solve(
+            local,
+            topology=COMPLETE,
+            corrupted=(),
+            domain=BOX,
+            law="none",
+            settings=ONE_SHOT,
+        )
 
 
 def test_a_value_out_of_range_names_the_party_and_the_coefficient():
@@ -266,7 +276,8 @@ def test_a_value_out_of_range_names_the_party_and_the_coefficient():
         with pytest.raises(RangeError, match=words):
             solve(
                 costs,
-                Topology.from_edges(edges),
+                topology=Topology.from_edges(edges),
+                corrupted=(),
                 domain=BOX,
                 law=law,
                 sigma=sigma,
@@ -287,8 +298,8 @@ def test_a_sum_beyond_64_bits_is_refused_or_taken_wide_and_never_wraps():
     }
     eight = Topology.family("complete:8")
     with pytest.raises(RangeError, match="beyond the range of 256"):
-        solve(costs, eight, **options)
-    found = solve(costs, eight, largest=2000.0, **options)
+        solve(costs, topology=eight, corrupted=(), **options)
+    found = solve(costs, topology=eight, corrupted=(), largest=2000.0, **options)
     assert found.minimiser.tolist() == [1000.0]
 
 
@@ -300,7 +311,14 @@ def test_recentring_floats_is_refused():
 def test_one_way_links_are_refused():
     arcs = Topology.from_edges([(0, 1), (1, 2), (2, 0)], directed=True)
     with pytest.raises(InvalidGraphError, match="one-way links"):
-        solve(HOMES[:3], arcs, domain=BOX, law="uniform", settings=ONE_SHOT)
+        solve(
+            HOMES[:3],
+            topology=arcs,
+            corrupted=(),
+            domain=BOX,
+            law="uniform",
+            settings=ONE_SHOT,
+        )
 
 
 def test_an_unknown_method_is_refused():

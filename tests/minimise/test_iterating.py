@@ -268,7 +268,9 @@ def uneven(n):
 def solved(costs, settings, **more):
     ring = Topology.family(f"ring:{len(costs)}")
     how = {"domain": WholeSpace(costs[0].dim), "sigma": 1e3, "law": "lattice"}
-    return solve(costs, ring, settings=settings, seed=1, **{**how, **more})
+    return solve(
+        costs, topology=ring, corrupted=(), settings=settings, seed=1, **{**how, **more}
+    )
 
 
 FIXED_STEPS = ["extra", "nids", "gradient-tracking", "accelerated", "push-pull"]

@@ -59,9 +59,13 @@ def both(graph, settings, *, law="lattice", sigma=100.0, domain=None, faults=Non
     settings = replace(settings, **bounds)
     where = domain or WholeSpace(3)
     options = {"domain": where, "sigma": sigma, "law": law, "settings": settings}
-    quick = solve(costs, topology, seed=1, **options)
+    quick = solve(costs, topology=topology, corrupted=(), seed=1, **options)
     driver = Loopback(seed=1, faults=faults)
-    return quick, solve(costs, topology, driver=driver, **options), pooled
+    return (
+        quick,
+        solve(costs, topology=topology, corrupted=(), driver=driver, **options),
+        pooled,
+    )
 
 
 # Every method on a ring and on one graph more; on the others if slow.
@@ -137,7 +141,8 @@ def fifty(sigma, settings, graph):
     )
     return solve(
         costs,
-        Topology.from_networkx(graph),
+        topology=Topology.from_networkx(graph),
+        corrupted=(),
         domain=WholeSpace(5),
         sigma=sigma,
         law="lattice",
@@ -194,18 +199,25 @@ def test_masks_on_curvatures_leave_nids_out_and_tracking_in():
     graph = Topology.family("complete:6")
     for law, sigma in (("lattice", 1e4), ("gaussian", 10.0)):
         options = {"domain": WholeSpace(3), "sigma": sigma, "law": law, "seed": 1}
-        run = solve(costs, graph, settings=known, **options)
+        run = solve(costs, topology=graph, corrupted=(), settings=known, **options)
         assert run.stopped == "tolerance"
         assert run.max_error < 1e-7
         with pytest.raises(InvalidInputError, match="use gradient-tracking"):
-            solve(costs, graph, settings=replace(known, method="nids"), **options)
+            solve(
+                costs,
+                topology=graph,
+                corrupted=(),
+                settings=replace(known, method="nids"),
+                **options,
+            )
 
 
 def test_auto_takes_one_shot_where_coefficients_say_everything():
     costs = [Cost.squared_distance([float(k), 0.0]) for k in range(4)]
     run = solve(
         costs,
-        Topology.family("ring:4"),
+        topology=Topology.family("ring:4"),
+        corrupted=(),
         domain=WholeSpace(2),
         sigma=10.0,
         law="lattice",
@@ -221,9 +233,21 @@ def test_a_domain_for_each_party_is_refused():
     boxes = [Box(-1.0, 1.0, dim=1)] * 3
     for given in (boxes, dict(enumerate(boxes)), tuple(boxes)):
         with pytest.raises(InvalidInputError, match="one public domain serves all"):
-            solve(costs, Topology.family("ring:3"), domain=given, sigma=1.0)
+            solve(
+                costs,
+                topology=Topology.family("ring:3"),
+                corrupted=(),
+                domain=given,
+                sigma=1.0,
+            )
     with pytest.raises(InvalidInputError, match="found NoneType"):
-        solve(costs, Topology.family("ring:3"), domain=None, sigma=1.0)
+        solve(
+            costs,
+            topology=Topology.family("ring:3"),
+            corrupted=(),
+            domain=None,
+            sigma=1.0,
+        )
 
 
 def test_the_guarantee_says_what_a_remainder_shows():
@@ -233,10 +257,10 @@ def test_the_guarantee_says_what_a_remainder_shows():
     options = {"domain": WholeSpace(1), "settings": known, "seed": 1}
     graph = Topology.family("complete:4")
     costs = [huber_cost(one, delta=1.0) for one in rows]
-    masked = solve(costs, graph, sigma=5.0, **options).guarantee
+    masked = solve(costs, topology=graph, corrupted=(), sigma=5.0, **options).guarantee
     assert set(exposed(costs[0].remainder)) <= set(masked.limits)
     assert exposed(costs[0].remainder)
-    plain = solve(costs, graph, law="none", **options).guarantee
+    plain = solve(costs, topology=graph, corrupted=(), law="none", **options).guarantee
     assert not set(exposed(costs[0].remainder)) & set(plain.limits)
 
 
@@ -248,16 +272,20 @@ def test_a_simulation_may_read_the_bounds_off_the_costs_and_says_so():
     options = {"domain": WholeSpace(3), "sigma": 5.0, "law": "lattice", "seed": 1}
     graph = Topology.family("complete:6")
     run = solve(
-        quadratics, graph, settings=replace(settings, tolerance=1e-9), **options
+        quadratics,
+        topology=graph,
+        corrupted=(),
+        settings=replace(settings, tolerance=1e-9),
+        **options,
     )
     assert run.max_error < 1e-8
     assert BOUNDS_READ in run.guarantee.limits
     enough = replace(known, method="nids", iterations=2_000)
-    plain = solve(costs, graph, settings=enough, **options)
+    plain = solve(costs, topology=graph, corrupted=(), settings=enough, **options)
     assert BOUNDS_READ not in plain.guarantee.limits
     assert np.linalg.norm(plain.minimiser - pooled) < 1e-8
     with pytest.raises(InvalidInputError, match="give bounds that you know"):
-        solve(costs, graph, settings=settings, **options)
+        solve(costs, topology=graph, corrupted=(), settings=settings, **options)
 
 
 # Faults
@@ -268,7 +296,8 @@ def faulty(settings, faults, *, law="gaussian", sigma=10.0):
     bounds = {k: getattr(known, k) for k in ("smooth", "mean_smooth", "mean_convex")}
     run = solve(
         costs,
-        Topology.family("petersen"),
+        topology=Topology.family("petersen"),
+        corrupted=(),
         domain=WholeSpace(3),
         sigma=sigma,
         law=law,
@@ -307,7 +336,8 @@ def distances(settings, faults, *, law="lattice", domain=None):
     """Costs that one sum of coefficients says everything of."""
     return solve(
         [Cost.squared_distance([float(i)]) for i in range(6)],
-        Topology.family("ring:6"),
+        topology=Topology.family("ring:6"),
+        corrupted=(),
         domain=domain or WholeSpace(1),
         sigma=None if law == "uniform" else 1e3,
         law=law,
@@ -390,7 +420,8 @@ def test_machines_have_other_faults():
     with pytest.raises(InvalidInputError, match="driver vectorised"):
         solve(
             costs,
-            Topology.family("complete:5"),
+            topology=Topology.family("complete:5"),
+            corrupted=(),
             domain=WholeSpace(3),
             sigma=1.0,
             settings=replace(known, method="running-sums"),

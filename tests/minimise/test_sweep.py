@@ -48,7 +48,8 @@ def by_hand():
             try:
                 run = vs.solve(
                     COSTS,
-                    FAMILY(graph),
+                    topology=FAMILY(graph),
+                    corrupted=(),
                     domain=BOX,
                     sigma=sigma,
                     settings=settings,
@@ -273,7 +274,12 @@ def test_parties_of_a_named_graph_keep_their_costs():
     costs = {name: vs.Cost.squared_distance([p]) for p, name in enumerate("abcd")}
     here = {"domain": vs.Box(-9, 9, dim=1), "settings": vs.Settings(iterations=9)}
     (row,) = vs.sweep(costs, graphs={"mine": graph}, sigmas=2.0, **here).rows
-    assert row["error"] == vs.solve(costs, graph, sigma=2.0, seed=0, **here).max_error
+    assert (
+        row["error"]
+        == vs.solve(
+            costs, topology=graph, corrupted=(), sigma=2.0, seed=0, **here
+        ).max_error
+    )
 
 
 @each(
@@ -395,7 +401,8 @@ def test_what_is_recentred_and_what_is_not_promised_is_said():
     for graph in ("ring:5", "complete:5"):
         run = vs.solve(
             COSTS,
-            FAMILY(graph),
+            topology=FAMILY(graph),
+            corrupted=(),
             domain=BOX,
             law="lattice",
             sigma=4.0,

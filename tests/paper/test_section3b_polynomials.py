@@ -73,7 +73,8 @@ def test_dgd_minimises_a_convex_sum_of_masked_costs_that_are_not_convex():
     early, late = (
         solve(
             QUARTICS,
-            RING,
+            topology=RING,
+            corrupted=(),
             domain=Box(-2.0, 2.0, dim=1),
             sigma=1.0,
             seed=1,

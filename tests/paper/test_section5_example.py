@@ -26,7 +26,7 @@ lengths = pytest.mark.parametrize(
 def run(law, *, iterations, sigma=None):
     return solve(
         [Cost.affine([a], remainder=SquaredNorm(1.0)) for a in A],
-        TRIANGLE,
+        topology=TRIANGLE,
         domain=Box(-100.0, 100.0, dim=1),
         law=law,
         sigma=sigma,

@@ -324,7 +324,8 @@ def _solved(pair: Pair, rows: FloatArray, masks: Masks, seed: int) -> FloatArray
     both = zip(rows, pair.curvatures.tolist(), strict=True)
     run = solve(
         [Cost.affine(row, remainder=SquaredNorm(bend / 2.0)) for row, bend in both],
-        pair.topology,
+        topology=pair.topology,
+        corrupted=(),
         domain=WholeSpace(rows.shape[1]),
         law=masks.law,
         sigma=masks.sigma,

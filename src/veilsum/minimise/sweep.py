@@ -156,7 +156,8 @@ class _Runs:
         try:
             run = solve(
                 given,
-                graph,
+                topology=graph,
+                corrupted=(),
                 domain=self.domain,
                 **asdict(self.masks_of(choice)),
                 settings=with_method(self.settings, choice.method),
