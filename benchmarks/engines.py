@@ -53,10 +53,10 @@ from clocks import (
     suitable_count,
     usable_cores,
 )
-from veilsum.engines.choosing import available_engines, engine_for
-from veilsum.engines.engine import Engine
-from veilsum.engines.numpy import DENSE_PARTIES
 from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.minimise.engines.choosing import available_engines, engine_for
+from veilsum.minimise.engines.engine import Engine
+from veilsum.minimise.engines.numpy import DENSE_PARTIES
 from veilsum.numbers.arrays import PartyPoints
 from workloads import FULL, LOOPS, NEIGHBOURS, QUICK, Case, Workload, workload
 

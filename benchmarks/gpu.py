@@ -31,16 +31,16 @@ from scipy import sparse
 
 import gpu_dispatch
 from clocks import sized
-from veilsum.costs.bases import Affine
-from veilsum.costs.domains import Box, WholeSpace
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import SquaredNorm
-from veilsum.engines.device_masks import device_masks, unbalanced
-from veilsum.engines.engine import Engine, Task
-from veilsum.engines.jax import JaxEngine
 from veilsum.graphs.topology import Topology
-from veilsum.methods.dgd import Dgd
-from veilsum.methods.gradient_tracking import GradientTracking
+from veilsum.minimise.costs.bases import Affine
+from veilsum.minimise.costs.domains import Box, WholeSpace
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.costs.remainders import SquaredNorm
+from veilsum.minimise.device_masks import device_masks, unbalanced
+from veilsum.minimise.engines.engine import Engine, Task
+from veilsum.minimise.engines.jax import JaxEngine
+from veilsum.minimise.methods.dgd import Dgd
+from veilsum.minimise.methods.gradient_tracking import GradientTracking
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import ShareStreams, draw_shares
 

@@ -9,7 +9,7 @@ together meet all demands to within one watt. Prices are proposed by the package
 search (`veilsum.models.price`), all hours at once, from whole totals modulo 2^192, as
 between real parties: each home's three numbers are masked by what it sends to six
 neighbours less what it receives from them, fresh in every round of every hour
-(`veilsum.engines.device_masks`; by counters, so simulation only), and all that is used
+(`veilsum.minimise.device_masks`; by counters, so simulation only), and all that is used
 of them is their sum. Nothing but agents' numbers is on the device; no home is ever an
 object of Python.
 
@@ -37,8 +37,8 @@ from typing import Any
 import numpy as np
 
 from clocks import sized
-from veilsum.costs.differentiated import in_64_bits
-from veilsum.engines.device_masks import arc_key, key_of, threefry
+from veilsum.minimise.costs.differentiated import in_64_bits
+from veilsum.minimise.device_masks import arc_key, key_of, threefry
 from veilsum.models.price import Price, PriceSearch, Settled, Site, State
 
 # Powers are in watts, prices in cents for a kilowatt hour.

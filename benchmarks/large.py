@@ -23,12 +23,12 @@ import numpy as np
 import veilsum as vs
 from clocks import clocked, machine, sized
 from veilsum import memory
-from veilsum.costs.bases import Affine
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import SquaredNorm
-from veilsum.engines.choosing import engine_for
-from veilsum.engines.engine import Task
 from veilsum.files.graphs import topology_from
+from veilsum.minimise.costs.bases import Affine
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.costs.remainders import SquaredNorm
+from veilsum.minimise.engines.choosing import engine_for
+from veilsum.minimise.engines.engine import Task
 from veilsum.minimise.large import (
     DGD_POWER,
     DGD_STEP,

@@ -26,18 +26,18 @@ from typing import Any
 import numpy as np
 
 from clocks import Lap, clocked, in_turn, machine, sized
-from veilsum.costs.bases import Affine
-from veilsum.costs.domains import Box, WholeSpace
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import SquaredNorm
-from veilsum.engines.engine import Engine, Task
-from veilsum.engines.mpi import MpiEngine
-from veilsum.engines.numba import FusedEngine
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.topology import Topology
-from veilsum.methods.dgd import Dgd
-from veilsum.methods.extra import Extra
-from veilsum.methods.gradient_tracking import GradientTracking
+from veilsum.minimise.costs.bases import Affine
+from veilsum.minimise.costs.domains import Box, WholeSpace
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.costs.remainders import SquaredNorm
+from veilsum.minimise.engines.engine import Engine, Task
+from veilsum.minimise.engines.mpi import MpiEngine
+from veilsum.minimise.engines.numba import FusedEngine
+from veilsum.minimise.methods.dgd import Dgd
+from veilsum.minimise.methods.extra import Extra
+from veilsum.minimise.methods.gradient_tracking import GradientTracking
 
 DEGREE, WANTED = 6, 1.6
 METHODS: dict[str, Callable[[int], Any]] = {

@@ -39,10 +39,10 @@ import numpy as np
 import veilsum
 from clocks import Lap, Laps, clocked, in_turn, machine
 from engines import AGREEMENT, figure, looped, table, yes_or_no
-from veilsum.costs.domains import Box
-from veilsum.engines.choosing import engine_for
 from veilsum.errors import InvalidInputError
-from veilsum.methods.settings import Settings
+from veilsum.minimise.costs.domains import Box
+from veilsum.minimise.engines.choosing import engine_for
+from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.solve import solve
 from veilsum.numbers.arrays import PartyPoints
 from workloads import (
@@ -444,7 +444,8 @@ def _settings(method: str, iterations: int) -> Settings:
 def _solved(given: LeastSquares, settings: Settings) -> Any:
     run = solve(
         given.costs,
-        given.topology,
+        topology=given.topology,
+        corrupted=(),
         domain=Box(-REACH, REACH, dim=DIM),
         sigma=1.0,
         law="lattice",

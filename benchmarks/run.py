@@ -23,18 +23,18 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from clocks import clock, machine, side_by_side, sized
-from veilsum.costs.bases import Affine
-from veilsum.costs.domains import Box
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import SquaredNorm
-from veilsum.drivers.executions import simulate
-from veilsum.engines.choosing import engine_for
-from veilsum.engines.engine import Task
 from veilsum.graphs.connectivity import components, vertex_connectivity
 from veilsum.graphs.mixing import metropolis
 from veilsum.graphs.spectrum import certified_mu2
 from veilsum.graphs.topology import Topology
-from veilsum.methods.dgd import Dgd
+from veilsum.minimise.costs.bases import Affine
+from veilsum.minimise.costs.domains import Box
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.costs.remainders import SquaredNorm
+from veilsum.minimise.engines.choosing import engine_for
+from veilsum.minimise.engines.engine import Task
+from veilsum.minimise.executions import simulate
+from veilsum.minimise.methods.dgd import Dgd
 from veilsum.privacy.remaining import mu2_without
 from veilsum.privacy.worst_case import worst_case, worst_mu2
 

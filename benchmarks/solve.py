@@ -27,12 +27,12 @@ import numpy as np
 
 import veilsum as vs
 from clocks import machine, sized
-from veilsum.engines.choosing import engine_for
-from veilsum.engines.engine import Task, closed_form
 from veilsum.graphs.mixing import mixing_weights
-from veilsum.methods.dgd import Dgd
+from veilsum.minimise.costs.rows import glm_cost
+from veilsum.minimise.engines.choosing import engine_for
+from veilsum.minimise.engines.engine import Task, closed_form
+from veilsum.minimise.methods.dgd import Dgd
 from veilsum.models.families import Gaussian
-from veilsum.models.row_costs import glm_cost
 from veilsum.models.rows import Rows
 
 REPEATS = sized(5, 1)
@@ -104,7 +104,15 @@ def measured(case: Case) -> dict[str, object]:
 
     def solve(iterations: int = case.iterations) -> vs.Run:
         settings = vs.Settings(iterations=iterations)
-        return vs.solve(costs, graph, domain=box, sigma=1.0, seed=1, settings=settings)
+        return vs.solve(
+            costs,
+            topology=graph,
+            corrupted=(),
+            domain=box,
+            sigma=1.0,
+            seed=1,
+            settings=settings,
+        )
 
     run = solve()
     task = Task(

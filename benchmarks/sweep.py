@@ -35,7 +35,7 @@ def by_hand(seeds: int, steps: vs.Settings) -> list[dict[str, Any]]:
         chosen = vs.Settings(**{**vars(steps), "method": method})
         for seed in range(seeds):
             how: dict[str, Any] = {"sigma": sigma, "seed": seed, "settings": chosen}
-            run = vs.solve(COSTS, topology, **HERE, **how)
+            run = vs.solve(COSTS, topology=topology, corrupted=(), **HERE, **how)
             promise = vs.worst_case(topology, sigma=sigma, tolerate=1, distance=1.0)
             lines.append(
                 {

@@ -467,7 +467,14 @@ def iterate() -> dict[str, float]:
     weights = np.full((COSTS, COSTS), 1 / COSTS)
 
     def private() -> object:
-        return vs.solve(costs, graph, domain=box, sigma=1.0, settings=settings)
+        return vs.solve(
+            costs,
+            topology=graph,
+            corrupted=(),
+            domain=box,
+            sigma=1.0,
+            settings=settings,
+        )
 
     def loop() -> object:
         x = np.zeros((COSTS, DIM))

@@ -11,19 +11,19 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from veilsum.costs.bases import Affine
-from veilsum.costs.cost import Cost, coefficient_rows
-from veilsum.costs.domains import Box, WholeSpace
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import SquaredNorm, stack
-from veilsum.engines.engine import Task
 from veilsum.graphs.mixing import metropolis
 from veilsum.graphs.topology import Topology
-from veilsum.methods.base import Method
-from veilsum.methods.dgd import Dgd
-from veilsum.methods.gradient_tracking import GradientTracking
+from veilsum.minimise.costs.bases import Affine
+from veilsum.minimise.costs.cost import Cost, coefficient_rows
+from veilsum.minimise.costs.domains import Box, WholeSpace
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.costs.remainders import SquaredNorm, stack
+from veilsum.minimise.costs.rows import glm_cost
+from veilsum.minimise.engines.engine import Task
+from veilsum.minimise.methods.base import Method
+from veilsum.minimise.methods.dgd import Dgd
+from veilsum.minimise.methods.gradient_tracking import GradientTracking
 from veilsum.models.families import Gaussian
-from veilsum.models.row_costs import glm_cost
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import FloatArray, PartyPoints, Sparse, Vector
 

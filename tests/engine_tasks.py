@@ -4,22 +4,22 @@ from itertools import pairwise
 
 import numpy as np
 
-from veilsum.costs.bases import Affine, Quadratic, quadratic_coefficients
-from veilsum.costs.domains import Ball, Box, Simplex, WholeSpace
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import NoRemainder, SquaredNorm
-from veilsum.engines.engine import Task
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.topology import Topology
-from veilsum.methods.accelerated import AcceleratedTracking
-from veilsum.methods.chebyshev import Chebyshev
-from veilsum.methods.dgd import Dgd
-from veilsum.methods.extra import Extra
-from veilsum.methods.gradient_tracking import GradientTracking
-from veilsum.methods.nids import Nids
-from veilsum.methods.one_way import column_weights, row_weights
-from veilsum.methods.push_pull import PushPull
-from veilsum.methods.running_sums import RunningSums
+from veilsum.minimise.costs.bases import Affine, Quadratic, quadratic_coefficients
+from veilsum.minimise.costs.domains import Ball, Box, Simplex, WholeSpace
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.costs.remainders import NoRemainder, SquaredNorm
+from veilsum.minimise.engines.engine import Task
+from veilsum.minimise.methods.accelerated import AcceleratedTracking
+from veilsum.minimise.methods.chebyshev import Chebyshev
+from veilsum.minimise.methods.dgd import Dgd
+from veilsum.minimise.methods.extra import Extra
+from veilsum.minimise.methods.gradient_tracking import GradientTracking
+from veilsum.minimise.methods.nids import Nids
+from veilsum.minimise.methods.one_way import column_weights, row_weights
+from veilsum.minimise.methods.push_pull import PushPull
+from veilsum.minimise.methods.running_sums import RunningSums
 
 METHODS = {
     "dgd": lambda m: Dgd(Box(-1.0, 0.4, dim=m), scale=0.3, power=0.75),

@@ -101,7 +101,11 @@ def calls():
         "fit": lambda: vs.fit("y ~ x", tables),
         "statistics": lambda: vs.statistics(tables),
         "solve": lambda: vs.solve(
-            costs, vs.Topology.family("complete:3"), domain=box, sigma=1.0
+            costs,
+            topology=vs.Topology.family("complete:3"),
+            corrupted=(),
+            domain=box,
+            sigma=1.0,
         ),
         "dispatch": lambda: vs.dispatch(sites, prices=(0.0, 99.0)),
         "guarantee": lambda: vs.guarantee(ring, sigma=1.0, corrupted=["2"]),

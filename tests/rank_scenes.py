@@ -16,24 +16,29 @@ from mpi4py import MPI
 import engine_tasks
 from engine_tasks import METHODS, all_weights, arrived, cost_of
 from veilsum.cli.ranks import Here
-from veilsum.costs.bases import Affine
-from veilsum.costs.domains import Box, WholeSpace
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import LocalGradient, SquaredNorm, stack
-from veilsum.drivers.ranks import BY_DEGREE, OwnGraph, go_through, own_engine
-from veilsum.engines import mpi
-from veilsum.engines.engine import Task
-from veilsum.engines.mpi import MpiEngine, Ranks
-from veilsum.engines.numpy import PlainEngine
 from veilsum.errors import VeilsumError
 from veilsum.graphs.cutting import cut, even_ends
 from veilsum.graphs.links import touching
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.topology import Topology
-from veilsum.methods.dgd import Dgd
-from veilsum.methods.extra import Extra, extra_step
-from veilsum.methods.gradient_tracking import GradientTracking
-from veilsum.minimise.ranks import large_on_ranks
+from veilsum.minimise.costs.bases import Affine
+from veilsum.minimise.costs.domains import Box, WholeSpace
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.costs.remainders import LocalGradient, SquaredNorm, stack
+from veilsum.minimise.engines import mpi
+from veilsum.minimise.engines.engine import Task
+from veilsum.minimise.engines.mpi import MpiEngine, Ranks
+from veilsum.minimise.engines.numpy import PlainEngine
+from veilsum.minimise.methods.dgd import Dgd
+from veilsum.minimise.methods.extra import Extra, extra_step
+from veilsum.minimise.methods.gradient_tracking import GradientTracking
+from veilsum.minimise.ranks import (
+    BY_DEGREE,
+    OwnGraph,
+    go_through,
+    large_on_ranks,
+    own_engine,
+)
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import CounterStreams, draw_shares
 

@@ -183,7 +183,7 @@ def test_searches_and_executions_are_the_same(cluster, monkeypatch):
     asked = {"tolerate": 1, "degree": 4, "epsilon": 0.1, "progress": False}
     found = vs.plan(10, **asked, on=cluster.address)
     assert found.to_dict() == vs.plan(10, **asked).to_dict()
-    monkeypatch.setattr("veilsum.drivers.executions.PARALLEL_NORMALS", 1_000)
+    monkeypatch.setattr("veilsum.minimise.executions.PARALLEL_NORMALS", 1_000)
     one, two = (
         vs.simulate(
             FIVE,

@@ -426,7 +426,7 @@ def test_a_cut_between_hosts_is_noticed_on_both_sides(pair, tmp_path, monkeypatc
     """MPI does not notice it: ranks that hear nothing give up. Then the run goes on."""
     patience = tmp_path / "less patience"
     patience.mkdir()
-    lines = "from veilsum.engines import mpi\nmpi.SILENCE = 15.0\n"
+    lines = "from veilsum.minimise.engines import mpi\nmpi.SILENCE = 15.0\n"
     (patience / "sitecustomize.py").write_text(lines)
     paths = [str(patience), os.environ["PYTHONPATH"]]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from veilsum.costs.bases import Affine
-from veilsum.costs.cost import coefficient_rows
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import LocalGradient, stack
+from veilsum.minimise.costs.bases import Affine
+from veilsum.minimise.costs.cost import coefficient_rows
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.costs.remainders import LocalGradient, stack
 from veilsum.numbers.arrays import frozen
 
 

@@ -11,21 +11,21 @@ from itertools import count
 import numpy as np
 
 from rules import broken_rules
-from veilsum.costs.bases import Affine
-from veilsum.costs.domains import WholeSpace
-from veilsum.costs.remainders import SquaredNorm
 from veilsum.drivers.faults import Faults
 from veilsum.drivers.loopback import World
 from veilsum.graphs.topology import Topology
-from veilsum.methods.settings import Settings
+from veilsum.minimise.costs.bases import Affine
+from veilsum.minimise.costs.domains import WholeSpace
+from veilsum.minimise.costs.remainders import SquaredNorm
+from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.question import public_facts
+from veilsum.minimise.rounds import MethodRounds, Schedules
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import ShareStreams, Streams
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.streams import SeededStream
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.plan import Plan, Policy
-from veilsum.protocol.rounds import MethodRounds, Schedules
 from veilsum.protocol.work import SumWork, request_digest
 
 EFFECTS = {"send", "persist", "charge", "settimer", "deliver", "finish", "abort"}

@@ -4,26 +4,7 @@ from .consortium.addresses import Address as Address
 from .consortium.consortium import Consortium as Consortium
 from .consortium.scenario import Scenario as Scenario
 from .consortium.study import AgreedStudy as AgreedStudy
-from .costs.bases import (
-    Affine as Affine,
-    Polynomial as Polynomial,
-    Quadratic as Quadratic,
-)
-from .costs.cost import Cost as Cost
-from .costs.domains import (
-    Ball as Ball,
-    Box as Box,
-    HalfSpaces as HalfSpaces,
-    Simplex as Simplex,
-    WholeSpace as WholeSpace,
-)
-from .costs.effective import EffectiveCost as EffectiveCost
-from .costs.remainders import SquaredNorm as SquaredNorm
 from .drivers.driver import GivenUpError as GivenUpError
-from .drivers.executions import (
-    Executions as Executions,
-    simulate as simulate,
-)
 from .errors import (
     BadGradientError as BadGradientError,
     BudgetError as BudgetError,
@@ -71,11 +52,31 @@ from .graphs.mixing import (
     mixing_weights as mixing_weights,
 )
 from .graphs.topology import Topology as Topology
-from .methods.certificate import Bounds as Bounds
-from .methods.dgd import Dgd as Dgd
-from .methods.link_faults import LinkFaults as LinkFaults
-from .methods.one_shot import OneShot as OneShot
-from .methods.settings import Settings as Settings
+from .minimise.costs.bases import (
+    Affine as Affine,
+    Polynomial as Polynomial,
+    Quadratic as Quadratic,
+)
+from .minimise.costs.cost import Cost as Cost
+from .minimise.costs.domains import (
+    Ball as Ball,
+    Box as Box,
+    HalfSpaces as HalfSpaces,
+    Simplex as Simplex,
+    WholeSpace as WholeSpace,
+)
+from .minimise.costs.effective import EffectiveCost as EffectiveCost
+from .minimise.costs.remainders import SquaredNorm as SquaredNorm
+from .minimise.costs.rows import (
+    glm_cost as glm_cost,
+    huber_cost as huber_cost,
+    smoothed_hinge_cost as smoothed_hinge_cost,
+)
+from .minimise.curvature import curvature_bounds as curvature_bounds
+from .minimise.executions import (
+    Executions as Executions,
+    simulate as simulate,
+)
 from .minimise.gradient_fit import (
     GradientFit as GradientFit,
     fit_by_gradients as fit_by_gradients,
@@ -84,6 +85,11 @@ from .minimise.large import (
     LargeRun as LargeRun,
     large as large,
 )
+from .minimise.methods.certificate import Bounds as Bounds
+from .minimise.methods.dgd import Dgd as Dgd
+from .minimise.methods.link_faults import LinkFaults as LinkFaults
+from .minimise.methods.one_shot import OneShot as OneShot
+from .minimise.methods.settings import Settings as Settings
 from .minimise.paper import reproduce as reproduce
 from .minimise.quadratic import (
     QuadraticResult as QuadraticResult,
@@ -99,14 +105,8 @@ from .minimise.sweep import (
     Sweep as Sweep,
     sweep as sweep,
 )
-from .models.curvature import curvature_bounds as curvature_bounds
 from .models.fleets import Fleet as Fleet
 from .models.price import Site as Site
-from .models.row_costs import (
-    glm_cost as glm_cost,
-    huber_cost as huber_cost,
-    smoothed_hinge_cost as smoothed_hinge_cost,
-)
 from .models.rows import Rows as Rows
 from .net.evidence import Evidence as Evidence
 from .net.identity import (

@@ -267,7 +267,15 @@ KINDS = {
 def _minimise(costs, **options):
     graph = vs.Topology.family("complete:4").renamed(PARTIES)
     box, once = vs.Box(-1e9, 1e9, dim=4), vs.Settings(method="one-shot")
-    return vs.solve(costs, graph, domain=box, settings=once, unit=0.01, **options)
+    return vs.solve(
+        costs,
+        topology=graph,
+        corrupted=(),
+        domain=box,
+        settings=once,
+        unit=0.01,
+        **options,
+    )
 
 
 def _target(table):

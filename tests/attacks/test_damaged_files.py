@@ -36,7 +36,6 @@ from surveys import World
 from veilsum.consortium.consortium import consortium_from
 from veilsum.consortium.pem import der_of, pem_of
 from veilsum.errors import InvalidScenarioError, VeilsumError
-from veilsum.files.checkpoints import read_checkpoint, write_checkpoint
 from veilsum.files.consortiums import (
     read_agreement,
     read_certificate,
@@ -47,8 +46,9 @@ from veilsum.files.graphs import read_topology
 from veilsum.files.ledger import open_ledger
 from veilsum.files.scenarios import read_scenario
 from veilsum.files.tables import read_table
-from veilsum.methods.dgd import DgdState
+from veilsum.minimise.checkpoints import read_checkpoint, write_checkpoint
 from veilsum.minimise.large import read_targets
+from veilsum.minimise.methods.dgd import DgdState
 from veilsum.net.amendment import (
     Amendment,
     amended,

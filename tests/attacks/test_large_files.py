@@ -20,14 +20,14 @@ from veilsum import memory
 from veilsum.consortium import sections
 from veilsum.errors import InvalidGraphError, InvalidInputError, InvalidScenarioError
 from veilsum.files.arrays import PackedArrays, packed_arrays
-from veilsum.files.checkpoints import read_checkpoint, write_checkpoint
 from veilsum.files.graphs import read_topology
 from veilsum.files.scenarios import read_scenario
 from veilsum.graphs import links
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.topology import Topology
-from veilsum.methods.dgd import DgdState
+from veilsum.minimise.checkpoints import read_checkpoint, write_checkpoint
 from veilsum.minimise.large import large, read_targets
+from veilsum.minimise.methods.dgd import DgdState
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import CounterStreams, masks_in_pieces
 
@@ -489,7 +489,7 @@ def test_a_state_is_of_the_numbers_that_were_used(tmp_path, monkeypatch):
 
 
 def test_the_order_of_parties_is_part_of_a_state(tmp_path, monkeypatch):
-    from veilsum.engines import numba
+    from veilsum.minimise.engines import numba
 
     how = {**QUICK, "engine": "numba", "checkpoint": tmp_path / "state.npz"}
     large(GRAPH, **how)

@@ -69,7 +69,7 @@ def network():
 def run():
     return vs.solve(
         [vs.Cost.squared_distance([one]) for one in OWN.values()],
-        vs.Topology.family("ring:5"),
+        topology=vs.Topology.family("ring:5"),
         domain=vs.Box(0, 1e6, dim=1),
         sigma=1.0,
         corrupted=["1"],

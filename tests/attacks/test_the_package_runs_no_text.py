@@ -38,7 +38,7 @@ LOOKUPS = Counter(
         "tables/formula/contrasts.py: "
         "getattr(contrasts, CONTRASTS[str(node.contrast)][0])": 1,
         "files/datasets.py: getattr(_module(f'pypower.{name}'), name)": 1,  # checked
-        "files/checkpoints.py: getattr(state, one.name)": 1,  # fields of the class
+        "minimise/checkpoints.py: getattr(state, one.name)": 1,  # fields of the class
         "tables/rules.py: getattr(self, name)": 2,  # of _BOUNDS, of `off`
         "tables/rules.py: getattr(self.rules, rule)": 1,  # written in that file
         "consortium/consortium.py: getattr(member, what)": 1,
@@ -51,8 +51,8 @@ LOOKUPS = Counter(
         "consortium/scenario.py: getattr(self, one.name)": 1,
         "consortium/sections.py: getattr(self, key)": 2,
         "consortium/sections.py: getattr(file, one.heading)": 1,  # of JOBS
-        "protocol/rounds.py: getattr(value, name)": 1,  # __slots__
-        "protocol/rounds.py: getattr(model, name)": 1,
+        "minimise/rounds.py: getattr(value, name)": 1,  # __slots__
+        "minimise/rounds.py: getattr(model, name)": 1,
         "protocol/work.py: getattr(value, one.name)": 1,
         "net/hello.py: getattr(self, one.name)": 2,
         "net/receipt.py: getattr(one, field)": 1,  # of ALIKE

@@ -23,7 +23,14 @@ PACKAGE = Path(veilsum.__file__).parent
 # Streams that a seed repeats, and drivers that take one.
 REPEATABLE = {
     *("CounterStreams", "ShareStreams", "SeededStream", "masks_in_pieces"),
-    *("device_masks", "device_shares", "Arrays", "large", "large_on_ranks"),
+    *(
+        "device_masks",
+        "device_shares",
+        "Arrays",
+        "MethodArrays",
+        "large",
+        "large_on_ranks",
+    ),
 }
 
 

@@ -10,7 +10,7 @@ from veilsum.audit import neighbour, private_start
 from veilsum.audit.attack import Player, Scene
 from veilsum.audit.neighbour import first_round, solved
 from veilsum.audit.private_start import own_minimum, own_step
-from veilsum.costs.remainders import SquaredNorm
+from veilsum.minimise.costs.remainders import SquaredNorm
 from veilsum.numbers.laws import Masks
 
 REAL = ["gaussian", "lattice", "coarse lattice"]
@@ -52,7 +52,8 @@ def heard_in_a_run(law, **masks):
     )
     run = vs.solve(
         [vs.Cost.affine(row, remainder=SquaredNorm(1.0)) for row in ALPHA],
-        vs.Topology.family("complete:4"),
+        topology=vs.Topology.family("complete:4"),
+        corrupted=(),
         domain=vs.Box(-1e9, 1e9, dim=2),
         law=law,
         seed=4,

@@ -36,7 +36,7 @@ from veilsum.audit.noninterference import (
 from veilsum.drivers.faults import ClockJump, Crash, Faults, Partition
 from veilsum.drivers.loopback import Loopback
 from veilsum.graphs.connectivity import components
-from veilsum.methods.choosing import ITERATIVE
+from veilsum.minimise.methods.choosing import ITERATIVE
 from veilsum.numbers.masking import ShareStreams
 from veilsum.protocol.effects import SetTimer
 from veilsum.protocol.machine import Machine
@@ -191,7 +191,7 @@ def minimised(graph, targets, *, method, iterations=30, masks=LATTICE, **options
     everywhere = vs.WholeSpace(2)
     domain = vs.Box(-20.0, 20.0, dim=2) if method == "dgd" else everywhere
     how = {"domain": domain, "settings": vs.Settings(**named)}
-    return vs.solve(costs, graph, **how, **masks, **options)
+    return vs.solve(costs, topology=graph, corrupted=(), **how, **masks, **options)
 
 
 def targets_of(topology, coalition, members=None):

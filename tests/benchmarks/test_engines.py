@@ -11,8 +11,8 @@ import engines
 from cases import each
 from clocks import Lap, Laps, in_turn, side_by_side, suitable_count
 from engines import floors, looped
-from veilsum.engines.numpy import PlainEngine
 from veilsum.errors import NumericalError
+from veilsum.minimise.engines.numpy import PlainEngine
 from workloads import (
     FULL,
     LOOPS,

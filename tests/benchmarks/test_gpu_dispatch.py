@@ -9,7 +9,7 @@ import gpu_dispatch
 import veilsum as vs
 from gpu_dispatch import SEARCH, Device, Homes, asked_by_sites, sites, year
 from later import optional
-from veilsum.costs.differentiated import in_64_bits
+from veilsum.minimise.costs.differentiated import in_64_bits
 
 jax = optional("jax")
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

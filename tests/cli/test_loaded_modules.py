@@ -35,7 +35,8 @@ OTHERS = (
         "veilsum.files.ledger",
         "veilsum.privacy.accountant",
     ),
-    *("veilsum.engines.numba", "veilsum.engines.mpi", "veilsum.engines.jax"),
+    *("veilsum.minimise.engines.numba", "veilsum.minimise.engines.jax"),
+    "veilsum.minimise.engines.mpi",
     *("veilsum.scale.cluster", "veilsum.scale.processes", "veilsum.protocol.machine"),
     *("veilsum.net", "veilsum.party", "veilsum.report"),
 )
@@ -87,7 +88,8 @@ def test_what_local_parties_need_is_loaded_before_they_are_forked():
     needed = (
         *("pandas", "formulaic", "scipy.special", "websockets.asyncio.client"),
         *("veilsum.questions.regression", "veilsum.party.consent", "veilsum.net.links"),
-        *("veilsum.drivers.arrays", "veilsum.engines.numpy", "importlib.resources"),
+        *("veilsum.drivers.arrays", "veilsum.minimise.engines.numpy"),
+        "importlib.resources",
     )
     run = [sys.executable, "-c", LATE.format(heavy=heavy, needed=needed)]
     found = subprocess.run(run, check=True, capture_output=True, text=True)

@@ -63,11 +63,9 @@ def test_queries_name_their_extra(tmp_path):
 
 SOLVE = (
     "import veilsum as vs\n"
-    "costs = [vs.Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0)]\n"
+    "costs = [vs.Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0, 3.0)]\n"
     "for seed in (None, 0):\n"
-    "    try:\n        run = vs.solve(costs, vs.Topology.family('complete:3'),"
-    " domain=vs.Box(-9, 9, dim=1), law='uniform', seed=seed,"
-    " settings=vs.Settings(method='one-shot'))\n"
+    "    try:\n        run = vs.solve(costs, domain=vs.Box(-9, 9, dim=1), seed=seed)\n"
     "        print(run.minimiser.round(6).tolist())\n"
     "    except vs.MissingExtraError as error:\n        print(error)\n"
 )

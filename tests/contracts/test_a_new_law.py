@@ -36,7 +36,8 @@ def known(monkeypatch):
 def test_it_runs():
     run = vs.solve(
         COSTS,
-        RING,
+        topology=RING,
+        corrupted=(),
         domain=vs.Box(-9.0, 9.0, dim=1),
         law="laplace",
         sigma=5.0,

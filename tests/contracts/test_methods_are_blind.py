@@ -20,21 +20,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import veilsum.methods
+import veilsum.minimise.methods
 from cases import each
-from veilsum.costs.bases import Affine
-from veilsum.costs.domains import Box, WholeSpace
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import SquaredNorm
-from veilsum.methods.accelerated import AcceleratedTracking
-from veilsum.methods.base import Method, mix
-from veilsum.methods.chebyshev import Chebyshev
-from veilsum.methods.dgd import Dgd
-from veilsum.methods.extra import Extra
-from veilsum.methods.gradient_tracking import GradientTracking
-from veilsum.methods.nids import Nids
-from veilsum.methods.push_pull import PushPull
-from veilsum.methods.running_sums import RunningSums
+from veilsum.minimise.costs.bases import Affine
+from veilsum.minimise.costs.domains import Box, WholeSpace
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.costs.remainders import SquaredNorm
+from veilsum.minimise.methods.accelerated import AcceleratedTracking
+from veilsum.minimise.methods.base import Method, mix
+from veilsum.minimise.methods.chebyshev import Chebyshev
+from veilsum.minimise.methods.dgd import Dgd
+from veilsum.minimise.methods.extra import Extra
+from veilsum.minimise.methods.gradient_tracking import GradientTracking
+from veilsum.minimise.methods.nids import Nids
+from veilsum.minimise.methods.push_pull import PushPull
+from veilsum.minimise.methods.running_sums import RunningSums
 
 REPOSITORY = Path(__file__).parents[2]
 RULE = "Phase II never sees a private cost"
@@ -57,8 +57,8 @@ every_method = pytest.mark.parametrize(
 
 
 def modules():
-    for found in pkgutil.iter_modules(veilsum.methods.__path__):
-        yield importlib.import_module(f"veilsum.methods.{found.name}")
+    for found in pkgutil.iter_modules(veilsum.minimise.methods.__path__):
+        yield importlib.import_module(f"veilsum.minimise.methods.{found.name}")
 
 
 def classes():
@@ -67,7 +67,7 @@ def classes():
         kind
         for module in modules()
         for _, kind in inspect.getmembers(module, inspect.isclass)
-        if kind.__module__.startswith("veilsum.methods")
+        if kind.__module__.startswith("veilsum.minimise.methods")
     }
     return {kind for kind in found - {Method} if {"begin", "advance"} <= set(dir(kind))}
 
@@ -187,7 +187,7 @@ def test_no_method_reaches_around_the_import_rule():
     [
         "import importlib\n",
         "from importlib import import_module\n",
-        "def f():\n    return __import__('veilsum.costs.cost')\n",
+        "def f():\n    return __import__('veilsum.minimise.costs.cost')\n",
         "def f(cost):\n    import gc\n    return gc.get_referrers(cost)\n",
     ],
 )
@@ -236,30 +236,30 @@ def test_the_import_rule_holds_as_it_is(copy):
 @pytest.mark.parametrize(
     "text",
     [
-        "from veilsum.costs.cost import Cost\n",
+        "from veilsum.minimise.costs.cost import Cost\n",
         "import veilsum.numbers.masking\n",
-        "def late():\n    from veilsum.costs import cost\n    return cost\n",
-        "from veilsum.costs.accomplice import Cost\n",
+        "def late():\n    from veilsum.minimise.costs import cost\n    return cost\n",
+        "from veilsum.minimise.costs.accomplice import Cost\n",
     ],
     ids=["costs", "masks", "inside a function", "by way of another module"],
 )
 def test_a_planted_import_breaks_the_rule(copy, text):
     house = copy / "src" / "veilsum"
-    accomplice = house / "costs" / "accomplice.py"
-    accomplice.write_text("from veilsum.costs.cost import Cost\n")
-    (house / "methods" / "planted.py").write_text(text)
+    accomplice = house / "minimise" / "costs" / "accomplice.py"
+    accomplice.write_text("from veilsum.minimise.costs.cost import Cost\n")
+    (house / "minimise" / "methods" / "planted.py").write_text(text)
     found = lint_imports(copy)
     assert found.returncode != 0
     assert f"{RULE} BROKEN" in found.stdout
-    assert "veilsum.methods.planted -> veilsum." in found.stdout
+    assert "veilsum.minimise.methods.planted -> veilsum." in found.stdout
 
 
 # The types.
 
 HONEST = """
 from veilsum.numbers.arrays import Vectors
-from veilsum.costs.effective import EffectiveCost
-from veilsum.methods.dgd import Dgd, DgdState
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.methods.dgd import Dgd, DgdState
 
 
 class Planted(Dgd):
@@ -277,12 +277,12 @@ PLANTED = {
         'has no attribute "value"',
     ),
     "a_cost_of_its_own": (
-        "from veilsum.costs.cost import Cost\n"
+        "from veilsum.minimise.costs.cost import Cost\n"
         + HONEST.replace("cost: EffectiveCost", "cost: Cost"),
-        'incompatible with supertype "veilsum.methods.dgd.Dgd"',
+        'incompatible with supertype "veilsum.minimise.methods.dgd.Dgd"',
     ),
     "passing_it_on": (
-        "from veilsum.costs.cost import Cost\n"
+        "from veilsum.minimise.costs.cost import Cost\n"
         + HONEST.replace(ASKS, "slope(cost, mixed)")
         + "\n\ndef slope(cost: Cost, x: Vectors) -> Vectors:\n"
         "    return cost.gradient(x)\n",

@@ -9,28 +9,28 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from veilsum.costs.bases import Quadratic, quadratic_coefficients
-from veilsum.costs.domains import Box, WholeSpace
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import NoRemainder
 from veilsum.graphs.mixing import mixing_rate, mixing_weights
 from veilsum.graphs.topology import Topology
-from veilsum.methods.accelerated import AcceleratedTracking
-from veilsum.methods.base import iterations
-from veilsum.methods.certificate import (
+from veilsum.minimise.costs.bases import Quadratic, quadratic_coefficients
+from veilsum.minimise.costs.domains import Box, WholeSpace
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.costs.remainders import NoRemainder
+from veilsum.minimise.methods.accelerated import AcceleratedTracking
+from veilsum.minimise.methods.base import iterations
+from veilsum.minimise.methods.certificate import (
     Bounds,
     certified_accelerated_rounds,
     certified_rounds,
 )
-from veilsum.methods.chebyshev import Chebyshev
-from veilsum.methods.choosing import ITERATIVE
-from veilsum.methods.dgd import Dgd
-from veilsum.methods.extra import Extra, extra_step
-from veilsum.methods.gradient_tracking import GradientTracking
-from veilsum.methods.nids import Nids, nids_step
-from veilsum.methods.one_way import OneWayMixing
-from veilsum.methods.push_pull import PushPull, certified_push_pull
-from veilsum.methods.running_sums import RunningSums, running_sums_step
+from veilsum.minimise.methods.chebyshev import Chebyshev
+from veilsum.minimise.methods.choosing import ITERATIVE
+from veilsum.minimise.methods.dgd import Dgd
+from veilsum.minimise.methods.extra import Extra, extra_step
+from veilsum.minimise.methods.gradient_tracking import GradientTracking
+from veilsum.minimise.methods.nids import Nids, nids_step
+from veilsum.minimise.methods.one_way import OneWayMixing
+from veilsum.minimise.methods.push_pull import PushPull, certified_push_pull
+from veilsum.minimise.methods.running_sums import RunningSums, running_sums_step
 
 TRAITS = {method.name: method.traits for method in ITERATIVE}
 

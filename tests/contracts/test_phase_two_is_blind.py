@@ -9,23 +9,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import veilsum.methods
+import veilsum.minimise.methods
 from cases import each
 from veils import veil
 from veilsum.consortium.scenario import Settings
-from veilsum.costs.cost import Cost, coefficient_rows
-from veilsum.costs.domains import Box
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import SquaredNorm
-from veilsum.drivers import arrays
 from veilsum.graphs.topology import Topology
-from veilsum.methods.dgd import Dgd, DgdState
-from veilsum.minimise import solve as solve_module
+from veilsum.minimise import arrays, solve as solve_module
+from veilsum.minimise.costs.cost import Cost, coefficient_rows
+from veilsum.minimise.costs.domains import Box
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.costs.remainders import SquaredNorm
+from veilsum.minimise.methods.dgd import Dgd, DgdState
 from veilsum.numbers.laws import GaussianMasks, check_sigma
 from veilsum.numbers.masking import ShareStreams, draw_shares
 
-FORBIDDEN = ("veilsum.costs.cost", "veilsum.numbers.masking", "veilsum.privacy")
-METHODS = sorted(Path(veilsum.methods.__path__[0]).glob("*.py"))
+FORBIDDEN = (
+    "veilsum.minimise.costs.cost",
+    "veilsum.numbers.masking",
+    "veilsum.privacy",
+)
+METHODS = sorted(Path(veilsum.minimise.methods.__path__[0]).glob("*.py"))
 
 
 def imports_of(path):
@@ -78,7 +81,7 @@ def test_no_method_reaches_costs_masks_or_privacy(path):
 def test_the_import_walk_finds_what_it_looks_for():
     """The walk is not blind itself: the simulator does reach the costs."""
     reached = everything_behind(Path(solve_module.__file__))
-    assert {"veilsum.costs.cost", "veilsum.numbers.masking"} <= reached
+    assert {"veilsum.minimise.costs.cost", "veilsum.numbers.masking"} <= reached
 
 
 def test_an_effective_cost_offers_gradients_and_no_value():

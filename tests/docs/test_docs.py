@@ -22,9 +22,9 @@ from veilsum.cli.app import COMMANDS, app
 from veilsum.consortium.sections import ScenarioFile
 from veilsum.files.datasets import DATASETS
 from veilsum.fits.model import FAMILIES, NEGATIVE_BINOMIAL
-from veilsum.methods.base import EVERY_FAULT
-from veilsum.methods.choosing import ITERATIVE
 from veilsum.minimise.gradient_fit import fit_by_gradients
+from veilsum.minimise.methods.base import EVERY_FAULT
+from veilsum.minimise.methods.choosing import ITERATIVE
 from veilsum.minimise.paper import PaperReport
 from veilsum.models.rows import Rows
 from veilsum.reading import section_keys
@@ -290,7 +290,7 @@ def test_a_function_tells_what_its_keywords_mean(name):
 def tiny_run(costs):
     return vs.solve(
         costs,
-        vs.Topology.family("complete:3"),
+        topology=vs.Topology.family("complete:3"),
         domain=vs.Box(-2.0, 2.0, dim=1),
         sigma=1.0,
         seed=0,
@@ -346,7 +346,8 @@ def test_every_key_of_a_result_is_described():
 def test_every_key_of_a_grid_is_described():
     run = vs.solve(
         [vs.Cost.squared_distance([p]) for p in (0.0, 0.5, 1.0)],
-        vs.Topology.family("complete:3"),
+        topology=vs.Topology.family("complete:3"),
+        corrupted=(),
         domain=vs.Box(-2.0, 2.0, dim=1),
         law="uniform",
         seed=0,

@@ -9,13 +9,13 @@ import pytest
 from cases import each
 from rules import broken_rules
 from veilsum.consortium.scenario import Scenario, Settings
-from veilsum.costs.cost import Cost
-from veilsum.costs.domains import Box
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import Loopback
 from veilsum.errors import InvalidInputError, ProtocolError
 from veilsum.files.scenarios import read_scenario
 from veilsum.graphs.topology import Topology
+from veilsum.minimise.costs.cost import Cost
+from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.solve import run_scenario, solve
 from veilsum.protocol.codec import Codec
 
@@ -76,7 +76,12 @@ def three(**changes):
         "law": "lattice",
         "settings": Settings(method="one-shot"),
     }
-    return solve(costs, Topology.family("complete:4"), **{**keys, **changes})
+    return solve(
+        costs,
+        topology=Topology.family("complete:4"),
+        corrupted=(),
+        **{**keys, **changes},
+    )
 
 
 class Witness:
@@ -139,7 +144,8 @@ def test_a_local_part_of_a_cost_is_not_shared_with_the_others():
     def local(**options):
         return solve(
             costs,
-            Topology.family("complete:3"),
+            topology=Topology.family("complete:3"),
+            corrupted=(),
             domain=Box(-9.0, 9.0, dim=1),
             sigma=1.0,
             settings=Settings(iterations=40, tolerance=10.0),

@@ -17,14 +17,14 @@ from attacks.catalogue import KINDS, PARTIES, even
 from attacks.watching import LAWS, total, watched, whole
 from cases import each
 from veilsum.consortium.scenario import Settings
-from veilsum.costs.cost import Cost
-from veilsum.costs.domains import Box
 from veilsum.drivers import tap
-from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import Loopback
 from veilsum.errors import InvalidInputError, ProtocolError, SecretError
 from veilsum.graphs.topology import Topology
+from veilsum.minimise.arrays import MethodArrays
+from veilsum.minimise.costs.cost import Cost
+from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.solve import solve
 from veilsum.numbers.limbs import add
 from veilsum.privacy.transcript import Transcript
@@ -56,7 +56,7 @@ def job(name, **options):
 
 def simulated(name, **options):
     """The transcripts of a simulation, and what each party gave in each round."""
-    driver = Arrays(seed=7, watched=True)
+    driver = MethodArrays(seed=7, watched=True)
     found, rounds = watched(partial(job, name), PARTIES, driver=driver, **options)
     return found.released.seen.transcript, rounds
 
@@ -78,7 +78,9 @@ def methods(driver="vectorised", **changes):
     costs = dict(zip(PARTIES, map(cost, (1.0, 2.0, 6.0, 4.0)), strict=True))
     edges = [*zip(PARTIES, (*PARTIES[1:], "a"), strict=True)]
     ring = Topology.from_edges(edges, parties=PARTIES)
-    return solve(costs, ring, driver=driver, **{**named, **changes})
+    return solve(
+        costs, topology=ring, corrupted=(), driver=driver, **{**named, **changes}
+    )
 
 
 def cost(point):

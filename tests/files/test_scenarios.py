@@ -9,11 +9,11 @@ import pytest
 from cases import each
 from veilsum.consortium.scenario import scenario_from
 from veilsum.consortium.sections import ScenarioFile
-from veilsum.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.errors import InvalidInputError, InvalidScenarioError, SecretError
 from veilsum.files.scenarios import read_scenario, read_toml
 from veilsum.graphs.topology import Topology
-from veilsum.methods.link_faults import LinkFaults
+from veilsum.minimise.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
+from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.solve import run_scenario
 from veilsum.numbers.laws import Masks
 from veilsum.reading import read, section_keys

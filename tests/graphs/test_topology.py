@@ -72,7 +72,9 @@ def test_wherever_a_graph_is_taken_one_of_networkx_will_do():
     held = {str(k): k for k in range(10)}
     more = {"domain": vs.Box(-20, 20, dim=1), "sigma": 1.0, "seed": 3}
     calls = {
-        "solve": lambda g: vs.solve(costs, g, **more).minimiser.tolist(),
+        "solve": lambda g: vs.solve(
+            costs, topology=g, corrupted=(), **more
+        ).minimiser.tolist(),
         "guarantee": lambda g: vs.guarantee(g, sigma=1.0, corrupted=["0"]).to_dict(),
         "worst_case": lambda g: vs.worst_case(g, sigma=1.0, tolerate=1).to_dict(),
         "examine": lambda g: vs.examine(g, tolerate=1).vertex_connectivity,

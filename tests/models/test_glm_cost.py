@@ -12,9 +12,10 @@ from hypothesis import given, strategies as st
 from cases import each
 from later import Later
 from strategies import eighths, few, finite_arrays, seeds
-from veilsum.costs.bases import Affine
-from veilsum.costs.remainders import exposed
 from veilsum.errors import InvalidInputError, SecretError
+from veilsum.minimise.costs.bases import Affine
+from veilsum.minimise.costs.remainders import exposed
+from veilsum.minimise.costs.rows import FEATURES, RowRemainder, curvature, glm_cost
 from veilsum.models.families import (
     Binomial,
     Gamma,
@@ -23,7 +24,6 @@ from veilsum.models.families import (
     NegativeBinomial,
     Poisson,
 )
-from veilsum.models.row_costs import FEATURES, RowRemainder, curvature, glm_cost
 from veilsum.models.rows import Rows
 
 sm = Later("statsmodels.api")

@@ -9,10 +9,10 @@ from hypothesis import given, strategies as st
 from scipy import integrate, optimize, special
 
 from strategies import eighths, few, seeds
-from veilsum.costs.bases import Affine
-from veilsum.costs.remainders import exposed, stack
 from veilsum.errors import InvalidInputError
-from veilsum.models.row_costs import (
+from veilsum.minimise.costs.bases import Affine
+from veilsum.minimise.costs.remainders import exposed, stack
+from veilsum.minimise.costs.rows import (
     RESPONSES_INSIDE,
     HuberCurve,
     SmoothedHingeCurve,

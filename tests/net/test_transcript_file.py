@@ -11,10 +11,10 @@ from attacks.catalogue import KINDS, PARTIES, even
 from attacks.test_frames import scenario
 from net.runs import ITERATED, Company, DiedError, answers, changed
 from net.test_runs import dying
-from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import Assignment
 from veilsum.errors import InvalidInputError, OutputError
 from veilsum.graphs.topology import Topology
+from veilsum.minimise.arrays import MethodArrays
 from veilsum.net.identity import new_identity
 from veilsum.net.transcript_file import (
     FORMAT,
@@ -66,7 +66,7 @@ class Tapped(Company):
             works={name: works[name] for name in self.names},
             foresee=lambda: None,
         )
-        return Arrays(seed=7, watched=True).carry_out(task).seen.transcript
+        return MethodArrays(seed=7, watched=True).carry_out(task).seen.transcript
 
 
 def met(name, folder):

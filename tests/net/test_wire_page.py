@@ -32,15 +32,15 @@ from party.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed, certifi
 from surveys import opened
 from veilsum.consortium.consortium import consortium_from
 from veilsum.consortium.costs import COST_KINDS
-from veilsum.costs import domains
-from veilsum.costs.domains import Domain
 from veilsum.errors import InvalidInputError
 from veilsum.fits.fitting import LeastSquaresRecipe
 from veilsum.fits.formula_job import FormulaJob
 from veilsum.fits.wrappers import RobustRecipe
 from veilsum.graphs.mixing import MIXING
 from veilsum.graphs.topology import Topology
-from veilsum.methods.choosing import ITERATIVE
+from veilsum.minimise.costs import domains
+from veilsum.minimise.costs.domains import Domain
+from veilsum.minimise.methods.choosing import ITERATIVE
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.models import families
 from veilsum.models.families import Family, Gaussian, LogLink

@@ -13,8 +13,8 @@ from scipy import stats
 
 from cases import each
 from strategies import few, seeds
-from veilsum.costs.bases import Quadratic
 from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.minimise.costs.bases import Quadratic
 from veilsum.numbers.discrete_gaussian import (
     MARGIN,
     _batch,

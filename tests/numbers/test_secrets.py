@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from cases import each
-from veilsum.costs.cost import Cost
-from veilsum.costs.remainders import RemainderStack, SquaredNorm
 from veilsum.errors import SecretError
 from veilsum.graphs.topology import Topology
+from veilsum.minimise.costs.cost import Cost
+from veilsum.minimise.costs.remainders import RemainderStack, SquaredNorm
 from veilsum.numbers.laws import GaussianMasks, check_sigma
 from veilsum.numbers.masking import Shares, ShareStreams, draw_shares
 

@@ -7,9 +7,9 @@ from hypothesis import given, strategies as st
 from strategies import connected_topologies, fair_pairs, few, seeds
 from veils import veil
 from veilsum.consortium.scenario import Settings
-from veilsum.costs.cost import Cost
-from veilsum.costs.domains import Box
 from veilsum.graphs.topology import Topology
+from veilsum.minimise.costs.cost import Cost
+from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.solve import solve
 from veilsum.numbers.laws import GaussianMasks, check_sigma
 from veilsum.numbers.masking import ShareStreams, draw_shares
@@ -73,7 +73,8 @@ def test_dgd_minimises_a_convex_sum_of_masked_costs_that_are_not_convex():
     early, late = (
         solve(
             QUARTICS,
-            RING,
+            topology=RING,
+            corrupted=(),
             domain=Box(-2.0, 2.0, dim=1),
             sigma=1.0,
             seed=1,

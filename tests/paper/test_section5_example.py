@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from veilsum.consortium.scenario import Settings
-from veilsum.costs.cost import Cost
-from veilsum.costs.domains import Box
-from veilsum.costs.remainders import SquaredNorm
-from veilsum.drivers.executions import simulate
 from veilsum.graphs.topology import Topology
+from veilsum.minimise.costs.cost import Cost
+from veilsum.minimise.costs.domains import Box
+from veilsum.minimise.costs.remainders import SquaredNorm
+from veilsum.minimise.executions import simulate
 from veilsum.minimise.solve import solve
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence
@@ -26,7 +26,7 @@ lengths = pytest.mark.parametrize(
 def run(law, *, iterations, sigma=None):
     return solve(
         [Cost.affine([a], remainder=SquaredNorm(1.0)) for a in A],
-        TRIANGLE,
+        topology=TRIANGLE,
         domain=Box(-100.0, 100.0, dim=1),
         law=law,
         sigma=sigma,

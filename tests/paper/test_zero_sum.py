@@ -6,8 +6,8 @@ from hypothesis import given, strategies as st
 
 from strategies import any_topologies, few, finite_arrays, seeds
 from veils import veil
-from veilsum.costs.cost import Cost
 from veilsum.graphs.topology import Topology
+from veilsum.minimise.costs.cost import Cost
 from veilsum.numbers.laws import GaussianMasks, check_sigma
 from veilsum.numbers.masking import ShareStreams, draw_shares
 

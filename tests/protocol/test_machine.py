@@ -10,6 +10,7 @@ import pytest
 from machines import Stopped, join_frame, keys_of, picture, sealed, stopped_at
 from veilsum.drivers.loopback import identities
 from veilsum.errors import InvalidInputError, LocalProtocolError, PeerProtocolError
+from veilsum.minimise.rounds import rounds_done
 from veilsum.numbers.laws import Masks
 from veilsum.protocol import phases
 from veilsum.protocol.codec import Codec
@@ -34,7 +35,6 @@ from veilsum.protocol.messages import (
     Up,
 )
 from veilsum.protocol.plan import Plan, Policy
-from veilsum.protocol.rounds import rounds_done
 from veilsum.protocol.work import SumWork, request_digest
 from worlds import FreshStreams, Setting, least_squares
 

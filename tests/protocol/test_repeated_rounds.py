@@ -10,12 +10,12 @@ import pytest
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import World
 from veilsum.errors import LedgerError
+from veilsum.minimise.rounds import Schedules
 from veilsum.protocol import plan
 from veilsum.protocol.effects import Send
 from veilsum.protocol.messages import Round
 from veilsum.protocol.plan import Policy
 from veilsum.protocol.recovery import Stored
-from veilsum.protocol.rounds import Schedules
 from veilsum.protocol.work import SumWork
 from worlds import Setting, least_squares, replayed
 

@@ -18,12 +18,12 @@ from cases import each
 from machines import stopped_at
 from veilsum.drivers.loopback import Event, Node, SimulatedKeys, World
 from veilsum.errors import ProtocolError, SecretError
+from veilsum.minimise.rounds import MethodRounds
 from veilsum.protocol.book import Book
 from veilsum.protocol.effects import Emission, Persist, Send
 from veilsum.protocol.epoch import Epoch
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Masked, Round, Share
-from veilsum.protocol.rounds import MethodRounds
 from veilsum.protocol.work import SumWork
 from worlds import Setting
 

@@ -10,9 +10,9 @@ from scipy.optimize import linprog
 
 from cases import each
 from strategies import few
-from veilsum.costs.domains import Box, HalfSpaces
 from veilsum.errors import InvalidInputError
 from veilsum.files.datasets import power_case, site_of
+from veilsum.minimise.costs.domains import Box, HalfSpaces
 from veilsum.minimise.quadratic import quadratic_program
 from veilsum.models.price import Site
 from veilsum.privacy.guarantee import guarantee

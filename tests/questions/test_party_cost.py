@@ -8,10 +8,10 @@ import pytest
 
 from cases import each
 from party.test_agreed import COST, agreed
-from veilsum.costs.cost import Cost
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.files.datasets import site_of
 from veilsum.graphs.topology import Topology
+from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.models.price import Site
 from veilsum.numbers.arrays import as_floats

@@ -6,14 +6,14 @@ On a network the others go on if `drop` says so; here the loss is simulated.
 import numpy as np
 import pytest
 
-from veilsum.costs.cost import Cost
-from veilsum.costs.domains import WholeSpace
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import Loopback
 from veilsum.errors import BudgetError
 from veilsum.files.ledger import open_ledger
 from veilsum.graphs.topology import Topology
-from veilsum.methods.settings import Settings
+from veilsum.minimise.costs.cost import Cost
+from veilsum.minimise.costs.domains import WholeSpace
+from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.question import Minimise
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.layout import Layout, number

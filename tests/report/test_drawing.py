@@ -61,7 +61,9 @@ def solved(n, **options):
     given = {"domain": vs.Box(-30, 30, dim=2), "seed": 0, "sigma": 1.0, **options}
     steps = vs.Settings(iterations=200, step=0.5)
     graph = given.pop("graph", f"complete:{n}")
-    return vs.solve(costs, FAMILY(graph), **{"settings": steps, **given})
+    return vs.solve(
+        costs, topology=FAMILY(graph), **{"settings": steps, "corrupted": (), **given}
+    )
 
 
 def swept():

@@ -134,7 +134,8 @@ def sums(progress):
 def runs(progress):
     vs.solve(
         costs(),
-        vs.Topology.family("ring:4"),
+        topology=vs.Topology.family("ring:4"),
+        corrupted=(),
         domain=vs.Box(-9, 9, dim=1),
         sigma=1.0,
         settings=vs.Settings(iterations=40),

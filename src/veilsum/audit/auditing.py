@@ -76,11 +76,11 @@ from veilsum.audit.planted import PLANTED
 from veilsum.audit.question import BRIEF, Played, Rehearsal, Skipped
 from veilsum.audit.unfinished import AttackSoFar, Gain, Unfinished
 from veilsum.consortium.consortium import Minimisation
-from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.errors import InvalidInputError, MissingExtraError, NumericalError
 from veilsum.graphs.connectivity import minimum_vertex_cut, vertex_connectivity
 from veilsum.graphs.topology import Topology
+from veilsum.minimise.arrays import MethodArrays
 from veilsum.numbers.arrays import Array, FloatArray, listed
 from veilsum.numbers.laws import Law
 from veilsum.numbers.limbs import is_wide
@@ -1257,7 +1257,7 @@ def _tapped(
             "seed": seed_of(seed, f"tap/{k}") % 2**32,
             "watched": True,
         }
-        ways = (Arrays(**seeds), machines := Recorded(faults=Faults(), **seeds))
+        ways = (MethodArrays(**seeds), machines := Recorded(faults=Faults(), **seeds))
         both = [question.ask(held, driver=one, run="tap").played for one in ways]
         one, other = (
             None if way is None else _transcript(question, way) for way in both

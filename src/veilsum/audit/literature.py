@@ -40,19 +40,19 @@ import numpy as np
 from scipy import optimize
 
 from veilsum.audit.attack import clopper_pearson
-from veilsum.costs.bases import Affine
-from veilsum.costs.cost import Cost
-from veilsum.costs.domains import WholeSpace
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import Kind, SquaredNorm
-from veilsum.engines.engine import Task
-from veilsum.engines.numpy import PlainEngine
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import metropolis
 from veilsum.graphs.topology import Topology
-from veilsum.methods.base import Method, Traits, Weighting
-from veilsum.methods.dgd import DgdState
-from veilsum.methods.settings import Settings
+from veilsum.minimise.costs.bases import Affine
+from veilsum.minimise.costs.cost import Cost
+from veilsum.minimise.costs.domains import WholeSpace
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.costs.remainders import Kind, SquaredNorm
+from veilsum.minimise.engines.engine import Task
+from veilsum.minimise.engines.numpy import PlainEngine
+from veilsum.minimise.methods.base import Method, Traits, Weighting
+from veilsum.minimise.methods.dgd import DgdState
+from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.solve import solve
 from veilsum.numbers.arrays import FloatArray, Sparse, Vectors, as_whole, is_number
 from veilsum.numbers.laws import LawName, Masks
@@ -324,7 +324,8 @@ def _solved(pair: Pair, rows: FloatArray, masks: Masks, seed: int) -> FloatArray
     both = zip(rows, pair.curvatures.tolist(), strict=True)
     run = solve(
         [Cost.affine(row, remainder=SquaredNorm(bend / 2.0)) for row, bend in both],
-        pair.topology,
+        topology=pair.topology,
+        corrupted=(),
         domain=WholeSpace(rows.shape[1]),
         law=masks.law,
         sigma=masks.sigma,

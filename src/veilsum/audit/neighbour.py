@@ -30,11 +30,11 @@ from veilsum.audit.made_up import (
     step_of,
     together,
 )
-from veilsum.costs.bases import Affine
-from veilsum.costs.domains import Box
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import SquaredNorm
-from veilsum.methods.dgd import Dgd
+from veilsum.minimise.costs.bases import Affine
+from veilsum.minimise.costs.domains import Box
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.costs.remainders import SquaredNorm
+from veilsum.minimise.methods.dgd import Dgd
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.shapes import Float, Shaped
 

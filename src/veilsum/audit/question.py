@@ -24,7 +24,6 @@ from veilsum.consortium.drafting import masks_between
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.consortium.sections import MasksSection
 from veilsum.consortium.study import AgreedStudy
-from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import (
     Assignment,
     Driver,
@@ -41,6 +40,7 @@ from veilsum.files.consortiums import (
 )
 from veilsum.files.ledger import Ledger
 from veilsum.files.scenarios import read_scenario_file, read_toml
+from veilsum.minimise.arrays import MethodArrays
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.minimise.question import Minimised
 from veilsum.numbers.arrays import Array, listed
@@ -419,7 +419,7 @@ class Rehearsal:
             ledgers: of those parties that keep one.
             run: its name, where ledgers tell runs apart.
         """
-        witness = Witness(driver or Arrays(seed=seed))
+        witness = Witness(driver or MethodArrays(seed=seed))
         more: dict[str, Any] = {"driver": witness, "ledgers": ledgers or {}}
         more |= {} if run is None else {"run": run}
         if set(held) < set(self.parties):

@@ -115,7 +115,7 @@ def carried_out(where: str | None) -> Iterator[Here]:
         )
     if asked[1] is not None:
         raise click.exceptions.Exit(_started(where, int(asked[1])))
-    from veilsum.engines.mpi import all_ranks
+    from veilsum.minimise.engines.mpi import all_ranks
 
     comm = all_ranks()
     if comm.rank == 0 and LAUNCHED in os.environ:

@@ -16,7 +16,7 @@ from veilsum.cli.output import (
     say,
 )
 from veilsum.cli.ranks import carried_out, ranks_option
-from veilsum.methods.settings import METHODS
+from veilsum.minimise.methods.settings import METHODS
 
 if TYPE_CHECKING:
     from veilsum.consortium.scenario import Scenario

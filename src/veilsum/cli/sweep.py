@@ -15,7 +15,7 @@ from veilsum.cli.output import (
     print_json,
     say,
 )
-from veilsum.methods.settings import METHODS
+from veilsum.minimise.methods.settings import METHODS
 
 if TYPE_CHECKING:
     from veilsum.graphs.topology import Topology

@@ -36,11 +36,11 @@ from veilsum.consortium.sections import (
     StoppingSection,
     settings_of,
 )
-from veilsum.costs.domains import Domain
 from veilsum.errors import InvalidScenarioError, is_seen, printable
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
-from veilsum.methods.settings import Settings
+from veilsum.minimise.costs.domains import Domain
+from veilsum.minimise.methods.settings import Settings
 from veilsum.numbers.arrays import listed, nearest
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.units import unit_of

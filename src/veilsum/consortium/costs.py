@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta
 
-from veilsum.costs.cost import Cost, common_basis
-from veilsum.costs.remainders import NoRemainder, Remainder, SquaredNorm
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
+from veilsum.minimise.costs.cost import Cost, common_basis
+from veilsum.minimise.costs.remainders import NoRemainder, Remainder, SquaredNorm
 from veilsum.numbers.arrays import is_number
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import unit_of

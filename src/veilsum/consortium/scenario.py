@@ -12,12 +12,12 @@ from veilsum.consortium.sections import (
     SimulationSection,
     settings_of,
 )
-from veilsum.costs.cost import Cost
-from veilsum.costs.domains import Domain
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
-from veilsum.methods.link_faults import LinkFaults
-from veilsum.methods.settings import Settings
+from veilsum.minimise.costs.cost import Cost
+from veilsum.minimise.costs.domains import Domain
+from veilsum.minimise.methods.link_faults import LinkFaults
+from veilsum.minimise.methods.settings import Settings
 from veilsum.numbers.laws import LawName, Masks
 from veilsum.numbers.secrets import Secret
 

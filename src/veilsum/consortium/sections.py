@@ -14,11 +14,18 @@ from msgspec import Meta
 
 from veilsum.consortium.costs import CostSection
 from veilsum.consortium.kinds import QuestionFile, QuestionSpec, command_of
-from veilsum.costs.domains import Ball, Box, Domain, HalfSpaces, Simplex, WholeSpace
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
-from veilsum.methods.link_faults import LinkFaults
-from veilsum.methods.settings import METHODS, Settings
+from veilsum.minimise.costs.domains import (
+    Ball,
+    Box,
+    Domain,
+    HalfSpaces,
+    Simplex,
+    WholeSpace,
+)
+from veilsum.minimise.methods.link_faults import LinkFaults
+from veilsum.minimise.methods.settings import METHODS, Settings
 from veilsum.numbers.arrays import FloatArray, as_floats, listed
 from veilsum.numbers.laws import LAWS, LawName, Masks
 from veilsum.protocol.plan import Policy

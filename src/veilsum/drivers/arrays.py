@@ -1,20 +1,17 @@
 """All parties as rows of one array: the quickest way to simulate them.
 
 Masks come from the same streams as those of machines, so the sums are the same, too.
-An iterative method runs on an engine, which sees masked numbers and public data only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import stack
 from veilsum.drivers.driver import (
     Assignment,
     Chance,
@@ -24,39 +21,20 @@ from veilsum.drivers.driver import (
     largest_sum,
     rounds_of_a_sum,
 )
-from veilsum.drivers.iterating import Journey, kept_times
-from veilsum.drivers.tap import MOST_BYTES
-from veilsum.engines.choosing import engine_for
-from veilsum.engines.device_masks import device_shares
-from veilsum.engines.engine import Task
-from veilsum.engines.faulty import FaultyEngine
 from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.graphs.spreading import spanning_tree, spreading_cost, tree_sum
-from veilsum.methods.link_faults import LinkFaults
-from veilsum.methods.recentring import recentre
-from veilsum.methods.schedule import FLOAT_BYTES, Schedule
-from veilsum.numbers.arrays import Array, frozen
+from veilsum.numbers.arrays import Array
 from veilsum.numbers.limbs import add, total
-from veilsum.numbers.masking import ShareStreams, draw_masks, draw_shares
+from veilsum.numbers.masking import Shares, Streams, draw_masks, draw_shares
 from veilsum.privacy.transcript import Drawn, Reach, Transcript, simulated
 from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
-from veilsum.protocol.rounds import MethodRounds
-from veilsum.protocol.work import Rounds
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arrays(Chance):
-    """Simulates all parties at once.
+    """Simulates all parties at once."""
 
-    Attributes:
-        faults: what goes wrong on links between two iterations.
-        on_device: whether all shares are drawn at once on JAX's device, by counters:
-            quicker for very many parties, and the same for the same seed.
-    """
-
-    faults: LinkFaults | None = None
-    on_device: bool = False
     party: None = field(default=None, init=False)
 
     def carry_out(self, assignment: Assignment) -> Released:
@@ -64,23 +42,14 @@ class Arrays(Chance):
         plan, works = assignment.plan, assignment.works
         law, topology = plan.law, plan.topology
         streams = self.streams(law)
-        draw = partial(draw_shares, topology, law, streams)
-        if self.on_device:
-            root = ShareStreams.from_seed(self.seed).root
-            draw = partial(device_shares, topology, law, root)
         watched = self.watched or assignment.watched
         iterates = works[plan.parties[0]].rounds is not None
-        keeps = watched or iterates or self.on_device or not law.exact
         sums: list[Array[Any]] = []
         drawn: list[Drawn] = []
         unbalanced = 0.0
         while (vectors := _vectors(assignment, sums)) is not None:
             epoch = len(sums) * (topology.n_parties + 1)
-            shares = draw(size=plan.size, epoch=epoch) if keeps else None
-            if shares is None:
-                masks = draw_masks(topology, law, streams, size=plan.size, epoch=epoch)
-            else:
-                masks = shares.masks()
+            masks, shares = self.draw(plan, streams, epoch, keep=watched or iterates)
             masked = law.wrap(add(vectors, masks))
             unbalanced = max(unbalanced, largest_sum(masks, law))
             if assignment.charge is not None:
@@ -88,7 +57,7 @@ class Arrays(Chance):
                     assignment.charge(name, Emission(epoch, plan.parties, row), sums)
             if iterates and shares is not None:
                 first = Drawn(epoch, vectors, shares)
-                return self._iterated(assignment, masked, first, unbalanced)
+                return self.iterate(assignment, masked, first, unbalanced)
             released = law.wrap(_total(plan, masked))
             if watched and shares is not None:
                 drawn.append(Drawn(epoch, vectors, shares, released))
@@ -100,12 +69,12 @@ class Arrays(Chance):
         if watched:
             seen = Seen(
                 shares=drawn[0].shares,
-                transcript=partial(_transcript, plan, drawn),
+                transcript=partial(transcript, plan, drawn),
                 times=np.zeros(1, np.int64),
                 estimates=np.tile(answer, (1, topology.n_parties, 1)),
             )
         _, vectors_told = spreading_cost(topology, plan.spread)
-        numbers = (_shares_of_an_epoch(plan) + vectors_told) * plan.size
+        numbers = (arcs(plan) + vectors_told) * plan.size
         return Released(
             sums=tuple(sums),
             answer=answer,
@@ -116,93 +85,32 @@ class Arrays(Chance):
             seen=seen,
         )
 
-    def _iterated(
+    def draw(
+        self, plan: Plan, streams: Streams, epoch: int, *, keep: bool
+    ) -> tuple[Array[Any], Shares | None]:
+        """Return all masks of an epoch, and their shares where these are kept."""
+        topology, law, size = plan.topology, plan.law, plan.size
+        if keep or not law.exact:
+            shares = draw_shares(topology, law, streams, size=size, epoch=epoch)
+            return shares.masks(), shares
+        return draw_masks(topology, law, streams, size=size, epoch=epoch), None
+
+    def iterate(
         self,
         assignment: Assignment,
         masked: Array[Any],
         first: Drawn,
         unbalanced: float,
     ) -> Released:
-        """Run the method that all parties have in their hands, on masked rows."""
-        plan = assignment.plan
-        held = (assignment.works[name].rounds for name in plan.parties)
-        rounds = [cast("MethodRounds", one) for one in held]
-        settings = rounds[0].schedules.settings
-        schedule = rounds[0].schedules.on(plan.topology)
-        shown = masked
-        if schedule.recentring:
-            weights, times = schedule.recentring_weights, schedule.recentring
-            masked = recentre(plan.topology, weights, masked, rounds=times)
-        cost = EffectiveCost(
-            rounds[0].basis,
-            # Frozen: an affine gradient is this very array.
-            frozen(np.array(plan.law.decode(masked))),
-            stack([one.remainder for one in rounds]),
-        )
-        task = Task(
-            method=schedule.method,
-            weights=schedule.weights,
-            cost=cost,
-            start=np.stack([one.start for one in rounds]),
-            precision=settings.precision,
-        )
-        if self.faults is None:
-            engine = engine_for(task, settings.engine, schedule.iterations)
-        else:
-            engine = FaultyEngine(task, self.faults)
-        size = FLOAT_BYTES * task.start.size
-        found = Journey(
-            engine,
-            schedule,
-            cost,
-            plan.parties,
-            kept_times(schedule.iterations, size, settings.history),
-            assignment.progress,
-        ).run()
-        done = found.iterations * schedule.method.rounds_per_iteration
-        seen = Seen(
-            shares=first.shares,
-            transcript=partial(self._replayed, assignment, first, shown),
-            times=found.times,
-            estimates=found.estimates,
-            stopped=found.stopped,
-            engine=engine.name,
-            effective=cost,
-        )
-        return Released(
-            sums=(),
-            answer=found.estimates[-1].mean(axis=0),
-            members=plan.parties,
-            rounds=schedule.recentring + done,
-            bytes=_traffic(plan, schedule, done),
-            sum_of_masks=unbalanced,
-            seen=seen if self.watched or assignment.watched else None,
+        """Refuse: `MethodArrays` in `veilsum.minimise` runs iterative methods."""
+        del assignment, masked, first, unbalanced
+        raise InvalidInputError(
+            "this driver adds vectors only; for an iterative method use "
+            "veilsum.minimise.arrays.MethodArrays"
         )
 
-    def _replayed(
-        self,
-        assignment: Assignment,
-        first: Drawn,
-        masked: Array[Any],
-        corrupted: Iterable[Hashable],
-    ) -> Transcript:
-        """Return a transcript with all that was told, as parties would tell it.
 
-        An engine does not tell anybody anything: its iterations are done again, party
-        by party, only when somebody asks.
-        """
-        plan = assignment.plan
-        if self.faults is not None or plan.topology.directed:
-            raise InvalidInputError(
-                "a transcript has what machines tell each other over links that carry "
-                "both ways: leave faults of links out"
-            )
-        held = {name: assignment.works[name].rounds for name in plan.parties}
-        told = _told(plan, {k: one for k, one in held.items() if one}, masked)
-        return _transcript(plan, [replace(first, told=told)], corrupted)
-
-
-def _transcript(
+def transcript(
     plan: Plan, drawn: Sequence[Drawn], corrupted: Iterable[Hashable]
 ) -> Transcript:
     """Return a coalition's transcript of a run that went as planned."""
@@ -218,31 +126,6 @@ def _transcript(
         by_tree=by_tree and not iterates,
         plan=plan.digest,
     )
-
-
-def _told(
-    plan: Plan, rounds: Mapping[str, Rounds], masked: Array[Any]
-) -> dict[tuple[int, str], Array[Any]]:
-    """Return what every party tells its neighbours, by round and party."""
-    graph, names = plan.topology, plan.parties
-    pairs = zip(names, masked, strict=True)
-    states = {name: rounds[name].begin(row, graph, name) for name, row in pairs}
-    told: dict[tuple[int, str], Array[Any]] = {}
-    index = size = 0
-    while not any(rounds[name].finished(states[name]) for name in names):
-        said = {name: rounds[name].outgoing(states[name]) for name in names}
-        size += sum(one.nbytes for one in said.values())
-        if size > MOST_BYTES:
-            raise InvalidInputError(
-                f"a transcript has at most {MOST_BYTES:,} bytes, and these parties "
-                f"have told each other more after {index} rounds: take fewer iterations"
-            )
-        for name in names:
-            told[index, name] = said[name]
-            heard = {other: said[other] for other in graph.neighbours(name)}
-            states[name] = rounds[name].advance(states[name], heard)
-        index += 1
-    return told
 
 
 def _vectors(assignment: Assignment, sums: list[Array[Any]]) -> Array[Any] | None:
@@ -266,12 +149,6 @@ def _total(plan: Plan, masked: Array[Any]) -> Array[Any]:
     return total(masked)
 
 
-def _shares_of_an_epoch(plan: Plan) -> int:
+def arcs(plan: Plan) -> int:
+    """Return the shares that cross all links in one epoch."""
     return plan.topology.n_edges * plan.topology.shares_per_edge
-
-
-def _traffic(plan: Plan, schedule: Schedule, rounds: int) -> int:
-    """Return the bytes of bare numbers on all links together, shares included."""
-    arcs = _shares_of_an_epoch(plan)
-    integers = (1 + schedule.recentring) * plan.size * plan.law.number_bytes
-    return arcs * (integers + rounds * plan.round_size * FLOAT_BYTES)

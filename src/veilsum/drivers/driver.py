@@ -14,7 +14,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from veilsum.costs.effective import EffectiveCost
 from veilsum.errors import ProtocolError
 from veilsum.graphs.spreading import spreading_cost
 from veilsum.locale import Line
@@ -32,7 +31,6 @@ from veilsum.protocol.work import Work
 
 Sums = tuple[Array[Any], ...]
 
-# Told now and then how many sums, or iterations, are done.
 # Told what a party is about to show, to whom, after which sums; raises to forbid it.
 Charging = Callable[[str, Emission, Sequence[Array[Any]]], None]
 # Makes a coalition's transcript of a simulated run.
@@ -95,7 +93,7 @@ class Seen(Secret):
     estimates: FloatArray
     stopped: str | None = None
     engine: str | None = None
-    effective: EffectiveCost | None = None
+    effective: Any = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -58,8 +58,7 @@ from veilsum.protocol.messages import Share
 from veilsum.protocol.phases import CLOSED
 from veilsum.protocol.plan import Plan
 from veilsum.protocol.recovery import Stored
-from veilsum.protocol.rounds import MethodRounds, rounds_done
-from veilsum.protocol.work import Work
+from veilsum.protocol.work import RoundsEnding, Work
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -133,20 +132,30 @@ class Loopback(Chance):
             raise GivenUpError(reasons, world.sums)
         finish = next(iter(world.finished.values()))
         seen = _seen(world) if world.taps else None
-        written = world.written.get((world.plan.parties[0], "rounds"))
+        ending = _ending(world)
         return Released(
             sums=world.sums,
             answer=finish.result if seen is None else seen.estimates[-1].mean(axis=0),
             members=finish.parties,
             rounds=len(world.sums) * rounds_of_a_sum(world.plan)
-            if written is None
-            else rounds_done(written),
+            if ending is None
+            else ending.rounds,
             bytes=world.bytes,
             sum_of_masks=None
             if seen is None
             else largest_sum(seen.shares.masks(), world.plan.law),
             seen=seen,
         )
+
+
+def _ending(world: World) -> RoundsEnding | None:
+    """Return how far an iterative method has come; None if there was none."""
+    first = world.plan.parties[0]
+    written = world.written.get((first, "rounds"))
+    rounds = world.works[first].rounds
+    if written is None or rounds is None:
+        return None
+    return rounds.ending(written, world.plan.topology)
 
 
 def _seen(world: World) -> Seen:
@@ -161,21 +170,13 @@ def _seen(world: World) -> Seen:
             assert isinstance(share, Share)
             row[arc] = share.numbers
     found = [np.frombuffer(world.written[name, "result"]) for name in plan.parties]
-    iterations, stopped = 0, None
-    rounds = world.works[plan.parties[0]].rounds
-    if isinstance(rounds, MethodRounds):
-        schedule = rounds.schedules.on(topology)
-        done = rounds_done(world.written[plan.parties[0], "rounds"])
-        per_iteration = schedule.method.rounds_per_iteration
-        iterations = (done - schedule.recentring) // per_iteration
-        early = iterations < schedule.iterations
-        stopped = "tolerance" if early else schedule.limit
+    ending = _ending(world)
     return Seen(
         shares=Shares(topology, values),
         transcript=partial(_transcript, world),
-        times=np.array([iterations]),
+        times=np.array([ending.iterations if ending else 0]),
         estimates=np.stack(found)[None],
-        stopped=stopped,
+        stopped=ending and ending.stopped,
     )
 
 

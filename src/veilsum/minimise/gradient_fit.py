@@ -12,22 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from veilsum.costs.cost import Cost
-from veilsum.costs.domains import Box, Domain
-from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
 from veilsum.fits.model import Model, family_of
-from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.locale import limit
-from veilsum.methods.settings import Settings
+from veilsum.minimise.costs.cost import Cost
+from veilsum.minimise.costs.domains import Box, Domain
+from veilsum.minimise.costs.rows import check_canonical, curvature, glm_cost
+from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.solve import Run, solve
 from veilsum.models.families import Family
-from veilsum.models.row_costs import check_canonical, curvature, glm_cost
 from veilsum.models.rows import Gram, RowMeasures, Rows
 from veilsum.models.systems import (
     check_intercept,
@@ -36,12 +33,10 @@ from veilsum.models.systems import (
     penalties,
 )
 from veilsum.numbers.arrays import Vector
-from veilsum.numbers.laws import LawName
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.progress import Progress
 from veilsum.showing import Showing, Shown, Table
 from veilsum.sums.releases import Release, with_releases
-from veilsum.sums.terms import by_name
+from veilsum.sums.terms import Options, by_name
 
 # Coefficients of columns with a spread near one are well within.
 REACH = 10.0
@@ -128,27 +123,21 @@ class GradientFit(Shown):
         )
 
 
-def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have many sides
+def fit_by_gradients(
     rows: Mapping[str, Rows],
     *,
-    topology: GraphLike | str,
     family: str | Family = "gaussian",
     names: Sequence[str] | None = None,
     intercept: int | None = None,
     ridge: float = 0.0,
-    sigma: ArrayLike | None = None,
-    law: LawName = "lattice",
     grid: int | None = None,
-    largest: float | None = None,
     unit: object = None,
-    corrupted: Iterable[Hashable] = (),
+    corrupted: Iterable[Hashable] | None = None,
     domain: Domain | None = None,
     iterations: int = 10_000,
     step: float | None = None,
     power: float | None = None,
-    driver: str | Driver = "vectorised",
-    seed: int | None = None,
-    progress: Progress = None,
+    **options: Unpack[Options],
 ) -> GradientFit:
     """Return the pooled fit that parties approach by gradient steps on masked costs.
 
@@ -157,29 +146,25 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
 
     Args:
         rows: by party; all have the same columns.
-        topology: who exchanges shares and estimates with whom, or a family's name.
         family: gaussian, logistic or poisson.
         names: of the columns.
         intercept: which column is all ones, if any; none is added.
         ridge: what each squared coefficient but the intercept's costs, as for `fit`.
-        sigma: standard deviation of one coordinate of one share.
-        law: as for `solve`.
         grid: as for `solve`.
-        largest: as for `solve`, the range of |X'W(mu(o) - y)|.
         unit: what each row's term of X'W(mu(o) - y) is rounded to, so that the total
             does not know who has which row; by default a step of the grid.
-        corrupted: the coalition the guarantee speaks about.
+        corrupted: as for `solve`.
         domain: where coefficients may lie, public; by default up to 10 in size. For
             poisson the smaller the better: means grow like exp towards its corners.
         iterations: how many gradient steps.
         step: the first step's size. Without one it is read off all parties' rows,
             which only a simulation can do.
         power: steps shrink like 1 / (k + 1)^power; by default 1, for poisson 0.55.
-        driver: `vectorised`, or `loopback`: each party a machine of its own.
-        seed: repeats the shares.
-        progress: None for a bar, False for none, or a function of done and total.
+        options: as for `solve`. `law` is `lattice` by default; `largest` is the range
+            of |X'W(mu(o) - y)|.
     """
     held = by_name(rows)
+    options.setdefault("law", "lattice")
     model = _model(held, family_of(family), names, intercept, ridge)
     costs = _costs(held, model)
     where = domain or Box(-REACH, REACH, dim=len(model.names))
@@ -188,18 +173,12 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
     first = _first_step(held, model, reference, settings) if step is None else step
     run = solve(
         costs,
-        _graph(topology, held),
         domain=where,
-        sigma=sigma,
-        law=law,
         grid=grid,
-        largest=largest,
         unit=unit,
         corrupted=corrupted,
         settings=replace(settings, step=first),
-        driver=driver,
-        seed=seed,
-        progress=progress,
+        **options,
     )
     return GradientFit(
         model=model, reference=reference, run=run, step_was_read=step is None
@@ -345,9 +324,3 @@ def _inside(domain: Domain, pooled: Vector) -> Vector:
             "or scale the columns"
         )
     return pooled
-
-
-def _graph(topology: GraphLike | str, rows: Mapping[str, Rows]) -> Topology:
-    if isinstance(topology, str):
-        return Topology.family(topology).renamed(rows)
-    return Topology.of(topology)

@@ -22,29 +22,29 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum import memory
-from veilsum.costs.bases import Affine
-from veilsum.costs.domains import Box, WholeSpace
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import SquaredNorm
-from veilsum.engines.choosing import check_there, engine_for
-from veilsum.engines.engine import Engine, Task, check_bounded
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.files.arrays import mapped_array
-from veilsum.files.checkpoints import (
-    check_reached,
-    fingerprint,
-    read_checkpoint,
-    write_checkpoint,
-)
 from veilsum.files.graphs import topology_from
 from veilsum.files.output import prepare_folder
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.spectrum import FAILURE_PROBABILITY, Mu2, certified_mu2
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.methods.base import Method
-from veilsum.methods.dgd import Dgd
-from veilsum.methods.extra import Extra, extra_step, least_eigenvalue
-from veilsum.methods.gradient_tracking import GradientTracking
+from veilsum.minimise.checkpoints import (
+    check_reached,
+    fingerprint,
+    read_checkpoint,
+    write_checkpoint,
+)
+from veilsum.minimise.costs.bases import Affine
+from veilsum.minimise.costs.domains import Box, WholeSpace
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.costs.remainders import SquaredNorm
+from veilsum.minimise.engines.choosing import check_there, engine_for
+from veilsum.minimise.engines.engine import Engine, Task, check_bounded
+from veilsum.minimise.methods.base import Method
+from veilsum.minimise.methods.dgd import Dgd
+from veilsum.minimise.methods.extra import Extra, extra_step, least_eigenvalue
+from veilsum.minimise.methods.gradient_tracking import GradientTracking
 from veilsum.numbers.arrays import FloatArray, PartyPoints, Vector, as_whole
 from veilsum.numbers.laws import LatticeMasks, Masks
 from veilsum.numbers.masking import (

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import Polynomial as Curve
 
-from veilsum.costs.cost import Cost
-from veilsum.costs.domains import Box
-from veilsum.costs.remainders import SquaredNorm
-from veilsum.drivers.executions import Executions, simulate
 from veilsum.graphs.topology import Topology
-from veilsum.methods.settings import Settings
+from veilsum.minimise.costs.cost import Cost
+from veilsum.minimise.costs.domains import Box
+from veilsum.minimise.costs.remainders import SquaredNorm
+from veilsum.minimise.executions import Executions, simulate
+from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.solve import Run, solve
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.shapes import Float
@@ -260,7 +260,8 @@ def quartic_run(*, seed: int | None, progress: Progress = None) -> Run:
     costs = [Cost.polynomial(_quartic(centre)) for centre in QUARTIC_CENTRES]
     return solve(
         costs,
-        Topology.family(f"complete:{len(costs)}"),
+        topology=Topology.family(f"complete:{len(costs)}"),
+        corrupted=(),
         domain=Box(-QUARTIC_RADIUS, QUARTIC_RADIUS, dim=1),
         sigma=SIGMA,
         seed=seed,
@@ -289,7 +290,7 @@ def _triangle() -> Topology:
 def _section_five(*, sigma: float | None, seed: int, progress: Progress) -> Run:
     return solve(
         [Cost.affine([alpha], remainder=SquaredNorm(1.0)) for alpha in A],
-        _triangle(),
+        topology=_triangle(),
         domain=Box(-100.0, 100.0, dim=1),
         sigma=sigma,
         law="none" if sigma is None else "gaussian",

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from veilsum.consortium.consortium import Consortium, Minimisation
-from veilsum.costs.cost import Cost
 from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.files.ledger import Ledger
+from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.question import Minimise, Minimised, check_costs, masks_of
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Unpack
+from typing import Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.costs.bases import Quadratic
-from veilsum.costs.cost import Cost, coefficient_rows
-from veilsum.costs.domains import Domain, WholeSpace
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.graphs.topology import Topology
 from veilsum.locale import Line
-from veilsum.methods.one_shot import FLAT
-from veilsum.methods.settings import Settings
+from veilsum.minimise.costs.bases import Quadratic
+from veilsum.minimise.costs.cost import Cost, coefficient_rows
+from veilsum.minimise.costs.domains import Domain, WholeSpace
+from veilsum.minimise.methods.one_shot import FLAT
+from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.question import Minimise, plain_value
 from veilsum.models.plausible import check_sizes
 from veilsum.numbers.arrays import Vector
@@ -165,11 +165,11 @@ def quadratic_program(
     first = next(iter(made.values()))
     where = domain or WholeSpace(first.dim)
     chosen = _unit(made, options) if unit is None else unit_of(unit)
-    sigma, grid = options.get("sigma"), Grid(0, chosen)
+    sigma, grid = cast("float | None", options.get("sigma")), Grid(0, chosen)
     if sigma is not None:
         # One sigma is the same in all directions of P, as it is for a single cost.
         widths = Quadratic(first.dim).widths
-        options["sigma"] = sigma * widths  # type: ignore[typeddict-item]
+        options["sigma"] = sigma * widths
         fine = deviation_bits(sigma / float(chosen), 2**FINE_BITS)
         grid = Grid(max(0, fine), chosen)
     graph = options.get("topology")
@@ -216,7 +216,7 @@ def _unit(costs: Mapping[str, Cost], options: Options) -> Fraction:
         found = few_decimals(coefficient_rows(list(costs.values())))
     if found is not None:
         return found
-    sigma = options.get("sigma")
+    sigma = cast("float | None", options.get("sigma"))
     if sigma is None:
         return FINEST
     return max(FINEST, power_unit(Fraction(sigma), BELOW_SIGMA))

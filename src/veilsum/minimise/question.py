@@ -16,10 +16,6 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.costs.bases import Basis, Quadratic
-from veilsum.costs.cost import Cost, common_basis
-from veilsum.costs.domains import Domain
-from veilsum.costs.remainders import Kind, Remainder, SquaredNorm, exposed, stack
 from veilsum.errors import (
     InvalidGraphError,
     InvalidInputError,
@@ -29,15 +25,25 @@ from veilsum.errors import (
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
 from veilsum.locale import Line
-from veilsum.methods.link_faults import LinkFaults
-from veilsum.methods.one_shot import OneShot
-from veilsum.methods.schedule import Facts, Schedule
-from veilsum.methods.settings import Settings
+from veilsum.minimise.costs.bases import Basis, Quadratic
+from veilsum.minimise.costs.cost import Cost, common_basis
+from veilsum.minimise.costs.domains import Domain
+from veilsum.minimise.costs.remainders import (
+    Kind,
+    Remainder,
+    SquaredNorm,
+    exposed,
+    stack,
+)
+from veilsum.minimise.methods.link_faults import LinkFaults
+from veilsum.minimise.methods.one_shot import OneShot
+from veilsum.minimise.methods.schedule import Facts, Schedule
+from veilsum.minimise.methods.settings import Settings
+from veilsum.minimise.rounds import MethodRounds, Schedules
 from veilsum.numbers.arrays import Array, Vector, Vectors, as_floats, as_vector, listed
 from veilsum.numbers.laws import Law, Masks
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee, released_by
-from veilsum.protocol.rounds import MethodRounds, Schedules
 from veilsum.showing import Showing, counted, in_line
 from veilsum.sums.recipes import Contribution, Sums
 from veilsum.sums.releases import Foreseen, Release

@@ -10,26 +10,27 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from veilsum.consortium.scenario import Scenario
-from veilsum.costs.cost import Cost, coefficient_rows, common_unit
-from veilsum.costs.domains import Domain
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.minimise import minimise
-from veilsum.costs.remainders import stack
 from veilsum.drivers.driver import Driver, Seen
 from veilsum.errors import BadGradientError, InvalidInputError
 from veilsum.graphs.spreading import Spread, spreading_cost
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.locale import limit
-from veilsum.methods.link_faults import LinkFaults
-from veilsum.methods.one_shot import gradient_of_sum
-from veilsum.methods.schedule import FLOAT_BYTES
-from veilsum.methods.settings import Settings
+from veilsum.minimise.arrays import MethodArrays
+from veilsum.minimise.costs.cost import Cost, coefficient_rows, common_unit
+from veilsum.minimise.costs.domains import Domain
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.costs.minimise import minimise
+from veilsum.minimise.costs.remainders import stack
+from veilsum.minimise.curvature import curvature_bounds
+from veilsum.minimise.methods.link_faults import LinkFaults
+from veilsum.minimise.methods.one_shot import gradient_of_sum
+from veilsum.minimise.methods.schedule import FLOAT_BYTES
+from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.question import (
     Minimise,
     Minimised,
@@ -38,20 +39,25 @@ from veilsum.minimise.question import (
     encoded,
     masks_of,
 )
-from veilsum.models.curvature import curvature_bounds
-from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector, listed
+from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector
 from veilsum.numbers.fixed_point import Grid
-from veilsum.numbers.laws import LawName, Masks
+from veilsum.numbers.laws import Masks
 from veilsum.numbers.limbs import total
 from veilsum.numbers.units import few_decimals
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.transcript import Drawn, Transcript, simulated
 from veilsum.privacy.view import View
 from veilsum.progress import Progress
-from veilsum.protocol.plan import Policy
 from veilsum.showing import Showing, Shown, Table, counted, in_line
 from veilsum.sums.running import run_job
-from veilsum.sums.terms import Terms, driver_of
+from veilsum.sums.terms import (
+    Options,
+    Terms,
+    by_name,
+    check_options,
+    driver_of,
+    graph_of,
+)
 
 BOUNDS_READ = limit("bounds_read")
 # Parties whose estimates are this part of the domain's width apart agree on nothing.
@@ -374,58 +380,54 @@ class Run(Minimised):
 
 def solve(
     costs: Mapping[str, Cost] | Sequence[Cost],
-    topology: GraphLike,
     *,
     domain: Domain,
-    sigma: ArrayLike | None = None,
-    law: LawName = "gaussian",
-    grid: int | None = None,
-    largest: float | None = None,
-    unit: object = None,
-    corrupted: Iterable[Hashable] = (),
     settings: Settings | None = None,
+    grid: int | None = None,
+    unit: object = None,
+    corrupted: Iterable[Hashable] | None = None,
     faults: LinkFaults | None = None,
-    driver: str | Driver = "vectorised",
-    seed: int | None = None,
-    progress: Progress = None,
+    **options: Unpack[Options],
 ) -> Run:
     """Simulate one run of Function Sharing.
 
     Args:
         costs: one private cost per party, by name or in the order of the parties.
-        topology: who exchanges shares and estimates with whom.
         domain: X, public; compact for DGD.
-        sigma: standard deviation of one coordinate of one share.
-        law: `gaussian`; `lattice` or `uniform` for integer masks; `none` for the plain
-            method without privacy.
+        settings: the method, iterations, steps, mixing weights, start; by default DGD,
+            and one sum under `uniform` masks.
         grid: q for integer masks on multiples of 2^-q, or of 2^-q units; by default the
             finest that fits.
-        largest: for integer masks, the declared range of coefficients.
         unit: what coefficients are rounded to whole numbers of under integer masks; by
             default the costs' own. Without either, and without a grid, it is read off
             all coefficients if these are decimals, as only a simulation can.
-        corrupted: the coalition the guarantee speaks about.
-        settings: the method, iterations, steps, mixing weights, start.
+        corrupted: the coalition of the guarantee, instead of any `tolerate` parties. A
+            graph on which that coalition learns everything is not refused.
         faults: what goes wrong between iterating parties.
-        driver: `vectorised`, all parties as rows of one array, or `loopback`: each the
-            machine that would run on its own computer.
-        seed: repeats the shares; without one they are fresh.
-        progress: None for a bar, False for none, or a function of done and total.
+        options: as for every question; see `Options`. `law` may also be `gaussian`, the
+            default where there is a `sigma`, or `none`, the plain method without
+            privacy; `sigma` may be one number for each coefficient; `largest` is the
+            range of coefficients; `spread` stands before that of the settings.
 
-    >>> from veilsum.costs.domains import Box
-    >>> costs = [Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0)]
-    >>> run = solve(costs, Topology.family("complete:3"), domain=Box(-9, 9, dim=1),
-    ...             sigma=1e6, law="lattice", seed=0,
-    ...             settings=Settings(method="one-shot"))
+    >>> from veilsum.minimise.costs.domains import Box
+    >>> costs = [Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0, 3.0)]
+    >>> run = solve(costs, domain=Box(-9, 9, dim=1), seed=0)
     >>> run.minimiser.round(9).tolist(), run.sum_of_masks, run.guarantee.status
     ([3.0], 0.0, 'private')
     """
-    topology = Topology.of(topology)
+    check_options(options)
     check_kind("settings", settings, Settings | None, 'Settings(method="nids")')
     check_kind("faults", faults, LinkFaults | None, "LinkFaults(loss=0.3)")
-    members = _by_party(costs, topology)
+    members, topology = _by_party(costs, options.get("topology"))
     basis = check_costs(members, topology, domain)
-    agreed = Masks(law, sigma, grid, largest, unit or common_unit(members))
+    sigma = options.get("sigma")
+    agreed = Masks(
+        options.get("law", "uniform" if sigma is None else "gaussian"),
+        sigma,
+        grid,
+        options.get("largest"),
+        unit or common_unit(members),
+    )
     limits: tuple[str, ...] = ()
     plain = agreed.grid is None and agreed.unit is None
     plain = plain and all(cost.summed is None for cost in members.values())
@@ -443,7 +445,8 @@ def solve(
         name: cost.counted(agreed.unit if cost.summed is None else step)
         for name, cost in members.items()
     }
-    chosen = settings or Settings()
+    chosen = settings or Settings(method="auto" if masks.sums_only else Settings.method)
+    chosen = replace(chosen, spread=options.get("spread", chosen.spread))
     if chosen.bounds_from_costs:
         bounds = curvature_bounds(list(members.values()), domain)
         chosen = replace(chosen, **asdict(bounds))
@@ -458,16 +461,22 @@ def solve(
         faults=faults,
         limits=limits,
     )
-    colluders = topology.names(topology.indices(corrupted))
-    terms = Terms(
-        topology=topology,
-        law=masks,
-        policy=Policy(tolerate=len(colluders)),
+    driver = _driver(options.get("driver", "vectorised"), options.get("seed"), faults)
+    terms = replace(
+        Terms.under(options, topology=topology, law=masks, driver=driver),
         spread=recipe.spread,
-        driver=_driver(driver, seed, faults),
-        progress=progress,
-        corrupted=colluders,
     )
+    if corrupted is None:
+        terms.check(recipe.round_size)
+    elif "tolerate" in options:
+        raise InvalidInputError(
+            "corrupted names one coalition and tolerate is about all of a size: give "
+            "one of them"
+        )
+    else:
+        colluders = topology.names(topology.indices(corrupted))
+        policy = replace(terms.policy, tolerate=len(colluders))
+        terms = replace(terms, policy=policy, corrupted=colluders)
     # What cannot be promised, or masked, is refused before anything is drawn.
     terms.promise(terms.parties)
     private = encoded(held, masks)
@@ -550,7 +559,7 @@ def run_scenario(
     """
     return solve(
         scenario.costs,
-        scenario.topology,
+        topology=scenario.topology,
         domain=scenario.domain,
         **asdict(scenario.masks),
         corrupted=scenario.corrupted,
@@ -572,41 +581,39 @@ def central_minimiser(costs: Sequence[Cost], domain: Domain) -> Vector:
 
 
 def _by_party(
-    costs: Mapping[str, Cost] | Sequence[Cost], topology: Topology
-) -> dict[str, Cost]:
-    """Return the costs in the order of the parties."""
-    if not isinstance(costs, Mapping):
+    costs: Mapping[str, Cost] | Sequence[Cost], given: GraphLike | str | None
+) -> tuple[dict[str, Cost], Topology]:
+    """Return the costs in the order of the parties, and the parties' graph."""
+    if isinstance(costs, Mapping):
+        named = by_name(costs)
+    else:
         check_kind("costs", costs, Iterable, "one Cost per party, in a list")
         members = list(costs)
-        if len(members) != topology.n_parties:
+        names: Sequence[str] = [str(k) for k in range(len(members))]
+        if given is not None and not isinstance(given, str):
+            given = Topology.of(given)
+            names = given.parties
+        if len(members) != len(names):
             raise InvalidInputError(
-                f"expected one cost for each of {topology.n_parties} parties, "
+                f"expected one cost for each of {len(names)} parties, "
                 f"found {len(members)}"
             )
-        return dict(zip(topology.parties, members, strict=True))
-    given = {str(name): cost for name, cost in costs.items()}
-    missing = [name for name in topology.parties if name not in given]
-    unknown = [name for name in given if name not in topology.parties]
-    if missing or unknown:
-        raise InvalidInputError(
-            "costs and parties differ: "
-            f"no cost for {listed(missing) or 'nobody'}, "
-            f"no such party for {listed(unknown) or 'no cost'}"
-        )
-    return {name: given[name] for name in topology.parties}
+        named = dict(zip(names, members, strict=True))
+    topology = graph_of(given, tuple(named))
+    return {name: named[name] for name in topology.parties}, topology
 
 
 def _driver(
     driver: str | Driver, seed: int | None, faults: LinkFaults | None
 ) -> Driver:
-    if faults is None:
-        return driver_of(driver, seed=seed)
-    if driver != "vectorised":
+    if driver == "vectorised":
+        return MethodArrays(seed=seed, faults=faults)
+    if faults is not None:
         raise InvalidInputError(
             "faults of links are simulated with all parties in one array: use the "
             "driver vectorised; machines have faults of their own"
         )
-    return driver_of(driver, seed=seed, faults=faults)
+    return driver_of(driver, seed=seed)
 
 
 def _farthest(estimates: PartyPoints, point: Vector) -> float:

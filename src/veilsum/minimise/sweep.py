@@ -28,8 +28,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.consortium.scenario import Scenario
-from veilsum.costs.cost import Cost, coefficient_rows
-from veilsum.costs.domains import Domain
 from veilsum.errors import (
     InvalidInputError,
     OutputError,
@@ -41,8 +39,10 @@ from veilsum.files.contents import contents
 from veilsum.files.output import prepare_folder, write_files
 from veilsum.files.scenarios import read_scenario
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.methods.link_faults import LinkFaults
-from veilsum.methods.settings import Settings
+from veilsum.minimise.costs.cost import Cost, coefficient_rows
+from veilsum.minimise.costs.domains import Domain
+from veilsum.minimise.methods.link_faults import LinkFaults
+from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.question import plain_value
 from veilsum.minimise.solve import Run, Trace, central_minimiser, solve
 from veilsum.numbers.arrays import as_whole, is_number
@@ -156,7 +156,8 @@ class _Runs:
         try:
             run = solve(
                 given,
-                graph,
+                topology=graph,
+                corrupted=(),
                 domain=self.domain,
                 **asdict(self.masks_of(choice)),
                 settings=with_method(self.settings, choice.method),
@@ -443,7 +444,7 @@ def sweep(
         progress: None for a bar, False for none, or a function that is called with the
             lines done, and all of them.
 
-    >>> from veilsum.costs.domains import Box
+    >>> from veilsum.minimise.costs.domains import Box
     >>> costs = [Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0, 3.0)]
     >>> found = sweep(costs, graphs=["ring:4", "complete:4"], domain=Box(-9, 9, dim=1),
     ...               sigmas=[1, 2], settings=Settings(iterations=500))

@@ -22,7 +22,7 @@ LOADED = (
     *("veilsum.cli.join", "veilsum.party.run", "veilsum.net.amendment"),
     *(one.home.partition(":")[0] for one in BUILT_IN.values()),
     *(f"veilsum.questions.{name}" for name in QUESTIONS),
-    *("veilsum.drivers.arrays", "veilsum.engines.numpy"),
+    *("veilsum.drivers.arrays", "veilsum.minimise.engines.numpy"),
     *("scipy.special", "scipy.sparse.csgraph", "scipy.sparse.linalg"),
     *("pandas", "formulaic", "encodings.idna", "encodings.utf_8_sig"),
 )

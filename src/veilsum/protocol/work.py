@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,6 +20,20 @@ from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.messages import Numbers
+
+
+class RoundsEnding(NamedTuple):
+    """How far an iterative method has come.
+
+    Attributes:
+        rounds: message rounds.
+        iterations: of the method.
+        stopped: why it ended there.
+    """
+
+    rounds: int
+    iterations: int
+    stopped: str
 
 
 @runtime_checkable
@@ -60,6 +74,10 @@ class Rounds(Protocol):
 
     def unpack(self, packed: bytes, members: Topology, me: str) -> Any:
         """Return the state that was packed."""
+        ...
+
+    def ending(self, packed: bytes, members: Topology) -> RoundsEnding:
+        """Return how far a packed state has come, taken for the last one."""
         ...
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, repeat
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -325,7 +325,7 @@ def _measures(
     if unit is not None and limit is not None:
         return [Measure.of(-limit, limit, unit)] * size
     columns = np.stack([*flat.values()], axis=1)
-    units = _inferred(columns, options.get("sigma"))
+    units = _inferred(columns, cast("float | None", options.get("sigma")))
     ends = [limit] * size if limit else np.abs(columns).max(axis=1).tolist()
     widest: dict[Fraction, Fraction | float] = {}
     for end, each in zip(ends, units, strict=True):

@@ -17,12 +17,12 @@ import numpy as np
 
 from veilsum.audit.auditing import Audit, TradeOff
 from veilsum.audit.literature import LiteratureTable
-from veilsum.drivers.executions import Executions
 from veilsum.errors import InvalidInputError
 from veilsum.fits.fitted import Fitted, Tested
 from veilsum.fits.summary import ratio_name
 from veilsum.graphs.connectivity import minimum_vertex_cut
 from veilsum.graphs.topology import GraphLike, Topology
+from veilsum.minimise.executions import Executions
 from veilsum.minimise.gradient_fit import GradientFit
 from veilsum.minimise.paper import PaperReport
 from veilsum.minimise.quadratic import QuadraticResult

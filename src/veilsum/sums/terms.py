@@ -14,6 +14,8 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
 
+from numpy.typing import ArrayLike
+
 from veilsum.consortium.sections import policy_of
 from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
@@ -63,7 +65,6 @@ class Options(TypedDict, total=False):
             as "regular:18:4"; without one everybody with everybody.
         law: how masks are drawn; `uniform` hides everything but the sums.
         sigma: for `lattice`, the standard deviation of a share.
-        grid: of masks of real numbers; whole ones have units, and take none.
         largest: of a sum or an average, the declared range of one party's numbers; all
             else has the ranges of its columns.
         tolerate: how many parties may pool what they saw.
@@ -90,8 +91,7 @@ class Options(TypedDict, total=False):
 
     topology: GraphLike | str | None
     law: LawName
-    sigma: float | None
-    grid: int | None
+    sigma: ArrayLike | None
     largest: float | None
     tolerate: int
     minimum_honest: int
@@ -114,7 +114,7 @@ DRIVERS = {
 }
 
 
-def driver_of(given: str | Driver, *, seed: int | None, **options: Any) -> Driver:
+def driver_of(given: str | Driver, *, seed: int | None) -> Driver:
     """Return the driver that a user named, or gave."""
     if not isinstance(given, str):
         return given
@@ -124,7 +124,7 @@ def driver_of(given: str | Driver, *, seed: int | None, **options: Any) -> Drive
         )
     # Here, not above: machines need packages that a plain simulation does not.
     place, name = DRIVERS[given]
-    made: Driver = getattr(import_module(place), name)(seed=seed, **options)
+    made: Driver = getattr(import_module(place), name)(seed=seed)
     return made
 
 
@@ -214,15 +214,29 @@ class Terms:
 
         `counts` says what a recipe sums, and so how wide its numbers are.
         """
-        _check_names(options)
-        _check_numbers(options)
+        check_options(options)
         seed = options.get("seed")
         driver = driver_of(options.get("driver", "vectorised"), seed=seed)
         alone = driver.party is not None
-        topology = _topology(options.get("topology"), tuple(parties), alone=alone)
+        topology = graph_of(options.get("topology"), tuple(parties), alone=alone)
+        masks = Masks(
+            options.get("law", "uniform"),
+            options.get("sigma"),
+            largest=options.get("largest"),
+        )
+        law = masks.for_sums(topology, counts)
+        terms = cls.under(options, topology=topology, law=law, driver=driver)
+        terms.check()
+        return terms
+
+    @classmethod
+    def under(
+        cls, options: Options, *, topology: Topology, law: Law, driver: Driver
+    ) -> Terms:
+        """Return the terms that options name; whether they hold is not checked."""
         terms = cls(
             topology=topology,
-            law=_masks(options).for_sums(topology, counts),
+            law=law,
             policy=policy_of(
                 tolerate=options.get("tolerate", 1),
                 minimum_honest=options.get("minimum_honest", 3),
@@ -234,7 +248,8 @@ class Terms:
             ledgers=options.get("ledgers", {}),
             new_data=options.get("new_data", False),
             progress=options.get("progress"),
-            run=options.get("run") or _run_name(options.get("title", ""), seed),
+            run=options.get("run")
+            or _run_name(options.get("title", ""), options.get("seed")),
         )
         strangers = sorted(set(terms.ledgers) - set(terms.parties))
         if strangers:
@@ -242,7 +257,6 @@ class Terms:
                 f"there are ledgers of {listed(strangers)}, who take no part; parties "
                 f"are {listed(terms.parties)}"
             )
-        terms.check()
         return terms
 
     @property
@@ -283,9 +297,10 @@ class Terms:
         named = self.tolerate or self.corrupted is not None
         return () if named else (NOBODY_CURIOUS,)
 
-    def check(self) -> None:
+    def check(self, round_size: int = 0) -> None:
         """Refuse a graph on which the promise does not hold."""
-        reason = self.plan(size=1, answer_size=1, terms={}).refusal(self.parties)
+        plan = self.plan(size=1, answer_size=1, terms={}, round_size=round_size)
+        reason = plan.refusal(self.parties)
         if reason is not None:
             raise InvalidInputError(
                 f"{reason}; the terms are tolerate = {self.tolerate} and "
@@ -332,14 +347,20 @@ def _run_name(title: str, seed: int | None) -> str:
     return f"{title} {number}".strip()
 
 
-def _check_names(options: Mapping[str, Any]) -> None:
-    """Refuse a misspelt option: it would leave the usual one in force unnoticed."""
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse a misspelt option, which would leave the default in force, and counts."""
     known = tuple(Options.__annotations__)
     for name in options:
         if name not in known:
             raise InvalidInputError(
                 f"this job takes no option {name!r}; {nearest(name, known)}options are "
                 f"{', '.join(known)}"
+            )
+    for name in ("tolerate", "minimum_honest"):
+        value = options.get(name, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise InvalidInputError(
+                f"{name} must be a whole number of parties, found {value!r}"
             )
 
 
@@ -352,18 +373,10 @@ def _everybody(parties: tuple[str, ...]) -> Topology:
     return Topology.family(f"complete:{len(parties)}").renamed(parties)
 
 
-def _check_numbers(options: Options) -> None:
-    for name in ("tolerate", "minimum_honest"):
-        value = options.get(name, 1)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise InvalidInputError(
-                f"{name} must be a whole number of parties, found {value!r}"
-            )
-
-
-def _topology(
-    given: GraphLike | str | None, parties: tuple[str, ...], *, alone: bool
+def graph_of(
+    given: GraphLike | str | None, parties: tuple[str, ...], *, alone: bool = False
 ) -> Topology:
+    """Return the parties' graph: everybody with everybody, a family, or as given."""
     if alone:
         assert isinstance(given, Topology)
         given.indices(parties)  # refuses a stranger
@@ -386,12 +399,3 @@ def _topology(
             f"{listed(strangers)}"
         )
     return given
-
-
-def _masks(options: Options) -> Masks:
-    return Masks(
-        options.get("law", "uniform"),
-        options.get("sigma"),
-        options.get("grid"),
-        options.get("largest"),
-    )

@@ -1,0 +1,84 @@
+"""What every engine is given, and what it can do.
+
+An engine carries a method's iterations out for all parties at once. It is given public
+and masked numbers only, and all engines arrive at the same numbers but for rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from veilsum.errors import NumericalError
+from veilsum.minimise.costs.effective import ClosedForm, EffectiveCost
+from veilsum.minimise.methods.base import Method, State, Weighting
+from veilsum.numbers.arrays import PartyPoints, Sparse
+
+Precision: TypeAlias = Literal["float64", "float32"]
+# Nobody's estimate is this far away unless steps are too long.
+LOST = 1e30
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Task:
+    """A method on effective costs.
+
+    Attributes:
+        method: with its steps, rounds and domain.
+        weights: n x n, for each kind of weights that the method names.
+        cost: all parties' effective costs by row.
+        start: x_i(0) by row.
+        precision: of the numbers that parties keep and tell.
+    """
+
+    method: Method[Any]
+    weights: Mapping[Weighting, Sparse]
+    cost: EffectiveCost
+    start: PartyPoints
+    precision: Precision = "float64"
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Whoever carries out iterations of one task."""
+
+    @property
+    def name(self) -> str:
+        """What a user calls it."""
+        ...
+
+    def begin(self) -> State:
+        """Return all parties at the start."""
+        ...
+
+    def advance(self, state: State, count: int) -> State:
+        """Return all parties after so many more iterations."""
+        ...
+
+    def points(self, state: State) -> PartyPoints:
+        """Return estimates in float64, by row."""
+        ...
+
+    def aims(self, state: State) -> PartyPoints:
+        """Return where parties alone would go next, in float64, by row."""
+        ...
+
+
+def check_bounded(farthest: float, iteration: int) -> None:
+    """Refuse to go on with numbers that ran away.
+
+    Args:
+        farthest: the largest coordinate of anybody's estimate; nan counts as lost.
+        iteration: after which it was looked at.
+    """
+    if not farthest < LOST:
+        raise NumericalError(
+            f"numbers ran away before iteration {iteration:,}: steps are too long, "
+            "give a smaller step"
+        )
+
+
+def closed_form(cost: EffectiveCost) -> ClosedForm | None:
+    """Return all parties' gradients as arrays for compiled loops, or None."""
+    return cost._closed_form  # noqa: SLF001 - offered to engines, not to methods

@@ -1,0 +1,319 @@
+"""What every iterative method is: its facts, how it is made, and how it steps.
+
+A method is one file with one class. The class carries what everybody asks of it: its
+name, its traits (what it admits, bears and needs), and how it is made from public facts
+alone. An instance is a value that steps. In each round a party tells all its
+neighbours one message, hears theirs, and advances with their weighted sum
+
+    mixed_i = sum_j w_ij told_j,   its own message included.
+
+One formula serves one party, with arrays (m,), and all of them, with arrays (n, m). A
+message may have several parts of m numbers, and the method names the weights each part
+is mixed with. An iteration takes one round or several. A method sees effective costs
+only: a gradient and its change, never a value.
+
+To add a method, write its file and name its class in `choosing.ITERATIVE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import (
+    Any,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    runtime_checkable,
+)
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError
+from veilsum.graphs.mixing import mixing_rate, mixing_weights
+from veilsum.graphs.topology import Topology
+from veilsum.minimise.costs.domains import Domain, WholeSpace
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.methods.certificate import Bounds, contraction
+from veilsum.numbers.arrays import FloatArray, Sparse, Vectors
+from veilsum.numbers.shapes import Float
+
+Message: TypeAlias = Float[FloatArray, "*batch e"]
+Messages: TypeAlias = Float[FloatArray, "heard e"]
+
+# `row` weights add up to one for each receiver, `column` weights for each sender, and
+# `symmetric` ones for both.
+Weighting: TypeAlias = Literal["symmetric", "row", "column"]
+# Of one party: what it hears, itself included. Of all parties: n x n, dense or sparse.
+Weights: TypeAlias = Mapping[Weighting, Any]
+
+# What may go wrong between parties that iterate; `LinkFaults` has how often.
+Fault: TypeAlias = Literal["loss", "delay", "stragglers", "changing", "quantise"]
+EVERY_FAULT: frozenset[Fault] = frozenset(get_args(Fault))
+
+# Where Settings' bounds come from when nobody agreed on any; errors say it.
+FROM_COSTS = (
+    "in a simulation, Settings(bounds_from_costs=True) reads them off the costs"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """What a method admits, what it bears, and what it needs.
+
+    Attributes:
+        domain: X may be less than the whole space; estimates are projected on it.
+        compact: X must be bounded.
+        nonconvex: single costs may be non-convex, as long as their average is convex.
+        directed: links may be one-way.
+        winds_up: with a domain, masks must be drawn together before.
+        symmetric: weights are symmetric, and several rounds mix as Chebyshev's
+            polynomial does; otherwise they are receivers' and senders' weights.
+        settles: its moves shrink because it arrives, and only then: it can be stopped.
+        vectors: how many vectors as long as x a message has.
+        bounds: which public bounds on the costs its steps are taken from: none; L,
+            as `smooth`; or all, so that the average cost must be strongly convex.
+        mixing: the symmetric weights that suit it, where their eigenvalues can be had.
+        bears: the faults under which it still converges, if its steps are short enough
+            for them; to the order of the grid if messages are rounded.
+        accelerates: it pays for its rounds where the average cost is ill-conditioned.
+        traceable: its source computes with operators alone, in messages of one part: a
+            compiler can follow it with arrays of its own in place of numpy's.
+    """
+
+    domain: bool = False
+    compact: bool = False
+    nonconvex: bool = False
+    directed: bool = False
+    winds_up: bool = False
+    symmetric: bool = True
+    settles: bool = True
+    vectors: int = 1
+    bounds: Literal["none", "smooth", "all"] = "all"
+    mixing: str = "best-constant"
+    bears: frozenset[Fault] = frozenset()
+    accelerates: bool = False
+    traceable: bool = False
+
+    @property
+    def strongly_convex(self) -> bool:
+        """Whether the average cost must be strongly convex, with bounds that say so."""
+        return self.bounds == "all"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Given:
+    """What a method is made from: public facts, and what was asked for.
+
+    Attributes:
+        domain: X.
+        topology: who is linked with whom.
+        mixing: the symmetric weights' name.
+        bounds: on the masked costs as the method finds them; None if unknown.
+        smooth: L alone, where no more is known.
+        step: as asked for; without it, what the bounds admit.
+        rounds: of mixing for each one that the method asks for, as asked for.
+        power: how fast steps shrink, if they do.
+        gradient_at: the point at which gradients are taken, if there is a choice.
+    """
+
+    domain: Domain
+    topology: Topology
+    mixing: str
+    bounds: Bounds | None = None
+    smooth: float | None = None
+    step: float | None = None
+    rounds: int | None = None
+    power: float = 1.0
+    gradient_at: Literal["mixed", "own"] = "mixed"
+
+    @cached_property
+    def symmetric(self) -> Sparse:
+        """W."""
+        return mixing_weights(self.topology, self.mixing)
+
+    @cached_property
+    def rate(self) -> float:
+        """rho(W)."""
+        return mixing_rate(self.symmetric)
+
+    @property
+    def constrained(self) -> bool:
+        """Whether X is less than the whole space."""
+        return not isinstance(self.domain, WholeSpace)
+
+    def need_bounds(self, name: str) -> Bounds:
+        """Return the bounds, or say what to give."""
+        if self.bounds is None:
+            raise InvalidInputError(
+                f"{name} takes its steps from public bounds on the costs: give smooth "
+                "(every party's gradient is so Lipschitz on the domain) and "
+                "mean_convex (the average cost is so strongly convex), and mean_smooth "
+                f"if the average bends less than the single costs; {FROM_COSTS}"
+            )
+        return self.bounds
+
+    def need_smooth(self, name: str) -> float:
+        """Return L alone, which is all that some methods ask for."""
+        if self.bounds is not None:
+            return self.bounds.smooth
+        if self.smooth is None:
+            raise InvalidInputError(
+                f"{name} takes its step from a public bound on the costs: give smooth, "
+                "for which every party's gradient is Lipschitz on the domain, or the "
+                f"step itself; {FROM_COSTS}"
+            )
+        return self.smooth
+
+    def held_back(self, step: float) -> float:
+        """Return the patience of a method that gradients or mixing may hold back."""
+        mixing = 2.0 / (1.0 - contraction(self.rate, self.rounds or 1))
+        if self.bounds is None:
+            return mixing
+        return max(mixing, 1.0 / (step * self.bounds.mean_convex))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Made:
+    """A method made for a graph.
+
+    Attributes:
+        method: with its step.
+        patience: how many times its last move an estimate may still be from the
+            answer, 1 / (1 - q) for a method that shrinks errors by q.
+        rounds: of mixing in place of each of the method's own.
+    """
+
+    method: Method[Any]
+    patience: float
+    rounds: int = 1
+
+
+@runtime_checkable
+class State(Protocol):
+    """Where a party is, or where all of them are."""
+
+    @property
+    def x(self) -> Vectors:
+        """The estimate."""
+        ...
+
+    @property
+    def iteration(self) -> int:
+        """How often the estimate has moved."""
+        ...
+
+
+S = TypeVar("S", bound=State)
+
+
+@runtime_checkable
+class Described(Protocol):
+    """What carries a method's facts: its class, or a method that was made."""
+
+    @property
+    def name(self) -> str:
+        """What a user calls it."""
+        ...
+
+    @property
+    def traits(self) -> Traits:
+        """What it admits, bears and needs."""
+        ...
+
+
+@runtime_checkable
+class MethodClass(Described, Protocol):
+    """A class that carries its facts and makes itself."""
+
+    @property
+    def rounds_per_iteration(self) -> int:
+        """How often neighbours are told something in each iteration."""
+        ...
+
+    def made(self, given: Given) -> Made:
+        """Return the method with its step and rounds, from public facts alone."""
+        ...
+
+
+@runtime_checkable
+class Method(Described, Protocol[S]):
+    """A way to minimise the sum of effective costs by talking to neighbours."""
+
+    @property
+    def rounds_per_iteration(self) -> int:
+        """How often neighbours are told something in each iteration."""
+        ...
+
+    def begin(self, start: Vectors, cost: EffectiveCost) -> S:
+        """Return the state before the first round, at a public start."""
+        ...
+
+    def outgoing(self, state: S) -> Message:
+        """Return what every neighbour is told in this round."""
+        ...
+
+    def parts(self, state: S) -> tuple[Weighting, ...]:
+        """Return the weights for each part of that message, all parts as long as x."""
+        ...
+
+    def advance(self, state: S, mixed: Message, cost: EffectiveCost) -> S:
+        """Return the state after this round."""
+        ...
+
+    def aim(self, state: S) -> Vectors:
+        """Return where a party alone would go next, as a point.
+
+        It stands still when the method has arrived, and not before: estimates may also
+        rest for a while, against the edge of the domain.
+        """
+        ...
+
+
+def mix(weights: Weights, parts: tuple[Weighting, ...], told: Messages) -> Message:
+    """Return sum_j w_ij told_j, every part of the message with its own weights.
+
+    For all parties weights are n x n and `told` has a row for each. For one party they
+    are its row, and `told` holds its own message and those it heard in the same order.
+
+    >>> heard = np.array([[1.0, 3.0], [5.0, 7.0]])
+    >>> mix({"symmetric": np.array([0.5, 0.5])}, ("symmetric",), heard).tolist()
+    [3.0, 5.0]
+    """
+    if len(parts) == 1:
+        return _product(weights[parts[0]], told)
+    pieces = np.split(told, len(parts), axis=-1)
+    both = zip(parts, pieces, strict=True)
+    sums = [_product(weights[part], piece) for part, piece in both]
+    return np.concatenate(sums, axis=-1)
+
+
+def _product(weights: Any, told: Any) -> Any:
+    # numpy's `dot` takes half as long as its operator over a few numbers; scipy's takes
+    # longer.
+    return weights.dot(told) if isinstance(weights, np.ndarray) else weights @ told
+
+
+def iterations(
+    method: Method[S], weights: Weights, cost: EffectiveCost, start: Vectors
+) -> Iterator[S]:
+    """Yield all parties' states: the first, then one after each iteration, for ever."""
+    state = method.begin(start, cost)
+    while True:
+        yield state
+        done = state.iteration
+        while state.iteration == done:
+            told = method.outgoing(state)
+            mixed = mix(weights, method.parts(state), told)
+            state = method.advance(state, mixed, cost)
+
+
+def check_step(method: str, step: float) -> None:
+    """Refuse a step size that is none."""
+    if not 0 < step < float("inf"):
+        raise InvalidInputError(
+            f"{method}'s step must be positive and finite, found {step}"
+        )

@@ -1,0 +1,131 @@
+"""EXTRA: one vector per round, exact for a fixed step; every cost must be convex.
+
+    x(1)   = P[ W x(0) - a g(0) ]
+    z(k+2) = z(k+1) + W x(k+1) - (I + W)/2 x(k) - a (g(k+1) - g(k)),   x = P[z]
+
+It is run with c(k), the gradient's step plus all corrections so far, kept as one vector
+
+    x(k+1) = P[ W x(k) - c(k) ]
+    c(k+1) = c(k) + (x(k) - W x(k)) / 2 + a (g(k+1) - g(k)),   c(0) = a g(0),
+
+which is the same sequence. A mask then sits in c alone and fades with it, so rounding
+fades too; the two-step form above carries its rounding along for ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import scipy
+
+from veilsum.errors import InvalidInputError
+from veilsum.graphs.mixing import DENSE_PARTIES
+from veilsum.minimise.costs.domains import Domain
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.methods.base import Given, Made, Traits, Weighting, check_step
+from veilsum.numbers.arrays import Sparse, Vectors
+
+# How close to the largest step that is proved the usual one comes.
+SHARE = 0.95
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExtraState:
+    """x(k), the correction c(k), and k."""
+
+    x: Vectors
+    correction: Vectors
+    iteration: int = 0
+
+
+@dataclass(frozen=True)
+class Extra:
+    """The method.
+
+    Attributes:
+        domain: X, public and the same for all.
+        step: a, below (1 + lambda_min(W)) / L.
+    """
+
+    name: ClassVar[str] = "extra"
+    traits: ClassVar[Traits] = Traits(
+        domain=True,
+        winds_up=True,
+        bounds="smooth",
+        mixing="lazy-metropolis",
+        bears=frozenset({"quantise"}),
+        traceable=True,
+    )
+    rounds_per_iteration: ClassVar[int] = 1
+
+    domain: Domain
+    step: float
+
+    def __post_init__(self) -> None:
+        check_step(self.name, self.step)
+
+    @classmethod
+    def made(cls, given: Given) -> Made:
+        """Return the method with nearly the largest step that is proved."""
+        least = least_eigenvalue(given.symmetric)
+        step = given.step or extra_step(given.need_smooth(cls.name), least)
+        return Made(
+            method=cls(given.domain, step),
+            patience=given.held_back(step),
+            rounds=given.rounds or 1,
+        )
+
+    def begin(self, start: Vectors, cost: EffectiveCost) -> ExtraState:
+        """Return the start, moved into the domain."""
+        x = self.domain.project(start)
+        return ExtraState(x, self.step * cost.gradient(x))
+
+    def outgoing(self, state: ExtraState) -> Vectors:
+        """Return the estimate."""
+        return state.x
+
+    def parts(self, state: ExtraState) -> tuple[Weighting, ...]:  # noqa: ARG002
+        """Return symmetric weights, in every round."""
+        return ("symmetric",)
+
+    def advance(
+        self, state: ExtraState, mixed: Vectors, cost: EffectiveCost
+    ) -> ExtraState:
+        """Return the next iterate."""
+        x = self.domain.project(mixed - state.correction)
+        turned = self.step * cost.gradient_change(x, state.x)
+        correction = state.correction + 0.5 * (state.x - mixed) + turned
+        return ExtraState(x, correction, state.iteration + 1)
+
+    def aim(self, state: ExtraState) -> Vectors:
+        """Return x less the correction."""
+        return state.x - state.correction
+
+
+def extra_step(lipschitz: float, least: float, *, share: float = SHARE) -> float:
+    """Return a part of (1 + lambda_min(W)) / L, the bound on EXTRA's steps.
+
+    Args:
+        lipschitz: L, for which every effective gradient is L-Lipschitz.
+        least: the least eigenvalue of W; lazy weights keep it above zero.
+        share: how much of the bound.
+    """
+    if not -1.0 < least <= 1.0:
+        raise InvalidInputError(
+            "extra needs weights whose eigenvalues lie in (-1, 1], found the least at "
+            f"{least:.3g}; use lazy-metropolis"
+        )
+    return share * (1.0 + least) / lipschitz
+
+
+def least_eigenvalue(weights: Sparse) -> float:
+    """Return lambda_min of symmetric weights, exactly or, for many parties, from below.
+
+    Rows of weights that add up to one have all eigenvalues within 2 min_i w_ii - 1 of
+    one, if no weight is negative (Gershgorin).
+    """
+    if weights.shape[0] > DENSE_PARTIES:
+        return float(2.0 * weights.diagonal().min() - 1.0)
+    return float(np.min(scipy.linalg.eigh(weights.toarray(), eigvals_only=True)))

@@ -1,0 +1,102 @@
+"""Projected gradient tracking: the costs may be non-convex if their sum is not.
+
+    x+ = P[ W (x - a y) ]
+    y+ = W ( y + (g(x+) - g(x)) ),   y(0) = g(x(0))
+
+y_i follows the average gradient, whose sum masks do not change. The second line needs
+the first one's result, so an iteration is two rounds of one vector each. With W a
+Chebyshev polynomial of the mixing weights and enough rounds, a = 1 / L_bar is proved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from veilsum.minimise.costs.domains import Domain
+from veilsum.minimise.costs.effective import EffectiveCost
+from veilsum.minimise.methods.base import Given, Made, Traits, Weighting, check_step
+from veilsum.minimise.methods.certificate import certified_rounds
+from veilsum.numbers.arrays import Vectors
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrackingState:
+    """x and y; between the two rounds of an iteration x has moved and y has not.
+
+    Attributes:
+        x: x(k).
+        tracker: y(k), or what is about to be mixed into it.
+        moved: whether the next round is the tracker's.
+        iteration: k.
+    """
+
+    x: Vectors
+    tracker: Vectors
+    moved: bool = False
+    iteration: int = 0
+
+
+@dataclass(frozen=True)
+class GradientTracking:
+    """The method.
+
+    Attributes:
+        domain: X, public and the same for all.
+        step: a; 1 / L_bar with certified rounds of mixing.
+    """
+
+    name: ClassVar[str] = "gradient-tracking"
+    traits: ClassVar[Traits] = Traits(
+        domain=True,
+        nonconvex=True,
+        bears=frozenset({"changing", "quantise"}),
+        traceable=True,
+    )
+    rounds_per_iteration: ClassVar[int] = 2
+
+    domain: Domain
+    step: float
+
+    def __post_init__(self) -> None:
+        check_step(self.name, self.step)
+
+    @classmethod
+    def made(cls, given: Given) -> Made:
+        """Return the method with the step and the rounds that are certified."""
+        bounds = given.need_bounds(cls.name)
+        step = given.step or 1.0 / bounds.mean_smooth
+        return Made(
+            method=cls(given.domain, step),
+            patience=2.0 / (step * bounds.mean_convex),
+            rounds=given.rounds
+            or certified_rounds(given.rate, bounds, constrained=given.constrained),
+        )
+
+    def begin(self, start: Vectors, cost: EffectiveCost) -> TrackingState:
+        """Return the start, moved into the domain, and the gradient there."""
+        x = self.domain.project(start)
+        return TrackingState(x, cost.gradient(x))
+
+    def outgoing(self, state: TrackingState) -> Vectors:
+        """Return x - a y, or the tracker in the second round."""
+        return state.tracker if state.moved else self.aim(state)
+
+    def parts(self, state: TrackingState) -> tuple[Weighting, ...]:  # noqa: ARG002
+        """Return symmetric weights, in every round."""
+        return ("symmetric",)
+
+    def advance(
+        self, state: TrackingState, mixed: Vectors, cost: EffectiveCost
+    ) -> TrackingState:
+        """Return the state after one of the two rounds."""
+        if state.moved:
+            return TrackingState(state.x, mixed, iteration=state.iteration + 1)
+        x = self.domain.project(mixed)
+        # The difference first: it is small and exact, y and g are neither.
+        tracker = state.tracker + cost.gradient_change(x, state.x)
+        return TrackingState(x, tracker, moved=True, iteration=state.iteration)
+
+    def aim(self, state: TrackingState) -> Vectors:
+        """Return x - a y."""
+        return state.x - self.step * state.tracker
