@@ -18,8 +18,13 @@ from attacks.test_sizes_and_times import uneven
 from party.test_agreed import MODEL, agreed
 from veilsum.audit.noninterference import Watching
 from veilsum.party import run_status
-from veilsum.party.events import Telling
-from veilsum.party.run_status import RunStatus, StatusFile, read_status, write_status
+from veilsum.party.run_status import (
+    EventFeed,
+    RunStatus,
+    StatusFile,
+    read_status,
+    write_status,
+)
 from veilsum.protocol.effects import Send
 from veilsum.protocol.machine import Machine
 
@@ -53,7 +58,7 @@ def statuses(name, rows, dealing, folder, monkeypatch, leak=None):
     kind, driver = KINDS[name], Told(seed=1)
     held = kind.deal(dealing, rows)
     driver.__dict__["telling"] = {
-        party: Telling(
+        party: EventFeed(
             "run",
             party,
             StatusFile(

@@ -590,15 +590,15 @@ def test_a_run_through_folders(tmp_path):
     for path in folders.files("a"):
         path.unlink()
     assert folders.visit("a")
-    assert folders.drivers["a"].was_over
+    assert folders.found["a"].released.end.was_over
     assert [p.name for p in folders.files("a") if p.name.startswith("a-to-b")]
 
 
 class Refusing(Networked):
     """A party whose ledger refuses at the last moment."""
 
-    def _runner(self, assignment, store):
-        made = super()._runner(assignment, store)
+    def _runner(self, *given):
+        made = super()._runner(*given)
 
         def refuse(*_):
             raise BudgetError("no")

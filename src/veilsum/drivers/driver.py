@@ -113,6 +113,7 @@ class Released:
         sum_of_masks: the largest coordinate of |sum_i u_i| over all rounds; None where
             only the parties know their masks.
         seen: what a simulation kept, if it was asked to.
+        end: how the run ended for a real party, with its plan and evidence.
     """
 
     sums: Sums
@@ -122,6 +123,7 @@ class Released:
     bytes: int
     sum_of_masks: float | None
     seen: Seen | None = None
+    end: Any = None
 
 
 @runtime_checkable
@@ -148,15 +150,17 @@ class GivenUpError(ProtocolError):
     Attributes:
         reasons: by party, in one word and in full; the latter never left it.
         sums: what was released by then.
+        end: how the run ended for a real party; None in a simulation.
         evidence: what a real party can show of others that contradicted themselves.
     """
 
-    evidence: tuple[Any, ...] = ()
-
-    def __init__(self, reasons: Mapping[str, tuple[str, str]], sums: Sums) -> None:
+    def __init__(
+        self, reasons: Mapping[str, tuple[str, str]], sums: Sums, end: Any = None
+    ) -> None:
         told = (f"{name}: {word}, {full}" for name, (word, full) in reasons.items())
         super().__init__(f"the parties gave up; {'; '.join(told)}")
-        self.reasons, self.sums = dict(reasons), sums
+        self.reasons, self.sums, self.end = dict(reasons), sums, end
+        self.evidence: tuple[Any, ...] = () if end is None else end.evidence
 
 
 @dataclass(frozen=True, kw_only=True)

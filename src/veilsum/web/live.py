@@ -34,8 +34,8 @@ from veilsum.files.contents import contents
 from veilsum.files.output import write_files
 from veilsum.files.owners import why_open
 from veilsum.graphs.layout import layout
-from veilsum.party.events import STAGES
 from veilsum.party.run_status import (
+    STAGES,
     RunStatus,
     advice,
     read_status,
