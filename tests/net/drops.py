@@ -178,7 +178,8 @@ class Folders:
         scenario = folder / "scenario.toml"
         scenario.write_text(tomli_w.dumps(table))
         local = local_run(scenario, folder / "parties")
-        self.consortium, self.seats = _without_addresses(local.consortium), local.seats
+        self.addressed, self.seats = local.consortium, local.seats
+        self.consortium = _without_addresses(self.addressed)
         for name in self.names:
             path = self.folder(name) / "consortium.toml"
             path.unlink()

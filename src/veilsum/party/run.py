@@ -47,7 +47,7 @@ from veilsum.party.inputs import TABLE_AND_LEDGER, OwnPart, own_part
 from veilsum.party.networked import EndedRun, Looping, Networked
 from veilsum.party.own_rules import OwnRules, own_rules_in
 from veilsum.party.replay import SUMS, sums_file
-from veilsum.party.run_status import ENDING, EventFeed, Listener, StatusFile
+from veilsum.party.run_status import ENDING, EventFeed, Listener, RunStatus, StatusFile
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.transcript import Transcript
 from veilsum.protocol.messages import Quit
@@ -261,14 +261,17 @@ class PreparedRun(Secret):
         """
         driver, inputs, out = self.driver, self.inputs, self.inputs.out
         agreed, identity = driver.consortium, driver.identity
-        status = StatusFile(
-            driver.state.with_suffix(ENDING),
-            agreed,
-            identity.name,
-            file=inputs.file,
-            out=out,
+        status = RunStatus(
+            run=agreed.run,
+            party=identity.name,
+            consortium=agreed.digest.hex(),
+            state="running",
+            file="" if inputs.file is None else str(inputs.file.absolute()),
+            out="" if out is None else str(out.absolute()),
         )
-        listeners = (status,) if on_event is None else (status, on_event)
+        path, policy = driver.state.with_suffix(ENDING), agreed.rules.policy
+        writer = StatusFile(path, status, policy)
+        listeners = (writer,) if on_event is None else (writer, on_event)
         feed = EventFeed(agreed.run, identity.name, *listeners)
 
         def confirm(task: Assignment) -> None:

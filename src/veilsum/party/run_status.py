@@ -23,14 +23,13 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from veilsum.consortium.consortium import Consortium
-from veilsum.consortium.study import AgreedStudy, runs_of
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.contents import contents
 from veilsum.files.output import write_files
 from veilsum.protocol.losing import withheld_words
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.phases import ABORTED, GREETING
+from veilsum.protocol.plan import Policy
 
 LOG = logging.getLogger("veilsum.net")
 
@@ -367,40 +366,28 @@ class StatusFile:
     """Listens to a run's events, and keeps its status on disk.
 
     Args:
-        path: where.
-        consortium: what was agreed on.
-        party: whose part it is.
-        file: the consortium file, if it is one.
-        out: the folder for the result, if there is one.
+        path: of the file.
+        status: how the run begins; the consortium file's path stays as the file has
+            it, where this status has none.
+        policy: of the consortium.
         clock: the time.
     """
 
     def __init__(
         self,
         path: Path,
-        consortium: Consortium | AgreedStudy,
-        party: str,
+        status: RunStatus,
+        policy: Policy,
         *,
-        file: Path | None = None,
-        out: Path | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._path, self._policy = path, runs_of(consortium)[0].rules.policy
+        self._path, self._policy = path, policy
         self._clock, self._written = clock, 0.0
-        known = RunStatus(
-            run=consortium.run,
-            party=party,
-            consortium=consortium.digest.hex(),
-            state="running",
-            resend=self._policy.resend,
-            file="" if file is None else str(file.absolute()),
-            out="" if out is None else str(out.absolute()),
-        )
-        if file is None:
+        file = status.file
+        if not file:
             with suppress(InvalidInputError):
-                # What is known of its file stays.
-                known = msgspec.structs.replace(known, file=read_status(path).file)
-        self._now = known
+                file = read_status(path).file
+        self._now = msgspec.structs.replace(status, file=file, resend=policy.resend)
 
     def __call__(self, event: RunEvent) -> None:
         """Take an event; write what has changed, rounds now and then only."""

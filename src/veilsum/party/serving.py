@@ -199,17 +199,21 @@ class Household(Secret):
         self._note(DECLINED, agreed)
         self.agreed(agreed.run).unlink(missing_ok=True)
         at = stamp(now)
-        status = RunStatus(
+        about = {"moved": at, "seen": at, "reason": BY_A_PERSON}
+        write_status(path, self.beginning(agreed, file, "refused", **about))
+
+    def beginning(
+        self, agreed: Agreement, file: Path, state: State, **about: Any
+    ) -> RunStatus:
+        """Return the status of a run that sends nothing yet."""
+        return RunStatus(
             run=agreed.run,
             party=self.identity.name,
             consortium=agreed.digest.hex(),
-            state="refused",
+            state=state,
             file=str(file),
-            moved=at,
-            seen=at,
-            reason=BY_A_PERSON,
+            **about,
         )
-        write_status(path, status)
 
     def _note(self, name: str, agreed: Agreement) -> None:
         """Keep a person's answer to a page."""
@@ -569,13 +573,9 @@ class Serving(Secret):
 
         write("queued")
         # For a study: a run keeps its own.
-        keep = StatusFile(
-            home.status(agreed.run),
-            agreed,
-            home.identity.name,
-            out=home.folder(agreed.run),
-        )
-        folder = home.folder(agreed.run)
+        folder, policy = home.folder(agreed.run), runs_of(agreed)[0].rules.policy
+        begun = home.beginning(agreed, path, "running", out=str(folder.absolute()))
+        keep = StatusFile(home.status(agreed.run), begun, policy)
         inputs = Inputs(
             data=home.data_for(agreed),
             cost=None if survey_of(agreed) else home.cost,
@@ -633,12 +633,10 @@ class Serving(Secret):
     ) -> None:
         """Keep where a run stands, and log it if that is news."""
         now = stamp(self._clock())
-        status = RunStatus(
-            run=agreed.run,
-            party=self.home.identity.name,
-            consortium=agreed.digest.hex(),
-            state=state,
-            file=str(path),
+        status = self.home.beginning(
+            agreed,
+            path,
+            state,
             moved=now,
             seen=now,
             reason=reason,
