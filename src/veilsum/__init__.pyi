@@ -138,7 +138,6 @@ from .party.consent import (
     Consent as Consent,
     consent_to as consent_to,
 )
-from .party.events import RunEvent as RunEvent
 from .party.own_rules import (
     OwnRules as OwnRules,
     read_own_rules as read_own_rules,
@@ -147,6 +146,7 @@ from .party.run import (
     ConsentError as ConsentError,
     Joined as Joined,
 )
+from .party.run_status import RunEvent as RunEvent
 from .party.study_page import consent_to_study as consent_to_study
 from .party.studying import (
     JoinedStudy as JoinedStudy,

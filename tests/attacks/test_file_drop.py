@@ -33,6 +33,8 @@ from veilsum.net.drop import (
     split,
 )
 from veilsum.net.identity import PartyKeys, new_identity
+from veilsum.party.agreed import agreed_on
+from veilsum.party.replay import planned
 from veilsum.protocol.messages import Share
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -68,9 +70,12 @@ class Watched(Folders):
                 self.carried[path.name] = path.read_bytes()
         super().carry_all()
 
+    def plan(self):
+        return planned(self.consortium, agreed_on(self.consortium))
+
     def secrets(self):
         """Bytes of every share, key of a share, masked vector and coefficient."""
-        codec = next(iter(self.drivers.values())).plan.codec
+        codec = self.plan().codec
         found = {np.array(row).tobytes() for row in SECRET}
         for one in self.kept:
             if one.key.startswith(("sent/", "got/", "masked/")):
@@ -121,7 +126,7 @@ def test_no_letter_shows_a_share_or_a_number(whole):
 
 
 def shares(whole):
-    codec = whole.drivers["a"].plan.codec
+    codec = whole.plan().codec
     return [one for one in whole.frames if isinstance(codec.decode(one), Share)]
 
 

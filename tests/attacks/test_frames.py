@@ -26,7 +26,8 @@ from cases import each
 from net.runs import Company, answers, data_files
 from veilsum.audit.noninterference import MovedStreams, Watching, moves_between
 from veilsum.numbers.masking import ShareStreams
-from veilsum.party.inputs import receipt_of
+from veilsum.party.consent import consent_to
+from veilsum.party.run import receipt_of
 from veilsum.protocol.messages import Join, Record, Share
 
 
@@ -136,7 +137,8 @@ class Meeting(Company):
         with closing(sqlite3.connect(self.folder("a") / "state.run")) as file:
             entries = dict(file.execute("SELECT key, value FROM entry"))
         totals = {key: one for key, one in entries.items() if key.startswith("answer/")}
-        receipt = asdict(receipt_of(self.drivers["a"], result))
+        page = consent_to(self.consortium)
+        receipt = asdict(receipt_of(self.drivers["a"], result, page))
         return {
             "keys": set(entries),
             "totals": totals,

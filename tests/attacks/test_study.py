@@ -26,7 +26,8 @@ from veilsum.net.identity import new_identity
 from veilsum.party.inputs import OwnTable
 from veilsum.party.networked import Networked
 from veilsum.party.own_rules import OwnRules
-from veilsum.party.studying import StudyPart, looked_at
+from veilsum.party.run import Inputs
+from veilsum.party.studying import looked_at, prepare_study
 from veilsum.questions.job_file import job_of
 from veilsum.tables.rules import DisclosureError
 
@@ -239,14 +240,8 @@ def gone_through(study, tables, folder, monkeypatch, keys):
 
     monkeypatch.setattr(Networked, "carry_out", end)
     with open_ledger(folder / "ledger", create=vs.Budget()) as ledger:
-        part = StudyPart(
-            study=study,
-            identity=keys[AIM],
-            part=OwnTable(consortium=study.first, name="t", table=tables[AIM]),
-            own=OwnRules(),
-            ledger=ledger,
-            out=folder / "out",
-        )
+        own = {"rules": OwnRules(), "ledger": ledger, "out": folder / "out"}
+        part = prepare_study(study, keys[AIM], Inputs(data=tables[AIM], **own))
         found = part.run(lambda page: page is not None).status
         return [one.stage for one in found.stages.values()]
 

@@ -18,8 +18,13 @@ from attacks.test_sizes_and_times import uneven
 from party.test_agreed import MODEL, agreed
 from veilsum.audit.noninterference import Watching
 from veilsum.party import run_status
-from veilsum.party.events import Telling
-from veilsum.party.run_status import RunStatus, StatusFile, read_status, write_status
+from veilsum.party.run_status import (
+    EventFeed,
+    RunStatus,
+    StatusFile,
+    read_status,
+    write_status,
+)
 from veilsum.protocol.effects import Send
 from veilsum.protocol.machine import Machine
 
@@ -51,13 +56,21 @@ def statuses(name, rows, dealing, folder, monkeypatch, leak=None):
     keep = lambda path, status: kept[path.stem].append(msgspec.json.encode(status))  # noqa: E731
     monkeypatch.setattr(run_status, "write_status", keep)
     kind, driver = KINDS[name], Told(seed=1)
-    held = kind.deal(dealing, rows)
+    held, asked = kind.deal(dealing, rows), agreed(MODEL)
     driver.__dict__["telling"] = {
-        party: Telling(
+        party: EventFeed(
             "run",
             party,
             StatusFile(
-                folder / f"{party}.status", agreed(MODEL), party, clock=lambda: 0.0
+                folder / f"{party}.status",
+                RunStatus(
+                    run=asked.run,
+                    party=party,
+                    consortium=asked.digest.hex(),
+                    state="running",
+                ),
+                asked.rules.policy,
+                clock=lambda: 0.0,
             ),
         )
         for party in dealing

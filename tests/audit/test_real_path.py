@@ -43,7 +43,7 @@ from veilsum.numbers.laws import (
 from veilsum.numbers.limbs import subtract
 from veilsum.numbers.masking import ShareStreams
 from veilsum.party import networked
-from veilsum.party.events import Telling
+from veilsum.party.run_status import EventFeed
 from veilsum.protocol.epoch import Epoch
 from veilsum.questions import regression
 from veilsum.questions.statistics import StatisticsRecipe
@@ -507,13 +507,13 @@ def a_seed_for_real_parties(patch):
 def a_number_in_an_event(patch):
     """Events say something of the vector, and so do statuses."""
     remembered(patch)
-    tell = Telling.tell
+    tell = EventFeed.tell
 
     def telling(self, what, **about):
         more = {"reason": str(int(LAST["vector"][0]) % 1000)} if LAST else {}
         tell(self, what, **{**more, **about})
 
-    patch.setattr(Telling, "tell", telling)
+    patch.setattr(EventFeed, "tell", telling)
 
 
 def a_number_in_a_log(patch):

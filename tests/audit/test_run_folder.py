@@ -12,10 +12,11 @@ from veilsum.audit.auditing import scene_of_run
 from veilsum.audit.run_folder import RunFolder
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
-from veilsum.net.identity import new_identity
-from veilsum.net.transcript_file import is_transcript
-from veilsum.party import run as taking_part
-from veilsum.party.events import Telling
+from veilsum.net.identity import new_identity, read_identity
+from veilsum.net.transcript_file import is_transcript, write_transcript
+from veilsum.party.consent import consent_to
+from veilsum.party.run import conclude
+from veilsum.party.run_status import EventFeed
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -26,13 +27,15 @@ OTHERS = "receipts of others"
 def ran_fixture(tmp_path_factory):
     """Where a party took part in a real run, and kept everything."""
     company = Company(tmp_path_factory.mktemp("ran"), ONE_SHOT)
-    company.options = {"a": {"tapped": True}}
+    home = company.folder("a")
+    identity, run = read_identity(home / "a.key"), company.consortium.run
+    path = home / "a.transcript"
+    keep = lambda one: write_transcript(path, one, identity, run=run)  # noqa: E731
+    company.options = {"a": {"keep": keep}}
     found = company.run()
-    home, driver = company.folder("a"), company.drivers["a"]
     (home / "out").mkdir()
-    telling = Telling(driver.consortium.run, "a")
-    taking_part._joined(driver, found["a"], telling, home / "out")
-    taking_part._wind_up(driver, telling, home / "a.transcript", home / "out")
+    page, feed = consent_to(company.consortium), EventFeed(run, "a")
+    conclude(company.drivers["a"], found["a"], page, feed, home / "out")
     return home
 
 

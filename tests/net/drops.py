@@ -18,9 +18,11 @@ from veilsum.files.consortiums import write_consortium
 from veilsum.files.ledger import open_ledger
 from veilsum.net.drop import SUFFIX, Drop, DropFolder, file_name, split
 from veilsum.net.identity import read_identity
-from veilsum.party.inputs import own_part, receipt_of
+from veilsum.party.consent import consent_to
+from veilsum.party.inputs import own_part
 from veilsum.party.local import local_run
 from veilsum.party.networked import Networked
+from veilsum.party.run import receipt_of
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.plan import Plan, Policy
 
@@ -176,7 +178,8 @@ class Folders:
         scenario = folder / "scenario.toml"
         scenario.write_text(tomli_w.dumps(table))
         local = local_run(scenario, folder / "parties")
-        self.consortium, self.seats = _without_addresses(local.consortium), local.seats
+        self.addressed, self.seats = local.consortium, local.seats
+        self.consortium = _without_addresses(self.addressed)
         for name in self.names:
             path = self.folder(name) / "consortium.toml"
             path.unlink()
@@ -253,4 +256,5 @@ class Folders:
         raise AssertionError(f"no end after {most} rounds: {self.waits}")
 
     def receipts(self):
-        return [receipt_of(self.drivers[n], one) for n, one in self.found.items()]
+        page = consent_to(self.consortium)
+        return [receipt_of(self.drivers[n], one, page) for n, one in self.found.items()]

@@ -12,8 +12,10 @@ from veilsum.files.ledger import open_ledger
 from veilsum.files.output import as_json, write_files
 from veilsum.net.identity import read_identity
 from veilsum.net.passes import own_token
-from veilsum.party.inputs import own_part, receipt_of
+from veilsum.party.consent import consent_to
+from veilsum.party.inputs import own_part
 from veilsum.party.networked import Networked
+from veilsum.party.run import receipt_of
 from veilsum.privacy.accountant import Budget
 
 
@@ -49,6 +51,8 @@ def _take_part(here, kill_after):
         here / "out",
         {
             "result.json": as_json(result.to_dict()).encode(),
-            "receipt.json": receipt_of(driver, result).to_json().encode(),
+            "receipt.json": receipt_of(driver, result, consent_to(consortium))
+            .to_json()
+            .encode(),
         },
     )

@@ -10,8 +10,9 @@ from pathlib import Path
 from histories import POINTS, Recorder
 from veilsum.files.consortiums import read_agreement
 from veilsum.net.identity import read_identity
-from veilsum.party.events import Telling
-from veilsum.party.studying import StudyStatus, take_part_in_study
+from veilsum.party.run import Inputs
+from veilsum.party.run_status import EventFeed
+from veilsum.party.studying import StudyStatus, prepare_study
 
 
 class Steps:
@@ -37,7 +38,7 @@ class Steps:
 
 def watched(steps):
     """Have everything told that happens in a run, and every writing between them."""
-    note, write = Telling.note, StudyStatus.write
+    note, write = EventFeed.note, StudyStatus.write
 
     def noted(self, what, detail, peer):
         steps.note(self.last.run, what, detail, peer)
@@ -48,7 +49,7 @@ def watched(steps):
         write(self, folder)
         steps.step()
 
-    Telling.note, StudyStatus.write = noted, written
+    EventFeed.note, StudyStatus.write = noted, written
 
 
 def take_part(folder, kill_after):
@@ -60,13 +61,11 @@ def take_part(folder, kill_after):
         identity = read_identity(key)
         steps = Steps(here, identity.name, kill_after)
         watched(steps)
-        take_part_in_study(
+        prepare_study(
             read_agreement(here / "consortium.toml"),
             identity,
-            consent=lambda page: page is not None,
-            data=here / "data.csv",
-            out=here / "out",
-        )
+            Inputs(data=here / "data.csv", out=here / "out"),
+        ).run(lambda page: page is not None)
         (here / "steps").write_text(str(steps.count))
     except BaseException:
         (here / "error").write_text(traceback.format_exc())

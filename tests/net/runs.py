@@ -23,16 +23,19 @@ from idle_clock import patiently
 from net.proxy import Proxy
 from net.village import HOST, QUICK, free_port
 from veilsum.consortium.consortium import Address
+from veilsum.drivers.driver import GivenUpError
 from veilsum.files.ledger import open_ledger
 from veilsum.files.output import as_json
 from veilsum.net.identity import read_identity
 from veilsum.net.passes import own_token
 from veilsum.net.receipt import verify_receipts
 from veilsum.party import networked
-from veilsum.party.inputs import own_part, receipt_of
+from veilsum.party.consent import consent_to
+from veilsum.party.inputs import own_part
 from veilsum.party.local import local_run
 from veilsum.party.networked import Networked
 from veilsum.party.replay import agreed_findings, result_findings
+from veilsum.party.run import receipt_of
 from veilsum.privacy.accountant import Budget
 
 # Idle seconds: no run here may be silent for longer, what hangs is an error.
@@ -100,9 +103,25 @@ class Member(Networked):
     """A party that runs in the loop of a test, with the limits of one."""
 
     loop, limits, runner, ahead = None, QUICK, None, 0.0
+    plan, end = None, None
 
-    def _runner(self, assignment, store):
-        self.runner = super()._runner(assignment, store)
+    def carry_out(self, assignment):
+        """Take part, and keep for the test how it ended."""
+        self.plan = assignment.plan
+        try:
+            released = super().carry_out(assignment)
+        except GivenUpError as error:
+            self.end = error.end
+            raise
+        self.end = released.end
+        return released
+
+    @property
+    def ending(self):
+        return None if self.end is None else self.end.ending
+
+    def _runner(self, *given):
+        self.runner = super()._runner(*given)
         made = self.runner.network
         frame = made.keywords["limits"].max_frame
         limits = replace(self.limits, max_frame=frame)
@@ -265,7 +284,10 @@ class Company:
         return patiently(self.behind(*names, meanwhile=meanwhile))
 
     def receipts(self, found):
-        return [receipt_of(self.drivers[name], one) for name, one in found.items()]
+        page = consent_to(self.consortium)
+        return [
+            receipt_of(self.drivers[name], one, page) for name, one in found.items()
+        ]
 
     def verdict(self, found):
         """What everybody's receipts prove, and the result and sums of the first."""

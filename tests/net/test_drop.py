@@ -590,15 +590,15 @@ def test_a_run_through_folders(tmp_path):
     for path in folders.files("a"):
         path.unlink()
     assert folders.visit("a")
-    assert folders.drivers["a"].was_over
+    assert folders.found["a"].released.end.was_over
     assert [p.name for p in folders.files("a") if p.name.startswith("a-to-b")]
 
 
 class Refusing(Networked):
     """A party whose ledger refuses at the last moment."""
 
-    def _runner(self, assignment, store):
-        made = super()._runner(assignment, store)
+    def _runner(self, *given):
+        made = super()._runner(*given)
 
         def refuse(*_):
             raise BudgetError("no")
@@ -783,10 +783,9 @@ def test_processes_that_wait_and_one_that_is_killed(tmp_path):
 def test_a_run_that_began_one_way_goes_on_that_way(tmp_path):
     folders = Folders(tmp_path, THREE)
     driver = folders.driver("a")
-    driver.drop = None
+    connected = replace(driver, consortium=folders.addressed, drop=None)
     with pytest.raises(StoreError, match="began through files: add --drop"):
-        driver._check_way({"self": b"", KEY: b""})
-    driver.drop = folders.driver("a").drop
+        connected._check_way({"self": b"", KEY: b""})
     with pytest.raises(StoreError, match="began without --drop"):
         driver._check_way({"self": b""})
 

@@ -22,9 +22,10 @@ from net.one_study import take_part
 from party.test_studying import FIT, MEANS, NAMES, SMOKERS, Group, frames
 from veilsum.files.ledger import read_ledger
 from veilsum.net.receipt import verify_receipts
+from veilsum.party.checks import AtHomeError, HomeDriver
 from veilsum.party.consent import consent_to
 from veilsum.party.inputs import own_part
-from veilsum.party.studying import HomeDriver, _SeenEnough, read_status
+from veilsum.party.studying import read_status
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unchecked_shapes")]
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -90,11 +91,10 @@ def parts(group, question):
     agreed, works = group.study.questions[question], {}
     for name in NAMES:
         part = own_part(agreed, data=group.folder(name) / "data.csv")
-        home = HomeDriver(name)
-        with pytest.raises(_SeenEnough):
-            replace(part, consortium=agreed).job(name, driver=home).run()
-        works[name] = home.assignment.works[name]
-    return home.assignment.plan, works
+        with pytest.raises(AtHomeError) as home:
+            replace(part, consortium=agreed).job(name, driver=HomeDriver(name)).run()
+        works[name] = home.value.assignment.works[name]
+    return home.value.assignment.plan, works
 
 
 def histories(group, question):

@@ -16,7 +16,7 @@ from veilsum.cli.app import app
 from veilsum.drivers.driver import Assignment
 from veilsum.files.output import as_json
 from veilsum.net.receipt import result_from, verify_receipts
-from veilsum.party.inputs import promise_shown
+from veilsum.party.checks import promise_shown
 from veilsum.protocol.codec import Codec
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

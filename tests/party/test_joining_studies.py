@@ -166,7 +166,7 @@ def test_what_a_study_has_no_use_for_is_said(joined, tmp_path, more, words):
     with pytest.raises(vs.InvalidInputError, match=words):
         vs.join(**given(group, "a", out=tmp_path, **more))
     one = group.study.questions["fit"]
-    with pytest.raises(vs.InvalidInputError, match="of a study; this is none"):
+    with pytest.raises(vs.InvalidInputError, match="only applies to studies"):
         vs.join(**given(group, "a", consortium=one, without=["fit"]))
 
 

@@ -26,12 +26,12 @@ from veilsum.net.identity import read_identity
 from veilsum.net.receipt import read_receipt, verify_receipts
 from veilsum.party.agreed import agreed_on
 from veilsum.party.consent import consent_to
-from veilsum.party.inputs import own_part
 from veilsum.party.local import local_run
 from veilsum.party.networked import Networked
 from veilsum.party.own_rules import OwnRules
+from veilsum.party.run import Inputs
 from veilsum.party.study_page import composed, consent_to_study
-from veilsum.party.studying import StudyPart, looked_at, read_status
+from veilsum.party.studying import looked_at, prepare_study, read_status
 from veilsum.privacy.accountant import Budget
 from veilsum.tables.rules import DisclosureError
 
@@ -100,13 +100,12 @@ class Group:
         return self.local.seats[name].folder
 
     def part(self, name, ledger, study=None, **options):
-        folder, study = self.folder(name), study or self.study
-        return StudyPart(
-            study=study,
-            identity=read_identity(folder / f"{name}.key"),
-            part=own_part(study.first, data=folder / "data.csv"),
-            ledger=ledger,
-            **{"own": OwnRules(), "out": folder / "out", **options},
+        folder = self.folder(name)
+        own = {"rules": OwnRules(), "out": folder / "out", **options}
+        return prepare_study(
+            study or self.study,
+            read_identity(folder / f"{name}.key"),
+            Inputs(data=folder / "data.csv", ledger=ledger, **own),
         )
 
     def run(self, names=NAMES, study=None, **options):
@@ -371,7 +370,7 @@ def test_own_rules_refuse_one_question_and_not_the_others(four, tmp_path):
     study = study_from({**four.study.to_table(), "question": [MEANS, FIT]})
     own = OwnRules(source="mine", jobs=("model",))
     with open_ledger(tmp_path / "ledger", create=Budget()) as ledger:
-        part = four.part("b", ledger, study, own=own)
+        part = four.part("b", ledger, study, rules=own)
 
         def stop(page):
             raise InvalidInputError(page.text())

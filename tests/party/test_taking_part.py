@@ -14,7 +14,7 @@ import pytest
 
 import veilsum as vs
 from net.runs import ONE_SHOT, TARGETS, Company, changed, data_files
-from veilsum.party.events import Telling
+from veilsum.party.run_status import EventFeed
 from veilsum.protocol.phases import CLOSED
 
 # Nobody here waits for a deadline, however busy the computer is.
@@ -285,7 +285,7 @@ def test_a_listener_that_fails_does_no_harm_and_its_words_are_not_logged(caplog)
     def listener(event):
         raise ValueError("private")
 
-    telling = Telling("run", "a", listener)
+    telling = EventFeed("run", "a", listener)
     telling.watch(_StandIn())
     assert caplog.text.count("a listener to events failed") == 1  # of two events
     assert {one.error for one in caplog.records} == {"ValueError"}
@@ -294,7 +294,7 @@ def test_a_listener_that_fails_does_no_harm_and_its_words_are_not_logged(caplog)
 
 def test_events_say_what_has_changed_and_nothing_twice():
     seen = []
-    telling, machine = Telling("run", "a", seen.append), _StandIn()
+    telling, machine = EventFeed("run", "a", seen.append), _StandIn()
     telling.watch(machine)
     telling.watch(machine)
     telling.note("ring", "deadline/1", None)

@@ -8,8 +8,7 @@ from liars import lying, wrongs
 from machines import stopped_at
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import identities
-from veilsum.party.events import Telling
-from veilsum.party.run_status import RunStatus, advice, stamp
+from veilsum.party.run_status import EventFeed, RunStatus, advice, stamp
 from veilsum.protocol.book import Book
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.evidence import commitment, named
@@ -178,7 +177,7 @@ def test_whoever_watches_is_told_after_a_while_and_once():
     missing = machine.withheld
     assert missing
     events = []
-    telling = Telling("run", "1", events.append)
+    telling = EventFeed("run", "1", events.append)
     telling.watch(machine)
     assert "withheld" not in [one.what for one in events]
     for _ in range(2):

@@ -115,7 +115,7 @@ def test_a_meeting_is_waited_for_once():
 
 
 def test_a_party_whose_ledger_refuses_is_named_and_not_waited_for():
-    def refuse(name, charge):
+    def refuse(name, charge, sums):
         if name == "2":
             raise LedgerError("there is no budget left")
 

@@ -16,8 +16,9 @@ from veilsum.audit.record import FORMAT, made_with
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.net.receipt import make_receipt
-from veilsum.party import run as taking_part
-from veilsum.party.events import Telling
+from veilsum.party.consent import consent_to
+from veilsum.party.run import conclude
+from veilsum.party.run_status import EventFeed
 from veilsum.party.studying import STATUS
 from veilsum.report import printing, run_report
 from veilsum.report.drawing import draw
@@ -239,8 +240,8 @@ def test_an_answer_that_comes_in_rounds_is_worked_out_from_the_file(tmp_path):
     found = company.run()
     home, driver = company.folder("a"), company.drivers["a"]
     (home / "out").mkdir()
-    telling = Telling(driver.consortium.run, "a")
-    taking_part._joined(driver, found["a"], telling, home / "out")
+    page, feed = consent_to(company.consortium), EventFeed(company.consortium.run, "a")
+    conclude(driver, found["a"], page, feed, home / "out")
     made = report(home / "out")
     assert made.good, words(made)
     assert not (home / "out" / "sums.json").exists()

@@ -47,7 +47,7 @@ from veilsum.numbers.arrays import Array
 from veilsum.numbers.laws import Law
 from veilsum.numbers.limbs import add, subtract, to_integers
 from veilsum.numbers.secrets import Secret
-from veilsum.party.run import Joined, Ways, take_part
+from veilsum.party.run import Inputs, Joined, prepare_run
 from veilsum.party.run_status import ENDING
 from veilsum.privacy.transcript import Exchange, Transcript
 
@@ -310,16 +310,15 @@ class Company:
         given: dict[str, Any] = {kind: own}
         with _overheard() as (records, printed):
             try:
-                return take_part(
-                    self.consortium,
-                    read_identity(base / name / f"{name}.key"),
-                    consent=lambda _page: True,
-                    ways=Ways(drop=DropFolder(base / "letters", once=True)),
+                inputs = Inputs(
+                    drop=DropFolder(base / "letters", once=True),
                     transcript=base / name / "mine",
                     out=base / name / "out",
-                    on_event=heard.append,
                     **given,
                 )
+                identity = read_identity(base / name / f"{name}.key")
+                prepared = prepare_run(self.consortium, identity, inputs)
+                return prepared.run(lambda _page: True, on_event=heard.append)
             except WaitingError:
                 return None
             finally:

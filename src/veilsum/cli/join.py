@@ -23,11 +23,9 @@ from veilsum.cli.own_table import new_data_option, table_options, taken
 from veilsum.errors import InvalidInputError, VeilsumError, WaitingError, printable
 
 if TYPE_CHECKING:
-    from veilsum.consortium.consortium import Consortium
-    from veilsum.consortium.study import AgreedStudy
     from veilsum.party.consent import Consent
-    from veilsum.party.events import RunEvent
-    from veilsum.party.run import Joined, Ways
+    from veilsum.party.run import Joined
+    from veilsum.party.run_status import RunEvent
     from veilsum.party.studying import QuestionStatus
 
 
@@ -222,8 +220,16 @@ def command(
       veilsum join consortium.toml --data ward7.csv --drop letters --once
     """
     from veilsum.cli.join import set_up
-    from veilsum.consortium.study import AgreedStudy
+    from veilsum.cli.study import report_study
+    from veilsum.consortium.addresses import Address
     from veilsum.files.consortiums import read_agreement
+    from veilsum.files.output import prepare_folder
+    from veilsum.net.drop import DropFolder
+    from veilsum.net.identity import read_identity
+    from veilsum.party.own_rules import own_rules_in
+    from veilsum.party.prepare import prepare
+    from veilsum.party.run import Inputs
+    from veilsum.party.studying import PreparedStudy
     from veilsum.tables.frames import load_pandas_alone
 
     set_up(style=style)
@@ -236,16 +242,37 @@ def command(
             raise BadInput("--once is for files that are carried: add --drop FOLDER")
         if data is not None and data.suffix != ".parquet" and not data.is_dir():
             load_pandas_alone()
-        files = {"data": data, "cost": cost}
-        how["out"] = out
         agreed = read_agreement(consortium)
-        if isinstance(agreed, AgreedStudy):
-            how |= {"style": style, "yes": yes, "without": without}
-            _join_study(agreed, consortium, key, files, how, as_json=as_json)
-            return
-        if without:
-            raise BadInput("--without leaves out a question of a study; this is none")
-        found = _take_part(agreed, consortium, key, files, how, style=style, yes=yes)
+        identity = read_identity(key or only_key(consortium.parent))
+        inputs = Inputs(
+            data=data,
+            cost=cost,
+            how=taken(how),
+            alone=yes,
+            rules=own_rules_in(identity.key_file.parent, how["own"]),
+            ledger=how["ledger_file"],
+            state=how["state"],
+            listen=None if how["listen"] is None else Address.of(how["listen"]),
+            drop=None
+            if how["drop"] is None
+            else DropFolder(prepare_folder(how["drop"]), once=how["once"]),
+            relay_token=how["relay_token"],
+            transcript=how["transcript"],
+            file=consortium,
+            out=out,
+            without=without,
+        )
+        consent, listen = partial(_agree, yes=yes, style=style), _teller(style)
+        try:
+            ready = prepare(agreed, identity, inputs)
+            if isinstance(ready, PreparedStudy):
+                tell = partial(_tell_question, style=style, as_json=as_json)
+                study = ready.run(consent, on_event=listen, tell=tell).status
+                report_study(study, out, as_json=as_json)
+            found = ready.run(consent, on_event=listen)
+        except InvalidInputError as error:
+            _warn(getattr(error, "__notes__", ()), style)
+            raise
         _report(out, found, style=style, as_json=as_json)
 
 
@@ -294,61 +321,6 @@ def _end(style: str, words: str, code: int) -> NoReturn:
     raise Exit(code)
 
 
-def _take_part(
-    agreed: Consortium,
-    file: Path,
-    key: Path | None,
-    files: dict[str, Path | None],
-    how: dict[str, Any],
-    *,
-    style: str,
-    yes: bool,
-) -> Joined:
-    from veilsum.net.amendment import check_amendment
-    from veilsum.net.identity import read_identity
-    from veilsum.party.own_rules import own_rules_in
-    from veilsum.party.run import take_part
-
-    check_amendment(file, agreed)
-    identity = read_identity(key or only_key(file.parent))
-    table = taken(how)
-    own, ledger, ways = how.pop("own"), how.pop("ledger_file"), _ways(how)
-    try:
-        return take_part(
-            agreed,
-            identity,
-            data=files["data"],
-            cost=files["cost"],
-            how=table,
-            consent=partial(_agree, yes=yes, style=style),
-            alone=yes,
-            rules=own_rules_in(identity.key_file.parent, own),
-            ledger=ledger,
-            ways=ways,
-            on_event=_teller(style),
-            file=file,
-            **how,
-        )
-    except InvalidInputError as error:
-        _warn(getattr(error, "__notes__", ()), style)
-        raise
-
-
-def _ways(how: dict[str, Any]) -> Ways:
-    """Take out of the options how a party meets the others."""
-    from veilsum.consortium.addresses import Address
-    from veilsum.files.output import prepare_folder
-    from veilsum.net.drop import DropFolder
-    from veilsum.party.run import Ways
-
-    listen, folder, once = (how.pop(name) for name in ("listen", "drop", "once"))
-    return Ways(
-        listen=None if listen is None else Address.of(listen),
-        drop=None if folder is None else DropFolder(prepare_folder(folder), once=once),
-        relay_token=how.pop("relay_token"),
-    )
-
-
 def _agree(page: Consent, *, yes: bool, style: str) -> bool:
     """Ask a person; without one, point out what the page would have."""
     from veilsum.party.checks import ASKED_BEFORE
@@ -372,61 +344,17 @@ def _warn(lines: Sequence[str], style: str) -> None:
         say("\n".join(f"  {printable(line)}" for line in lines))
 
 
-def _join_study(
-    study: AgreedStudy,
-    file: Path,
-    key: Path | None,
-    files: dict[str, Path | None],
-    how: dict[str, Any],
-    *,
-    as_json: bool,
+def _tell_question(
+    found: QuestionStatus, joined: Joined | None, *, style: str, as_json: bool
 ) -> None:
-    """Take part in all questions of a study, and say how each went."""
-    from veilsum.cli.study import print_status
-    from veilsum.net.amendment import check_amendment
-    from veilsum.net.identity import read_identity
-    from veilsum.party.own_rules import own_rules_in
-    from veilsum.party.studying import take_part_in_study
-
-    style, yes = how["style"], how["yes"]
-    if how["state"] is not None:
-        raise BadInput(
-            "--state is about one run, and a study has one for each question: leave it "
-            "out"
-        )
-    check_amendment(file, study)
-    identity = read_identity(key or only_key(file.parent))
-
-    def tell(found: QuestionStatus, joined: Joined | None) -> None:
-        if style == "json":
-            about = {"question": found.name, "stage": found.stage}
-            LOG.info("question over", extra=about)
-            return
-        say(f"  {found.name}: {found.stage}")
-        if joined is not None and not as_json:
-            click.echo(f"\n{found.name}\n{joined.result.summary()}\n")
-
-    found = take_part_in_study(
-        study,
-        identity,
-        consent=partial(_agree, yes=yes, style=style),
-        **files,
-        how=taken(how),
-        rules=own_rules_in(identity.key_file.parent, how["own"]),
-        ledger=how["ledger_file"],
-        out=how["out"],
-        alone=yes,
-        without=how["without"],
-        ways=_ways(how),
-        transcript=how["transcript"],
-        tell=tell,
-        on_event=_teller(style),
-    ).status
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        print_status(found, how["out"])
-    click.get_current_context().exit(0 if found.good else 1)
+    """Say how a question of a study went."""
+    if style == "json":
+        about = {"question": found.name, "stage": found.stage}
+        LOG.info("question over", extra=about)
+        return
+    say(f"  {found.name}: {found.stage}")
+    if joined is not None and not as_json:
+        click.echo(f"\n{found.name}\n{joined.result.summary()}\n")
 
 
 def only_key(folder: Path, *, where: str = "beside the consortium file") -> Path:
@@ -472,7 +400,7 @@ def ask(
 
 
 def _stage(event: RunEvent) -> str:
-    from veilsum.party.events import STAGES
+    from veilsum.party.run_status import STAGES
 
     return f"{STAGES[event.phase]}{_where(event)}"
 

@@ -6,7 +6,7 @@ Taking part in a study is `veilsum join`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -43,12 +43,7 @@ def status(*, folder: Path, as_json: bool) -> None:
     """
     from veilsum.party.studying import read_status
 
-    found = read_status(folder)
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        print_status(found, folder)
-    click.get_current_context().exit(0 if found.good else 1)
+    report_study(read_status(folder), folder, as_json=as_json)
 
 
 @command.command("extend")
@@ -103,8 +98,11 @@ def extend(*, study: Path, more: Path, out: Path, as_json: bool) -> None:
     )
 
 
-def print_status(found: StudyStatus, folder: Path) -> None:
-    """Print a line for every question of a study."""
+def report_study(found: StudyStatus, folder: Path, *, as_json: bool) -> NoReturn:
+    """Print a line for every question of a study; exit with 1 if one has no result."""
+    if as_json:
+        print_json(found.to_dict())
+        click.get_current_context().exit(0 if found.good else 1)
     rows = found.stages.values()
     done = sum(one.stage == "finished" for one in rows)
     click.echo(on_screen(f"{found.title or found.run}, {found.party}"))
@@ -114,3 +112,4 @@ def print_status(found: StudyStatus, folder: Path) -> None:
         line = f"  {one.name:<24}{one.stage:<10}{told}".rstrip()
         click.echo(on_screen(" ".join(line.split("\n"))))
     click.echo(f"{done} of {len(rows)} questions have a result")
+    click.get_current_context().exit(0 if found.good else 1)

@@ -111,6 +111,7 @@ class Released:
         sum_of_masks: the largest coordinate of |sum_i u_i| over all rounds; None where
             only the parties know their masks.
         seen: what a simulation kept, if it was asked to.
+        end: how the run ended for a real party, with its plan and evidence.
     """
 
     sums: Sums
@@ -120,6 +121,7 @@ class Released:
     bytes: int
     sum_of_masks: float | None
     seen: Seen | None = None
+    end: Any = None
 
 
 @runtime_checkable
@@ -146,15 +148,17 @@ class GivenUpError(ProtocolError):
     Attributes:
         reasons: by party, in one word and in full; the latter never left it.
         sums: what was released by then.
+        end: how the run ended for a real party; None in a simulation.
         evidence: what a real party can show of others that contradicted themselves.
     """
 
-    evidence: tuple[Any, ...] = ()
-
-    def __init__(self, reasons: Mapping[str, tuple[str, str]], sums: Sums) -> None:
+    def __init__(
+        self, reasons: Mapping[str, tuple[str, str]], sums: Sums, end: Any = None
+    ) -> None:
         told = (f"{name}: {word}, {full}" for name, (word, full) in reasons.items())
         super().__init__(f"the parties gave up; {'; '.join(told)}")
-        self.reasons, self.sums = dict(reasons), sums
+        self.reasons, self.sums, self.end = dict(reasons), sums, end
+        self.evidence: tuple[Any, ...] = () if end is None else end.evidence
 
 
 @dataclass(frozen=True, kw_only=True)

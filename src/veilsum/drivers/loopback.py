@@ -23,6 +23,7 @@ import numpy as np
 from veilsum.drivers.driver import (
     Assignment,
     Chance,
+    Charging,
     GivenUpError,
     Released,
     Seen,
@@ -97,14 +98,13 @@ class Loopback(Chance):
 
     def world(self, assignment: Assignment) -> World:
         """Return the world in which the parties meet, before anything happens."""
-        plan, charge = assignment.plan, assignment.charge
-        progress = assignment.progress
+        plan = assignment.plan
         if plan.topology.directed:
             raise InvalidInputError("a run needs links that carry both ways")
         watched = self.watched or assignment.watched
         taps = {name: Tap(plan, name) for name in plan.parties if watched}
         works = assignment.works
-        world = World(
+        return World(
             plan,
             {name: taps[name].on(works[name]) for name in taps} or works,
             self.streams(plan.law),
@@ -113,14 +113,9 @@ class Loopback(Chance):
             record=self.faults is not None,
             watch=(*TOLD, *SEEN) if watched else TOLD,
             taps=taps,
+            progress=assignment.progress,
+            charge=assignment.charge,
         )
-        if charge is not None:
-            world.charge = lambda name, shown: charge(
-                name, shown, world.sums[: shown.epoch // (len(plan.parties) + 1)]
-            )
-        if progress is not None:
-            world.progress = lambda done: progress(done or len(world.sums))
-        return world
 
     def carry_out(self, assignment: Assignment) -> Released:
         """Let the machines exchange real frames until everybody is done."""
@@ -257,7 +252,7 @@ class World(Secret):
     watch: tuple[str, ...] = ()
     taps: Mapping[str, Tap] = field(default_factory=dict)
     progress: Callable[[int], None] | None = None
-    charge: Callable[[str, Emission], None] | None = None
+    charge: Charging | None = None
     written: dict[tuple[str, str], bytes] = field(default_factory=dict)
     time: float = 0.0
     frames: int = 0
@@ -287,9 +282,9 @@ class World(Secret):
             self.time, count, action = heapq.heappop(self._queue)
             action()
             if self.progress is not None and count % REPORT_EVERY == 0:
-                self.progress(self._round())
+                self.progress(self._round() or len(self.sums))
         if self.progress is not None:
-            self.progress(self._round())
+            self.progress(self._round() or len(self.sums))
         return self
 
     @property
@@ -384,7 +379,8 @@ class World(Secret):
                 self._set_timer(node, effect)
             case Emission() if effect.epoch not in node.charged:
                 if self.charge is not None:
-                    self.charge(node.name, effect)
+                    sums = self.sums[: effect.epoch // self.plan.epochs_per_sum]
+                    self.charge(node.name, effect, sums)
                 node.charged.append(effect.epoch)
             case Finish():
                 self.finished[node.name] = effect

@@ -16,24 +16,23 @@ from typing import Any, TypedDict, Unpack, overload
 from veilsum.consortium.addresses import Address
 from veilsum.consortium.consortium import Consortium
 from veilsum.consortium.study import AgreedStudy
-from veilsum.errors import InvalidInputError, LocalProtocolError
+from veilsum.errors import LocalProtocolError
 from veilsum.files.consortiums import read_agreement
 from veilsum.files.ledger import Ledger
-from veilsum.net.amendment import check_amendment
 from veilsum.net.drop import DropFolder
 from veilsum.net.identity import Identity, read_identity
 from veilsum.party.consent import Consent
-from veilsum.party.events import Listener, RunEvent
 from veilsum.party.own_rules import OwnRules, read_own_rules
+from veilsum.party.prepare import prepare
 from veilsum.party.run import (
     ConsentError,
     Consenting,
     Halting,
+    Inputs,
     Joined,
-    Ways,
-    take_part,
 )
-from veilsum.party.studying import JoinedStudy, take_part_in_study
+from veilsum.party.run_status import Listener, RunEvent
+from veilsum.party.studying import JoinedStudy
 from veilsum.reading import check_keys
 
 # What text stands for, and what is said of a table.
@@ -209,7 +208,7 @@ async def join_async(
     deadlines have passed by then.
     """
     here, halting = asyncio.get_running_loop(), Halting()
-    call = _call(consortium, identity, consent, options)
+    call = partial(_call(consortium, identity, consent, options), looping=halting.run)
     if (listener := options.get("on_event")) is not None:
 
         def tell(event: RunEvent) -> None:
@@ -218,7 +217,7 @@ async def join_async(
         call = partial(call, on_event=tell)
     # Not a thread of the loop's own pool: parties there would wait for each other's.
     pool = ThreadPoolExecutor(1, thread_name_prefix="veilsum")
-    work = here.run_in_executor(pool, partial(call, looping=halting.run))
+    work = here.run_in_executor(pool, call)
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -242,38 +241,24 @@ def _call(
     consent: Consenting | str | None,
     options: JoinOptions,
 ) -> Callable[..., Joined | JoinedStudy]:
-    """Return the call of `take_part`, or of several, that these arguments stand for."""
+    """Return the call that these arguments stand for; its files are read first."""
     check_keys(options, JoinOptions.__annotations__, "join")
     own: dict[str, Any] = {**options}
     how = {key: own.pop(key) for key in WRITTEN if key in own}
     for key, made in MADE.items():
         if isinstance(own.get(key), str | Path):
             own[key] = made(own[key])
-    met = {key: own.pop(key) for key in Ways.__annotations__ if key in own}
-    file = None
-    if isinstance(agreed, str | Path):
-        file = Path(agreed)
-        agreed = read_agreement(file)
-        check_amendment(file, agreed)
-    elif agreed.former:
-        raise InvalidInputError(
-            "this consortium amends an earlier one, and whether its members said yes "
-            "to that stands beside its file: give the file's path"
-        )
+    on_event, without = own.pop("on_event", None), tuple(own.pop("without", ()))
+    file = Path(agreed) if isinstance(agreed, str | Path) else None
+    read = read_agreement(agreed) if isinstance(agreed, str | Path) else agreed
     who = identity if isinstance(identity, Identity) else read_identity(identity)
+    inputs = Inputs(how=how, without=without, again=True, file=file, **own)
     asked = consent if callable(consent) else partial(_agreed_beforehand, consent)
-    own |= {"consent": asked, "how": how, "ways": Ways(**met)}
-    if isinstance(agreed, Consortium):
-        if own.pop("without", ()):
-            raise InvalidInputError("without is for questions of a study; this is none")
-        return partial(take_part, agreed, who, file=file, **own)
-    if own.pop("state", None) is not None:
-        raise InvalidInputError(
-            "state is the file of one run, and a study has one for each question, "
-            "beside the key: leave it out"
-        )
-    own["without"] = tuple(own.get("without", ()))
-    return partial(take_part_in_study, agreed, who, again=True, **own)
+
+    def take_part(**more: Any) -> Joined | JoinedStudy:
+        return prepare(read, who, inputs).run(asked, **{"on_event": on_event, **more})
+
+    return take_part
 
 
 def _agreed_beforehand(digest: str | None, page: Consent) -> bool:

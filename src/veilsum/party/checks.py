@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NoReturn
 
 from veilsum.consortium.consortium import Consortium
 from veilsum.drivers.driver import Assignment
 from veilsum.errors import BudgetError, InvalidInputError
-from veilsum.files.ledger import Ledger
+from veilsum.files.ledger import Ledger, Wanted
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 from veilsum.party.consent import Part
-from veilsum.party.inputs import (
-    TABLE_AND_LEDGER,
-    OwnPart,
-    OwnTable,
-    promise_shown,
-)
+from veilsum.party.inputs import TABLE_AND_LEDGER, OwnPart, OwnTable
 from veilsum.party.own_rules import OwnRules
 from veilsum.privacy.accountant import accounts
 from veilsum.privacy.guarantee import Guarantee
@@ -35,23 +30,40 @@ from veilsum.tables.rules import Rules
 RULES = tuple(one.name for one in fields(Rules))
 
 
-class _WouldSendError(Exception):
-    """Everything was checked: from here on others would hear of it."""
+class AtHomeError(Exception):
+    """Everything was checked: the next step would be seen by others.
+
+    Attributes:
+        assignment: what the run begins with.
+    """
+
+    def __init__(self, assignment: Assignment) -> None:
+        super().__init__("checked at home, and nothing was sent")
+        self.assignment = assignment
+
+    def wanted(self, party: str) -> Wanted:
+        """Return what the run would ask of a party's ledger."""
+        assert self.assignment.wanted is not None
+        wanted: Wanted = self.assignment.wanted(party)
+        return wanted
 
 
-@dataclass(eq=False, repr=False)
-class Onlooker(Secret):
-    """Takes part for a party as far as nobody else hears of it."""
+@dataclass(frozen=True, eq=False, repr=False)
+class HomeDriver(Secret):
+    """Takes part for a party until something would be sent.
+
+    Attributes:
+        asks: whether the party's ledger is asked, too.
+    """
 
     party: str
-    assignment: Assignment | None = None
+    asks: bool = False
 
     def carry_out(self, assignment: Assignment) -> NoReturn:
-        """Ask the party's ledger; then stop."""
-        self.assignment = assignment
-        if assignment.check is not None:
+        """Ask the party's ledger, then stop."""
+        if self.asks and assignment.check is not None:
             assignment.check(self.party)
-        raise _WouldSendError
+        raise AtHomeError(assignment)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,12 +99,10 @@ class FoundAtHome(Secret):
 def tried(part: OwnPart, party: str, ledger: Ledger | None) -> FoundAtHome:
     """Return what a party's own checks say to a question; nothing is sent."""
     names, (data, books) = () if part.rules is None else RULES, part.checks
-    onlooker = Onlooker(party)
     try:
-        part.run(onlooker, ledger)
-    except _WouldSendError:
-        assert onlooker.assignment is not None
-        return passed(part, ledger, onlooker.assignment)
+        part.run(HomeDriver(party, asks=True), ledger)
+    except AtHomeError as home:
+        return passed(part, ledger, home.assignment)
     except BudgetError as error:
         return FoundAtHome(refusals={books: str(error)}, passed=(data, *names))
     except InvalidInputError as error:
@@ -117,12 +127,12 @@ def _one_by_one(
 
     def refusal(**kept: Any) -> InvalidInputError | None:
         try:
-            part.run(Onlooker(party), None, rules=Rules.none(**kept))
-        except _WouldSendError:
+            part.run(HomeDriver(party), None, rules=Rules.none(**kept))
+        except AtHomeError:
             return None
         except InvalidInputError as error:
             return error
-        raise AssertionError("an onlooker never comes to an answer")
+        raise AssertionError("a run at home never comes to an answer")
 
     if (wrong := refusal()) is not None:
         rule = _rule(wrong)
@@ -289,6 +299,17 @@ def about_you(
         parts.append(Part("YOUR LEDGER", ledger_lines(ledger, task, most)))
         parts.append(Part("THE GUARANTEE", tuple(_guarantee(promise_shown(task)))))
     return tuple(parts)
+
+
+def promise_shown(task: Assignment) -> Guarantee:
+    """Return a promise for the screen: what everybody learns, then what colluders do.
+
+    Colluders know what they gave themselves, and so the sum of the others.
+    """
+    promise, who = task.promise, task.promise.corrupted
+    knowing = f"with what {listed(who)} {'knows' if len(who) == 1 else 'know'}: "
+    view = [f"{knowing}{line}" for line in promise.released if who]
+    return replace(promise, released=(*task.shown, *view))
 
 
 def _guarantee(promise: Guarantee) -> Iterator[str]:

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from veilsum import __version__
 from veilsum.consortium.consortium import (
     Consortium,
     Minimisation,
     canonical,
     plain,
 )
-from veilsum.drivers.driver import Assignment, Driver
+from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.files.scenarios import read_toml
 from veilsum.files.tables import agreed_table
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.minimise.question import Minimised
-from veilsum.net.evidence import Evidence, make_evidence
-from veilsum.net.receipt import Receipt, keyed_digest, make_receipt, sums_digest
-from veilsum.net.runner import Ending
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret, discreet
-from veilsum.party.consent import consent_to
-from veilsum.party.networked import Networked
-from veilsum.privacy.guarantee import Guarantee
 from veilsum.questions.job_file import JobFile, job_of
 from veilsum.sums.kinds import question_of
 from veilsum.sums.running import JobResult
@@ -263,60 +256,3 @@ def own_part(
     schema = consortium.schema
     table = agreed_table(given, schema, **how) if is_file else as_frame(given)
     return OwnTable(consortium=consortium, name=name, table=table, new_data=new_data)
-
-
-def promise_shown(task: Assignment) -> Guarantee:
-    """Return a promise for the screen: what everybody learns, then what colluders do.
-
-    Colluders know what they gave themselves, and so the sum of the others.
-    """
-    promise, who = task.promise, task.promise.corrupted
-    knowing = f"with what {listed(who)} {'knows' if len(who) == 1 else 'know'}: "
-    view = [f"{knowing}{line}" for line in promise.released if who]
-    return replace(promise, released=(*task.shown, *view))
-
-
-def receipt_of(driver: Networked, result: JobResult) -> Receipt:
-    """Return what this party signs about a run that has ended."""
-    ending, plan = driver.ending, driver.plan
-    assert ending is not None
-    assert ending.finish is not None
-    assert plan is not None
-    members = set(ending.finish.parties)
-    shown = [one.digest for one in evidence_of(driver)]
-    near = plan.topology.neighbours(driver.party)
-    return make_receipt(
-        driver.identity,
-        run=driver.consortium.run,
-        plan=plan.digest.hex(),
-        consortium=driver.consortium.digest.hex(),
-        consent=consent_to(driver.consortium).digest,
-        parties=list(ending.finish.parties),
-        lost=list(ending.lost),
-        epochs=list(ending.epochs),
-        confirmed=[name for name in near if name in members],
-        result=keyed_digest(ending.finish.result, ending.finish.seal),
-        released=result.shown,
-        guarantee=result.guarantee.to_dict(),
-        started=ending.notes["began"],
-        finished=ending.notes["ended"],
-        version=__version__,
-        **({"evidence": shown} if shown else {}),
-        **_signed_sums(ending),
-    )
-
-
-def _signed_sums(ending: Ending) -> dict[str, str]:
-    assert ending.finish is not None
-    return {"sums": sums_digest(ending.sums, ending.finish.seal)} if ending.sums else {}
-
-
-def evidence_of(driver: Networked) -> list[Evidence]:
-    """Return what this party can show of others that contradicted themselves."""
-    ending, plan = driver.ending, driver.plan
-    if ending is None or plan is None:
-        return []
-    return [
-        make_evidence(found, driver.consortium, plan=plan.digest)
-        for found in ending.evidence
-    ]

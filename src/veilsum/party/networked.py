@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from veilsum.consortium.addresses import Address
 from veilsum.consortium.consortium import Consortium
@@ -24,6 +24,7 @@ from veilsum.drivers.tap import Tap
 from veilsum.errors import NotReadyError, StoreError
 from veilsum.files.ledger import Ledger
 from veilsum.net.drop import KEY, Drop, DropFolder, kept_letters
+from veilsum.net.evidence import Evidence, make_evidence
 from veilsum.net.hello import Limits
 from veilsum.net.identity import Identity, PartyKeys
 from veilsum.net.links import Network
@@ -55,30 +56,47 @@ LOG = logging.getLogger("veilsum.net")
 
 # The key in a run's store of what its data are known by.
 DATA = "data"
+# Runs a coroutine to its end in an event loop of its own.
+Looping: TypeAlias = Callable[[Coroutine[Any, Any, Ending]], Ending]
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class EndedRun(Secret):
+    """A run that has ended for a party.
+
+    Attributes:
+        plan: compared by all members.
+        ending: the answer, or the reason why there is none.
+        evidence: records of members that contradicted themselves.
+        was_over: whether the run had ended before this start.
+    """
+
+    plan: Plan
+    ending: Ending
+    evidence: tuple[Evidence, ...]
+    was_over: bool
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Networked(Secret):
     """Takes part in one run of a consortium for the owner of an identity.
 
     Attributes:
-        state: the run's own file; a run that was interrupted goes on from it.
+        state: the run's own file; an interrupted run continues from it.
         listen: where to listen, if not at the address that others dial.
-        drop: the folder through which all meet, if they do without connections.
-        token: what admits it to the consortium's relays, if there are any.
-        later: runs of later questions of the same study; who is at one of them will not
-            come back to this one.
-        confirm: shown what will be done before anything is sent; raises to stay away.
-        watch: told whenever the party's machine has moved.
-        record: told of everything that happens: by events, or a test.
+        drop: the folder through which all members meet, if they use no connections.
+        token: admits the party to the consortium's relays, if there are any.
+        later: runs of later questions of the same study; a party at one of them does
+            not come back to this run.
+        confirm: called with the assignment before anything is sent; raises to stay
+            away.
+        watch: called whenever the party's machine has moved.
+        record: called with everything that happens: by events, or a test.
         looping: runs the network's coroutine to its end.
-        tapped: whether to keep all numbers that are stored, sent and received, for this
-            party's transcript.
+        keep: called with the transcript of all numbers that were stored, sent and
+            received, when the run ends or stops; None keeps no transcript.
         earlier: the transcript of earlier starts of the same run.
-        tap: what is kept, once the party has begun.
-        ledger: what this party's data has been exposed to, by its own account.
-        ending: how it ended, once it has.
-        was_over: whether it had ended before this start.
+        ledger: the party's account of what its data were exposed to.
     """
 
     identity: Identity
@@ -91,14 +109,10 @@ class Networked(Secret):
     confirm: Callable[[Assignment], None] | None = None
     watch: Callable[[Machine], None] | None = None
     record: Recording | None = None
-    looping: Callable[[Coroutine[Any, Any, Ending]], Ending] = asyncio.run
-    tapped: bool = False
+    looping: Looping = asyncio.run
+    keep: Callable[[Transcript], None] | None = None
     earlier: Transcript | None = None
-    tap: Tap | None = None
     ledger: Ledger | None = None
-    ending: Ending | None = None
-    was_over: bool = False
-    plan: Plan | None = None
 
     def __post_init__(self) -> None:
         check_identity(self.identity, self.consortium.certificates)
@@ -130,7 +144,6 @@ class Networked(Secret):
         plan = assignment.plan
         weights = plan.topology.weights
         plan.law.check_deployable(least_weight=float(weights.min()))
-        self.plan = plan
         store = RunStore.open(
             self.state,
             plan=plan.digest,
@@ -139,22 +152,30 @@ class Networked(Secret):
             consortium=self.consortium,
         )
         try:
-            self.ending = self._ending(assignment, store)
+            ending, was_over = self._ending(assignment, store)
         finally:
             store.close()
-        return self._released(plan, self.ending)
+        evidence = tuple(
+            make_evidence(found, self.consortium, plan=plan.digest)
+            for found in ending.evidence
+        )
+        end = EndedRun(plan=plan, ending=ending, evidence=evidence, was_over=was_over)
+        return self._released(end)
 
-    def _ending(self, assignment: Assignment, store: RunStore) -> Ending:
-        """Return how the run ended; take part first if it has not yet."""
+    def _ending(self, assignment: Assignment, store: RunStore) -> tuple[Ending, bool]:
+        """Return how the run ended, and whether it had before; else take part first."""
         stored = store.read()
-        self._miss_ledger(ending_of(assignment.plan, stored))
+        so_far = ending_of(assignment.plan, stored)
+        if self.ledger is not None and not has_charged(
+            self.ledger, self.consortium.run, so_far.charged
+        ):
+            LOG.warning(LEDGER_GONE, extra={"ledger": str(self.ledger.path)})
         self._check_way(stored)
-        self.was_over = "closed" in stored
-        if self.was_over:
+        if "closed" in stored:
             erase_secrets(store)  # it may have been killed before that was done
             if self.drop is not None:
                 self.drop.put(kept_letters(store))  # somebody may have lost one
-            return ending_of(assignment.plan, stored)
+            return so_far, True
         _ = assignment.promise  # a search, made while nobody waits for this party
         # Until shares are drawn nothing ties the run to the data that were shown.
         mark, begun = self._mark(assignment), has_begun(stored)
@@ -167,7 +188,14 @@ class Networked(Secret):
             self._before(assignment)
         if not begun:
             store.write([Persist(DATA, mark)])
-        return self.looping(self._runner(assignment, store).run())
+        if self.keep is None:
+            return self.looping(self._runner(assignment, store).run()), False
+        tap = Tap(assignment.plan, self.party, earlier=self.earlier)
+        tap.resume(store.read())
+        try:
+            return self.looping(self._runner(assignment, store, tap).run()), False
+        finally:
+            self.keep(tap.transcript())
 
     def _mark(self, assignment: Assignment) -> bytes:
         """Return what this party's data are known by during a run, and by nobody else.
@@ -197,13 +225,6 @@ class Networked(Secret):
                 "this run another path with --state"
             )
 
-    def _miss_ledger(self, so_far: Ending) -> None:
-        """Say so if a ledger that this run has charged is gone."""
-        if self.ledger is None:
-            return
-        if not has_charged(self.ledger, self.consortium.run, so_far.charged):
-            LOG.warning(LEDGER_GONE, extra={"ledger": str(self.ledger.path)})
-
     def _before(self, assignment: Assignment) -> None:
         """Ask the ledger, then its owner: a refusal now is nobody else's loss."""
         if assignment.check is not None:
@@ -213,7 +234,9 @@ class Networked(Secret):
         if assignment.reserve is not None:
             assignment.reserve(self.party)
 
-    def _runner(self, assignment: Assignment, store: RunStore) -> Runner:
+    def _runner(
+        self, assignment: Assignment, store: RunStore, tap: Tap | None = None
+    ) -> Runner:
         plan, charge = assignment.plan, assignment.charge
         keys = PartyKeys(self.identity, self.consortium.certificates)
         work, record = assignment.works[self.party], self.record
@@ -221,9 +244,7 @@ class Networked(Secret):
             # The same at every start of this run, for nobody may object twice.
             key = self.identity.derived(b"objections")
             work = replace(work, secret=hmac.digest(key, plan.digest, "sha256"))
-        if self.tapped:
-            self.tap = tap = Tap(plan, self.party, earlier=self.earlier)
-            tap.resume(store.read())
+        if tap is not None:
             work, record = tap.on(work), partial(_told, (tap.note, record))
         return Runner(
             machine=Machine(
@@ -260,13 +281,13 @@ class Networked(Secret):
             later=self.later,
         )
 
-    def _released(self, plan: Plan, ending: Ending) -> Released:
+    def _released(self, end: EndedRun) -> Released:
+        ending = end.ending
         if ending.finish is None:
-            raise GivenUpError(
-                {self.party: _reason(ending, self._shown(ending))}, ending.sums
-            )
+            reason = _reason(ending, self._shown(ending))
+            raise GivenUpError({self.party: reason}, ending.sums, end=end)
         sums = len(ending.sums)
-        rounds = int(ending.notes["rounds"]) or sums * rounds_of_a_sum(plan)
+        rounds = int(ending.notes["rounds"]) or sums * rounds_of_a_sum(end.plan)
         return Released(
             sums=ending.sums,
             answer=ending.finish.result,
@@ -274,6 +295,7 @@ class Networked(Secret):
             rounds=rounds,
             bytes=int(ending.notes["sent"]),
             sum_of_masks=None,
+            end=end,
         )
 
     def _shown(self, ending: Ending) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from veilsum.consortium.consortium import Consortium
-from veilsum.drivers.driver import Assignment, Driver, Released
+from veilsum.drivers.driver import Assignment, Driver, GivenUpError, Released
 from veilsum.errors import InvalidInputError
 from veilsum.files.contents import contents
 from veilsum.files.ledger import Ledger
@@ -37,28 +37,40 @@ STORE, SUBMISSIONS = "surveys.store", "submissions.jsonl"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Bound(Secret):
-    """A driver that has something written down before masked numbers leave a party.
+    """A driver that commits a delegate to a set before masked numbers leave it.
 
-    By then all members hold the same file, and so the same set: whoever finds out in
-    time that others do not is not bound to any.
+    By then all members hold the same file, and so the same set: a delegate that learns
+    in time that others do not is not committed to any.
+
+    Attributes:
+        bind: writes the set down, before masked numbers leave.
+        finish: erases the key, once the run has an answer, or can never have one.
     """
 
     inner: Driver
-    bind: Callable[[], None]
+    bind: Callable[[], object]
+    finish: Callable[[], object]
 
     @property
     def party(self) -> str | None:
-        """Whose part it takes."""
+        """The party whose part it takes."""
         return self.inner.party
 
     def carry_out(self, assignment: Assignment) -> Released:
-        """Go through to the end; raise where it cannot be written down."""
+        """Go through to the end; raise where the set cannot be written down."""
 
         def charge(party: str, emission: Emission, sums: Sequence[Array[Any]]) -> None:
             del party, emission, sums
             self.bind()
 
-        return self.inner.carry_out(replace(assignment, charge=charge))
+        try:
+            released = self.inner.carry_out(replace(assignment, charge=charge))
+        except GivenUpError as error:
+            if error.end is not None and error.end.ending.abort.final:
+                self.finish()
+            raise
+        self.finish()
+        return released
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -138,16 +150,13 @@ class OwnSurvey(Secret):
                 masked=masked_sums(survey, self.submissions),
             )
 
-            def bind() -> None:
-                store.commit(survey, party, self.submissions)
-
-            terms = replace(asked.terms, driver=Bound(driver, bind))
-            try:
-                return asked.recipe.run({party: own}, terms)
-            finally:
-                # Whatever was raised: nobody waits for a run that has ended for good.
-                if _is_over(driver):
-                    store.finish(survey)
+            bound = Bound(
+                driver,
+                bind=lambda: store.commit(survey, party, self.submissions),
+                finish=lambda: store.finish(survey),
+            )
+            terms = replace(asked.terms, driver=bound)
+            return asked.recipe.run({party: own}, terms)
 
     def _store(self) -> DelegateStore:
         path = self.folder / STORE
@@ -168,12 +177,6 @@ class OwnSurvey(Secret):
             # Its key may be gone, for the answer is known: then nothing is opened.
             if not over:
                 raise
-
-
-def _is_over(driver: Driver) -> bool:
-    """Say whether the run has an answer, or can never have one."""
-    ending: Any = getattr(driver, "ending", None)
-    return ending is not None and (ending.abort is None or ending.abort.final)
 
 
 def own_survey(consortium: Consortium, data: Any, cost: Any) -> OwnSurvey:

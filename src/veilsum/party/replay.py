@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ import numpy as np
 
 from veilsum import __version__
 from veilsum.consortium.consortium import Consortium
-from veilsum.drivers.driver import Assignment, Released
+from veilsum.drivers.driver import Assignment, Driver, Released
 from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.files.output import as_json
 from veilsum.locale import without_words
@@ -40,6 +39,7 @@ from veilsum.net.receipt import (
 )
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.party.agreed import agreed_on
+from veilsum.party.checks import AtHomeError, HomeDriver
 from veilsum.party.consent import consent_to
 from veilsum.protocol.plan import Plan
 from veilsum.questions.job_file import job_of
@@ -100,32 +100,20 @@ def _plain_from(table: Any) -> dict[str, Any]:
     return dict(table)
 
 
-class _PlannedError(Exception):
-    """The plan is known: nothing more was asked for."""
-
-
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Replayed:
-    """A driver that hands out what was released before.
+    """A driver that hands out what was released before."""
 
-    Attributes:
-        released: None to go no further than the plan.
-        plan: the one that a run of this would have had, once that is known.
-    """
-
-    released: Released | None
-    party: str | None = "nobody"
-    plan: Plan | None = None
+    released: Released
+    party: str = "nobody"
 
     def carry_out(self, assignment: Assignment) -> Released:
         """Return what is known, if it could have come of this."""
-        plan = self.plan = assignment.plan
-        if self.released is None:
-            raise _PlannedError
+        size = assignment.plan.size
         for number, one in enumerate(self.released.sums, start=1):
-            if one.shape != (plan.size,):
+            if one.shape != (size,):
                 raise InvalidInputError(
-                    f"sum {number} must have {plan.size} numbers by the consortium "
+                    f"sum {number} must have {size} numbers by the consortium "
                     f"file, found {len(one)}"
                 )
         return self.released
@@ -162,7 +150,7 @@ def replay(
     return _run(consortium, asked, Replayed(released))
 
 
-def _run(consortium: Consortium, asked: Asked, driver: Replayed) -> JobResult:
+def _run(consortium: Consortium, asked: Asked, driver: Driver) -> JobResult:
     """Go the way of a run."""
     recipe = asked.recipe
     if isinstance(recipe, Minimise):
@@ -221,11 +209,11 @@ def _members(
 
 def planned(consortium: Consortium, asked: Asked) -> Plan:
     """Return the plan of a run, as its first step has it."""
-    driver = Replayed(None)
-    with suppress(_PlannedError):
-        _run(consortium, asked, driver)
-    assert driver.plan is not None
-    return driver.plan
+    try:
+        _run(consortium, asked, HomeDriver("nobody"))
+    except AtHomeError as home:
+        return home.assignment.plan
+    raise AssertionError("a run at home never comes to an answer")
 
 
 def _json(promise: Any) -> dict[str, Any]:

@@ -1,7 +1,9 @@
-"""Taking part in a run: the order in which a party reads, checks, is asked, and sends.
+"""Taking part in a run: prepared first, then carried out.
 
-There is one such order, for the command, for Python and for a party that stays up. What
-differs is who is asked, and who is told. Nothing is sent before somebody has agreed.
+`prepare_run` reads, checks and resolves everything that the consortium file and the
+party's own files determine, and sends nothing. `PreparedRun.run` shows the page, and
+takes part once somebody has agreed. The command, Python, a party that stays up and a
+study all go this way.
 """
 
 from __future__ import annotations
@@ -11,16 +13,18 @@ import json
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from veilsum import __version__
 from veilsum.consortium.addresses import Address
 from veilsum.consortium.consortium import Consortium
 from veilsum.drivers.driver import Assignment, GivenUpError
 from veilsum.errors import InvalidInputError, OutputError, WaitingError
+from veilsum.files.consortiums import read_agreement, write_consortium
 from veilsum.files.contents import contents
 from veilsum.files.ledger import Ledger, open_ledger
 from veilsum.files.output import as_json, prepare_folder, write_files
@@ -28,24 +32,25 @@ from veilsum.net.drop import DropFolder
 from veilsum.net.evidence import Evidence
 from veilsum.net.identity import Identity
 from veilsum.net.passes import own_token
-from veilsum.net.receipt import Receipt, read_receipt
+from veilsum.net.receipt import (
+    Receipt,
+    keyed_digest,
+    make_receipt,
+    read_receipt,
+    sums_digest,
+)
 from veilsum.net.runner import Ending
 from veilsum.net.transcript_file import earlier_transcript, write_transcript
+from veilsum.numbers.secrets import Secret
 from veilsum.party.checks import about_you, asked_before, passed
 from veilsum.party.consent import PAGE, Consent, Part, consent_to
-from veilsum.party.events import Listener, Telling
-from veilsum.party.inputs import (
-    TABLE_AND_LEDGER,
-    OwnPart,
-    evidence_of,
-    own_part,
-    receipt_of,
-)
-from veilsum.party.networked import Networked
+from veilsum.party.inputs import TABLE_AND_LEDGER, OwnPart, own_part
+from veilsum.party.networked import EndedRun, Looping, Networked
 from veilsum.party.own_rules import OwnRules, own_rules_in
 from veilsum.party.replay import SUMS, sums_file
-from veilsum.party.run_status import ENDING, StatusFile
+from veilsum.party.run_status import ENDING, EventFeed, Listener, RunStatus, StatusFile
 from veilsum.privacy.accountant import Budget
+from veilsum.privacy.transcript import Transcript
 from veilsum.protocol.messages import Quit
 from veilsum.protocol.phases import ABORTED, FINISHED
 from veilsum.showing import Showing, Shown
@@ -53,8 +58,6 @@ from veilsum.sums.running import JobResult
 
 # Shown the page; returns True, and nothing else that is true, to take part.
 Consenting: TypeAlias = Callable[[Consent], object]
-# Runs a coroutine to its end in an event loop of its own.
-Looping: TypeAlias = Callable[[Coroutine[Any, Any, Ending]], Ending]
 
 # More than the longest page.
 MOST_BYTES = 1 << 26
@@ -112,50 +115,11 @@ class Joined(Shown):
         return {**self.result.to_dict(), "seal": self.seal.hex()}
 
 
-@dataclass(frozen=True)
-class Ways:
-    """How a party meets the others, beyond what the consortium file says.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Inputs(Secret):
+    """A party's own side of a run, or of a study.
 
     Attributes:
-        listen: where to listen, if others dial another address.
-        drop: the folder through which all meet, if they do without connections.
-        relay_token: file with the token of the consortium's relays; by default
-            relay.token beside the key, or what the environment has.
-        later: runs of later questions of the same study; see `Networked`.
-    """
-
-    listen: Address | None = None
-    drop: DropFolder | None = None
-    relay_token: Path | None = None
-    later: frozenset[str] = frozenset()
-
-
-def take_part(
-    consortium: Consortium,
-    identity: Identity,
-    *,
-    consent: Consenting,
-    data: Any = None,
-    cost: Path | Mapping[str, Any] | None = None,
-    how: Mapping[str, Any] | None = None,
-    alone: bool = False,
-    rules: OwnRules | None = None,
-    ledger: Ledger | Path | None = None,
-    state: Path | None = None,
-    ways: Ways | None = None,
-    transcript: Path | None = None,
-    file: Path | None = None,
-    out: Path | None = None,
-    on_event: Listener | None = None,
-    looping: Looping = asyncio.run,
-) -> Joined:
-    """Take part in a run to its end, or go on with it after an interruption.
-
-    Args:
-        consortium: what was agreed on.
-        identity: whose part it is.
-        consent: shown the page before anything is sent; False, or anything it raises,
-            stays away. A run that has begun was agreed to, and it is not asked again.
         data: the party's table, for a question about tables: a file or a frame; for a
             survey its folder.
         cost: its cost, for a question about costs: a file, or its entries.
@@ -163,82 +127,215 @@ def take_part(
             whether the data are about other people than all that the ledger knows.
         alone: whether no person is asked: the usual rules are floors then.
         rules: the party's own; by default veilsum.toml beside its key, if it is there.
-        ledger: its ledger, or its file; by default beside its key, made if needed.
+        ledger: its ledger, or its file; by default beside its key, created if needed.
         state: the run's own file; by default beside the key.
-        ways: how it meets the others.
-        transcript: where to keep all that is stored, sent and received.
-        file: the consortium's file, for whoever looks at how far the run is.
-        out: folder for the page, the result, the receipt, and evidence; None for none.
-        on_event: told what happens.
-        looping: runs the network's coroutine to its end.
+        listen: where to listen, if others dial another address.
+        drop: the folder through which all meet, if they do without connections.
+        relay_token: file with the token of the consortium's relays; by default
+            relay.token beside the key, or the environment's.
+        transcript: file for all numbers that are stored, sent and received; of a study
+            a folder with a file for each question. Without it no transcript is kept.
+        file: the consortium file.
+        out: folder for the page, the result, the receipt, and evidence; without it
+            nothing is written. A study writes always, by default beside the key.
+        without: names of a study's questions to skip.
+        again: whether a study also returns the answers of questions that were over.
+    """
+
+    data: Any = None
+    cost: Path | Mapping[str, Any] | None = None
+    how: Mapping[str, Any] = field(default_factory=dict)
+    alone: bool = False
+    rules: OwnRules | None = None
+    ledger: Ledger | Path | None = None
+    state: Path | None = None
+    listen: Address | None = None
+    drop: DropFolder | None = None
+    relay_token: Path | None = None
+    transcript: Path | None = None
+    file: Path | None = None
+    out: Path | None = None
+    without: tuple[str, ...] = ()
+    again: bool = False
+
+    def rules_of(self, identity: Identity) -> OwnRules:
+        """Return the party's own rules."""
+        beside = identity.key_file.parent
+        return own_rules_in(beside) if self.rules is None else self.rules
+
+    def open_ledger(
+        self, identity: Identity, agreed: Consortium
+    ) -> AbstractContextManager[Ledger]:
+        """Open the party's ledger."""
+        default = identity.key_file.with_name(f"{identity.name}.ledger")
+        return own_ledger(self.ledger or default, agreed)
+
+
+def prepare_run(
+    consortium: Consortium,
+    identity: Identity,
+    inputs: Inputs,
+    *,
+    page: Consent | None = None,
+    later: frozenset[str] = frozenset(),
+) -> PreparedRun:
+    """Read, check and resolve all that a run needs; send nothing.
+
+    Args:
+        consortium: the agreed terms.
+        identity: of the party.
+        inputs: the party's own side.
+        page: the shared half of the page, where it is known; by default made here.
+        later: runs of later questions of the same study; see `Networked`.
 
     Raises:
-        ConsentError: nobody has agreed; nothing was sent.
-        InvalidInputError: this party cannot take part with what it gave.
-        GivenUpError: the parties did not come to an answer; its `evidence` is what this
-            party can show of others that contradicted themselves.
+        InvalidInputError: this party cannot take part with these inputs.
     """
-    if out is not None:
-        _check_out(prepare_folder(out), consortium, identity)
-    beside = identity.key_file.parent
-    own = own_rules_in(beside) if rules is None else rules
-    own.check(consortium, alone=alone)
-    part = own_part(consortium, data=data, cost=cost, **(how or {}))
-    ways, token = ways or Ways(), None
-    if consortium.relays is not None and ways.drop is None:
-        token = own_token(consortium.relays, ways.relay_token, beside)
-    state = state or state_file(identity, consortium.run)
+    if inputs.out is not None:
+        _check_out(prepare_folder(inputs.out), consortium, identity)
+    own = inputs.rules_of(identity)
+    own.check(consortium, alone=inputs.alone)
+    part = own_part(consortium, data=inputs.data, cost=inputs.cost, **inputs.how)
+    token, earlier = None, None
+    if consortium.relays is not None and inputs.drop is None:
+        beside = identity.key_file.parent
+        token = own_token(consortium.relays, inputs.relay_token, beside)
     driver = Networked(
         identity=identity,
         consortium=consortium,
-        state=state,
-        listen=ways.listen,
-        later=ways.later,
-        drop=ways.drop,
+        state=inputs.state or state_file(identity, consortium.run),
+        listen=inputs.listen,
+        later=later,
+        drop=inputs.drop,
         token=token,
-        looping=looping,
     )
-    status = StatusFile(
-        state.with_suffix(ENDING), consortium, identity.name, file=file, out=out
+    if inputs.transcript is not None:
+        earlier = earlier_transcript(inputs.transcript, identity, run=consortium.run)
+    return PreparedRun(
+        driver=replace(driver, earlier=earlier),
+        part=part,
+        own=own,
+        page=consent_to(consortium) if page is None else page,
+        inputs=inputs,
     )
-    listeners = (status,) if on_event is None else (status, on_event)
-    telling = Telling(consortium.run, identity.name, *listeners)
-    driver.watch, driver.record = telling.watch, telling.note
-    if transcript is not None:
-        driver.tapped = True
-        driver.earlier = earlier_transcript(transcript, identity, run=consortium.run)
 
-    def confirm(task: Assignment) -> None:
-        page = _page(driver, part, own, task, transcript)
-        answer = consent(page)
-        # Not what is merely true, as a coroutine is that nobody awaits.
-        if answer is not True:
-            told = answer if answer is False else f"a {type(answer).__name__}"
-            why = f"nobody agreed, nothing was sent: expected True, found {told}"
-            raise ConsentError(why, page)
-        text = "" if out is None else str(page.write(out)[0])
-        telling.tell("agreed", file=text)
 
-    driver.confirm = confirm
-    with own_ledger(
-        ledger or identity.key_file.with_name(f"{identity.name}.ledger"), consortium
-    ) as kept:
-        # Of a survey no ledger is charged, and none can be missed.
-        driver.ledger = kept if part.checks == TABLE_AND_LEDGER else None
-        try:
-            with _warned(consortium, kept):
-                result = part.run(driver, kept)
-        except GivenUpError as error:
-            error.evidence = tuple(evidence_of(driver))
-            raise
-        except BaseException as error:
-            if telling.begun and driver.ending is None:
-                awaited = error.names if isinstance(error, WaitingError) else ()
-                telling.tell("stopped", names=awaited)
-            raise
-        finally:
-            _wind_up(driver, telling, transcript, out)
-    return _joined(driver, result, telling, out)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PreparedRun(Secret):
+    """A run that a party is ready for; nothing was sent yet.
+
+    Attributes:
+        driver: meets the others.
+        part: the party's table, cost or folder.
+        own: its own rules, which allow the run.
+        page: the half of the page that all members have alike.
+        inputs: everything else that the party chose.
+    """
+
+    driver: Networked
+    part: OwnPart
+    own: OwnRules
+    page: Consent
+    inputs: Inputs
+
+    def run(
+        self,
+        consent: Consenting,
+        *,
+        on_event: Listener | None = None,
+        looping: Looping = asyncio.run,
+    ) -> Joined:
+        """Take part in the run to its end, or continue it after an interruption.
+
+        Args:
+            consent: called with the page before anything is sent; False, or anything
+                it raises, stays away. A run that has begun was agreed to: then it is
+                not called again.
+            on_event: called with every event.
+            looping: runs the network's coroutine to its end.
+
+        Raises:
+            ConsentError: nobody has agreed; nothing was sent.
+            InvalidInputError: this party cannot take part with its inputs.
+            GivenUpError: the parties did not come to an answer; its `evidence` is what
+                this party can show of others that contradicted themselves.
+        """
+        driver, inputs, out = self.driver, self.inputs, self.inputs.out
+        agreed, identity = driver.consortium, driver.identity
+        status = RunStatus(
+            run=agreed.run,
+            party=identity.name,
+            consortium=agreed.digest.hex(),
+            state="running",
+            file="" if inputs.file is None else str(inputs.file.absolute()),
+            out="" if out is None else str(out.absolute()),
+        )
+        path, policy = driver.state.with_suffix(ENDING), agreed.rules.policy
+        writer = StatusFile(path, status, policy)
+        listeners = (writer,) if on_event is None else (writer, on_event)
+        feed = EventFeed(agreed.run, identity.name, *listeners)
+
+        def confirm(task: Assignment) -> None:
+            page = self._page(task, charged)
+            answer = consent(page)
+            # Not what is merely true, as a coroutine is that nobody awaits.
+            if answer is not True:
+                told = answer if answer is False else f"a {type(answer).__name__}"
+                why = f"nobody agreed, nothing was sent: expected True, found {told}"
+                raise ConsentError(why, page)
+            text = "" if out is None else str(page.write(out)[0])
+            feed.tell("agreed", file=text)
+
+        def keep(transcript: Transcript) -> None:
+            path = inputs.transcript
+            assert path is not None
+            write_transcript(path, transcript, identity, run=agreed.run)
+            cut = "" if transcript.whole else "cut"
+            feed.tell("transcript", file=str(path), reason=cut)
+
+        with inputs.open_ledger(identity, agreed) as ledger:
+            # Of a survey no ledger is charged, and none can be missed.
+            charged = ledger if self.part.checks == TABLE_AND_LEDGER else None
+            driver = replace(
+                driver,
+                confirm=confirm,
+                watch=feed.watch,
+                record=feed.note,
+                looping=looping,
+                keep=None if inputs.transcript is None else keep,
+                ledger=charged,
+            )
+            try:
+                with _warned(agreed, ledger):
+                    result = self.part.run(driver, ledger)
+            except BaseException as error:
+                _tell_failure(error, feed, out)
+                raise
+        return conclude(driver, result, self.page, feed, out)
+
+    def _page(self, task: Assignment, ledger: Ledger | None) -> Consent:
+        """Return what its owner agrees to: all of it was checked by now."""
+        agreed, name, plan = self.driver.consortium, self.driver.party, task.plan
+        near, numbers = agreed.topology.neighbours(name), f"{plan.size} numbers"
+        wrote = (
+            ", and the file says that you wrote it" if name == agreed.organiser else ""
+        )
+        place = [
+            f"you are {name}{wrote}; neighbours: {', '.join(near)}",
+            f"for each sum you send {len(near)} shares of {numbers} under "
+            f"{plan.law.name} masks and one masked vector of {numbers}",
+            *ways_of(agreed, name, self.driver.drop),
+        ]
+        if self.inputs.transcript is not None:
+            place.append(TRANSCRIPT.format(self.inputs.transcript.name))
+        yours = about_you(
+            self.part,
+            passed(self.part, ledger, task),
+            own=self.own,
+            ledger=ledger,
+            most=self.page.facts["numbers"][1],
+        )
+        return replace(self.page, own=(Part("YOUR PLACE", tuple(place)), *yours))
 
 
 class Halting:
@@ -292,42 +389,51 @@ def _warned(consortium: Consortium, ledger: Ledger) -> Iterator[None]:
         raise
 
 
-def _wind_up(
-    driver: Networked, telling: Telling, transcript: Path | None, out: Path | None
-) -> None:
-    """Write down what there is to keep by now, however it ended."""
-    for found in evidence_of(driver):
+def _tell_failure(error: BaseException, feed: EventFeed, out: Path | None) -> None:
+    """Write down and report how a run ended without an answer, or stopped."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, GivenUpError):
+        cause = cause.__cause__
+    if cause is None or cause.end is None:
+        if feed.begun and cause is None:
+            awaited = error.names if isinstance(error, WaitingError) else ()
+            feed.tell("stopped", names=awaited)
+        return
+    _write_evidence(cause.end, feed, out)
+    # The one word that the others are told.
+    reason = cause.end.ending.abort.reason
+    word = "refused" if reason in Quit.refusals else reason
+    feed.tell("done", phase=ABORTED, reason=word)
+
+
+def _write_evidence(end: EndedRun, feed: EventFeed, out: Path | None) -> None:
+    for found in end.evidence:
         path = ""
         if out is not None:
             files = {f"evidence-{found.party}.json": found.to_json().encode()}
             path = str(write_files(out, files, private=True)[0])
-        telling.tell("evidence", names=(found.party,), file=path)
-    if transcript is not None and driver.tap is not None:
-        kept, run = driver.tap.transcript(), driver.consortium.run
-        write_transcript(transcript, kept, driver.identity, run=run)
-        cut = "" if kept.whole else "cut"
-        telling.tell("transcript", file=str(transcript), reason=cut)
-    abort = None if driver.ending is None else driver.ending.abort
-    if abort is not None:
-        # The one word that the others are told.
-        refused = abort.reason in Quit.refusals
-        word = "refused" if refused else abort.reason
-        telling.tell("done", phase=ABORTED, reason=word)
+        feed.tell("evidence", names=(found.party,), file=path)
 
 
-def _joined(
-    driver: Networked, result: JobResult, telling: Telling, out: Path | None
+def conclude(
+    driver: Networked,
+    result: JobResult,
+    page: Consent,
+    feed: EventFeed,
+    out: Path | None,
 ) -> Joined:
-    assert driver.ending is not None
-    finish = driver.ending.finish
+    """Sign a receipt of a run that has an answer, and write everything down."""
+    end: EndedRun = result.released.end
+    _write_evidence(end, feed, out)
+    finish = end.ending.finish
     assert finish is not None
     found = Joined(
         result=result,
-        receipt=receipt_of(driver, result),
-        evidence=tuple(evidence_of(driver)),
+        receipt=receipt_of(driver, result, page),
+        evidence=end.evidence,
         seal=finish.seal,
         signed_by=tuple(name for name in finish.parties if name in finish.signatures),
-        was_over=driver.was_over,
+        was_over=end.was_over,
     )
     if out is not None:
         files = {
@@ -335,11 +441,39 @@ def _joined(
             "receipt.json": found.receipt.to_json().encode(),
         }
         write_files(out, files)
-        if driver.ending.sums:
-            write_files(out, {SUMS: sums_file(driver.ending.sums)}, private=True)
-    reason = "was over" if driver.was_over else ""
-    telling.tell("done", phase=FINISHED, reason=reason)
+        if end.ending.sums:
+            write_files(out, {SUMS: sums_file(end.ending.sums)}, private=True)
+    feed.tell("done", phase=FINISHED, reason="was over" if end.was_over else "")
     return found
+
+
+def receipt_of(driver: Networked, result: JobResult, page: Consent) -> Receipt:
+    """Return this party's signed receipt of a run that has an answer."""
+    end: EndedRun = result.released.end
+    ending, plan, finish = end.ending, end.plan, end.ending.finish
+    assert finish is not None
+    near = plan.topology.neighbours(driver.party)
+    shown = [one.digest for one in end.evidence]
+    sums = sums_digest(ending.sums, finish.seal) if ending.sums else ""
+    return make_receipt(
+        driver.identity,
+        run=driver.consortium.run,
+        plan=plan.digest.hex(),
+        consortium=driver.consortium.digest.hex(),
+        consent=page.digest,
+        parties=list(finish.parties),
+        lost=list(ending.lost),
+        epochs=list(ending.epochs),
+        confirmed=[name for name in near if name in finish.parties],
+        result=keyed_digest(finish.result, finish.seal),
+        released=result.shown,
+        guarantee=result.guarantee.to_dict(),
+        started=ending.notes["began"],
+        finished=ending.notes["ended"],
+        version=__version__,
+        **({"evidence": shown} if shown else {}),
+        **({"sums": sums} if sums else {}),
+    )
 
 
 def state_file(identity: Identity, run: str) -> Path:
@@ -392,42 +526,14 @@ def own_ledger(
     return open_ledger(given, create=budget)
 
 
-def _page(
-    driver: Networked,
-    part: OwnPart,
-    own: OwnRules,
-    task: Assignment,
-    transcript: Path | None,
-) -> Consent:
-    """Return what its owner agrees to: all of it was checked by now."""
-    agreed = driver.consortium
-    shared = consent_to(agreed)
-    yours = about_you(
-        part,
-        passed(part, driver.ledger, task),
-        own=own,
-        ledger=driver.ledger,
-        most=shared.facts["numbers"][1],
-    )
-    here = tuple(_place(driver, task))
-    if transcript is not None:
-        here = (*here, TRANSCRIPT.format(transcript.name))
-    return replace(shared, own=(Part("YOUR PLACE", here), *yours))
-
-
-def _place(driver: Networked, task: Assignment) -> Iterator[str]:
-    agreed, name, plan = driver.consortium, driver.party, task.plan
-    near = agreed.topology.neighbours(name)
-    numbers = f"{plan.size} numbers"
-    written = (
-        ", and the file says that you wrote it" if name == agreed.organiser else ""
-    )
-    yield f"you are {name}{written}; neighbours: {', '.join(near)}"
-    yield (
-        f"for each sum you send {len(near)} shares of {numbers} under {plan.law.name} "
-        f"masks and one masked vector of {numbers}"
-    )
-    yield from ways_of(agreed, name, driver.drop)
+def keep_file(folder: Path, agreed: Consortium) -> Path:
+    """Keep a copy of the consortium file beside the result, which needs it."""
+    file = prepare_folder(folder) / "consortium.toml"
+    if file.exists() and read_agreement(file).digest != agreed.digest:
+        file.unlink()  # of another file under this run's name
+    if not file.exists():
+        write_consortium(file, agreed)
+    return file
 
 
 def ways_of(agreed: Consortium, name: str, drop: DropFolder | None) -> Iterator[str]:

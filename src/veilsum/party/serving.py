@@ -35,7 +35,7 @@ from veilsum.errors import (
     VeilsumError,
     printable,
 )
-from veilsum.files.consortiums import read_agreement, write_consortium
+from veilsum.files.consortiums import read_agreement
 from veilsum.files.contents import contents
 from veilsum.files.output import prepare_folder, write_files
 from veilsum.files.owners import why_open
@@ -46,13 +46,14 @@ from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 from veilsum.party.checks import ASKED_BEFORE
 from veilsum.party.consent import Consent
-from veilsum.party.events import RunEvent
 from veilsum.party.own_rules import FILE_NAME, OwnRules, own_rules_in
-from veilsum.party.run import ConsentError, Halting, Ways, take_part
+from veilsum.party.prepare import prepare
+from veilsum.party.run import ConsentError, Halting, Inputs, keep_file
 from veilsum.party.run_status import (
     BEGUN,
     OVER,
     STATES,
+    RunEvent,
     RunStatus,
     State,
     StatusFile,
@@ -63,7 +64,7 @@ from veilsum.party.run_status import (
     write_status,
 )
 from veilsum.party.study_page import page_of
-from veilsum.party.studying import take_part_in_study
+from veilsum.party.studying import JoinedStudy
 from veilsum.protocol.losing import withheld_words
 from veilsum.surveys.terms import SurveySpec, survey_terms
 from veilsum.tables.columns import SchemaError
@@ -198,17 +199,21 @@ class Household(Secret):
         self._note(DECLINED, agreed)
         self.agreed(agreed.run).unlink(missing_ok=True)
         at = stamp(now)
-        status = RunStatus(
+        about = {"moved": at, "seen": at, "reason": BY_A_PERSON}
+        write_status(path, self.beginning(agreed, file, "refused", **about))
+
+    def beginning(
+        self, agreed: Agreement, file: Path, state: State, **about: Any
+    ) -> RunStatus:
+        """Return the status of a run that sends nothing yet."""
+        return RunStatus(
             run=agreed.run,
             party=self.identity.name,
             consortium=agreed.digest.hex(),
-            state="refused",
+            state=state,
             file=str(file),
-            moved=at,
-            seen=at,
-            reason=BY_A_PERSON,
+            **about,
         )
-        write_status(path, status)
 
     def _note(self, name: str, agreed: Agreement) -> None:
         """Keep a person's answer to a page."""
@@ -568,38 +573,33 @@ class Serving(Secret):
 
         write("queued")
         # For a study: a run keeps its own.
-        keep = StatusFile(
-            home.status(agreed.run),
-            agreed,
-            home.identity.name,
-            out=home.folder(agreed.run),
+        folder, policy = home.folder(agreed.run), runs_of(agreed)[0].rules.policy
+        begun = home.beginning(agreed, path, "running", out=str(folder.absolute()))
+        keep = StatusFile(home.status(agreed.run), begun, policy)
+        inputs = Inputs(
+            data=home.data_for(agreed),
+            cost=None if survey_of(agreed) else home.cost,
+            how=home.how,
+            alone=not by_person,
+            rules=rules,
+            ledger=home.ledger,
+            listen=home.listen,
+            file=path,
+            out=folder,
         )
-        given: dict[str, Any] = {
-            "consent": consent,
-            "data": home.data_for(agreed),
-            "cost": None if survey_of(agreed) else home.cost,
-            "how": home.how,
-            "alone": not by_person,
-            "rules": rules,
-            "ledger": home.ledger,
-            "ways": Ways(listen=home.listen),
-            "out": home.folder(agreed.run),
-            "on_event": listen,
-            "looping": halting.run,
-        }
         try:
             if isinstance(agreed, Consortium):
-                _keep_file(home.folder(agreed.run), agreed)
-                take_part(agreed, home.identity, file=path, **given)
-            else:
-                found = take_part_in_study(agreed, home.identity, **given).status
-                folder = home.folder(agreed.run)
-                answered = sum(one.stage == "finished" for one in found.stages.values())
+                keep_file(folder, agreed)
+            prepared = prepare(agreed, home.identity, inputs)
+            found = prepared.run(consent, on_event=listen, looping=halting.run)
+            if isinstance(found, JoinedStudy):
+                status = found.status
+                many = sum(one.stage == "finished" for one in status.stages.values())
                 more = f"veilsum study status {folder} says more"
-                told_of = f"{answered} of {len(found.stages)} questions have a result"
+                told_of = f"{many} of {len(status.stages)} questions have a result"
                 write(
-                    "done" if answered else "given up",
-                    reason="" if found.good else f"{told_of}; {more}",
+                    "done" if many else "given up",
+                    reason="" if status.good else f"{told_of}; {more}",
                 )
         except asyncio.CancelledError:
             return  # its status says that it was stopped
@@ -633,12 +633,10 @@ class Serving(Secret):
     ) -> None:
         """Keep where a run stands, and log it if that is news."""
         now = stamp(self._clock())
-        status = RunStatus(
-            run=agreed.run,
-            party=self.home.identity.name,
-            consortium=agreed.digest.hex(),
-            state=state,
-            file=str(path),
+        status = self.home.beginning(
+            agreed,
+            path,
+            state,
             moved=now,
             seen=now,
             reason=reason,
@@ -753,15 +751,6 @@ def not_alone(rules: OwnRules, agreed: Agreement) -> tuple[str, ...]:
         for name, one in agreed.questions.items()
         for why in rules.refusals(one, alone=True)
     )
-
-
-def _keep_file(folder: Path, agreed: Consortium) -> None:
-    """Keep a copy of the file beside the result: whoever reads that needs it."""
-    file = prepare_folder(folder) / "consortium.toml"
-    if file.exists() and read_agreement(file).digest != agreed.digest:
-        file.unlink()  # of another file under this run's name
-    if not file.exists():
-        write_consortium(file, agreed)
 
 
 def is_text(name: str) -> bool:

@@ -42,19 +42,28 @@ ADD_UP = (
 )
 
 
-def consent_to_study(study: AgreedStudy, *, drawn: bool = True) -> Consent:
+def question_pages(study: AgreedStudy, *, drawn: bool = True) -> dict[str, Consent]:
+    """Return the page of each question of a study, by its name."""
+    return {name: consent_to(one, drawn=drawn) for name, one in study.questions.items()}
+
+
+def consent_to_study(
+    study: AgreedStudy,
+    pages: Mapping[str, Consent] | None = None,
+    *,
+    drawn: bool = True,
+) -> Consent:
     """Return what a study asks, and what comes of it; see `consent_to`.
 
     Args:
         study: what was agreed on, or is to be.
+        pages: of its questions, where they are known; by default made here.
         drawn: whether there is a study file; a plan has no digest yet.
 
     Raises:
         InvalidInputError: nobody could take part in one of its questions.
     """
-    pages = {
-        name: consent_to(one, drawn=drawn) for name, one in study.questions.items()
-    }
+    pages = question_pages(study, drawn=drawn) if pages is None else pages
     total = composed(study, pages)
     shared = [
         Part(

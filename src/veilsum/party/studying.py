@@ -15,13 +15,13 @@ import asyncio
 import json
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from veilsum.consortium.study import AgreedStudy
-from veilsum.drivers.driver import Assignment
 from veilsum.errors import (
     BudgetError,
     InvalidInputError,
@@ -32,7 +32,6 @@ from veilsum.errors import (
     VeilsumError,
     WaitingError,
 )
-from veilsum.files.consortiums import read_consortium, write_consortium
 from veilsum.files.contents import contents
 from veilsum.files.ledger import Ledger, Wanted
 from veilsum.files.output import as_json, prepare_folder, write_files
@@ -40,27 +39,33 @@ from veilsum.net.identity import Identity
 from veilsum.net.trust import check_identity
 from veilsum.numbers.arrays import listed, nearest
 from veilsum.numbers.secrets import Secret, discreet
-from veilsum.party.checks import ASKED_BEFORE, asked_before, people_lines
+from veilsum.party.checks import (
+    ASKED_BEFORE,
+    AtHomeError,
+    HomeDriver,
+    asked_before,
+    people_lines,
+)
 from veilsum.party.consent import Consent, Part
-from veilsum.party.events import Listener, RunEvent
 from veilsum.party.inputs import NEVER_SENT, OwnTable, counted, own_part
-from veilsum.party.own_rules import OwnRules, own_rules_in
+from veilsum.party.networked import Looping
+from veilsum.party.own_rules import OwnRules
 from veilsum.party.run import (
     TRANSCRIPT,
     ConsentError,
     Consenting,
+    Inputs,
     Joined,
-    Looping,
-    Ways,
-    own_ledger,
+    keep_file,
+    prepare_run,
     state_file,
-    take_part,
     ways_of,
 )
-from veilsum.party.run_status import FILLED_BYTES
-from veilsum.party.study_page import consent_to_study
+from veilsum.party.run_status import FILLED_BYTES, Listener, RunEvent
+from veilsum.party.study_page import consent_to_study, question_pages
 from veilsum.reading import Section, Text, read
 from veilsum.showing import Showing, Shown, Table
+from veilsum.sums.running import was_charged
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.rules import DisclosureError
 
@@ -197,23 +202,6 @@ def begun_status(folder: Path, study: AgreedStudy, party: str) -> StudyStatus:
     return StudyStatus(**{**fresh.given(), "questions": tuple(rows)})
 
 
-class _SeenEnough(Exception):  # noqa: N818 - no error: all was looked at
-    """Everything was checked at home: from here on others would hear of it."""
-
-
-@dataclass(eq=False, repr=False)
-class HomeDriver(Secret):
-    """Takes what a run begins with, and goes no further."""
-
-    party: str
-    assignment: Assignment | None = None
-
-    def carry_out(self, assignment: Assignment) -> Any:
-        """Keep the assignment; nothing is asked of the ledger yet."""
-        self.assignment = assignment
-        raise _SeenEnough
-
-
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class StudyAtHome(Secret):
     """What a party's own checks say to the open questions of a study.
@@ -291,18 +279,15 @@ def looked_at(
         if ledger.history().of_run(one.run) is not None:
             begun.append(name)
             continue
-        home = HomeDriver(party)
         try:
             replace(part, consortium=one).job(
                 party,
-                driver=home,
+                driver=HomeDriver(party),
                 ledgers={party: ledger},
                 new_data=part.new_data,
             ).run()
-        except _SeenEnough:
-            assert home.assignment is not None
-            assert home.assignment.wanted is not None
-            wanted[name] = home.assignment.wanted(party)
+        except AtHomeError as home:
+            wanted[name] = home.wanted(party)
         except InvalidInputError as error:
             no[name] = str(error)
     if wanted:
@@ -361,95 +346,71 @@ class JoinedStudy(Shown):
 Told: TypeAlias = Callable[[QuestionStatus, Joined | None], None]
 
 
-def take_part_in_study(
-    study: AgreedStudy,
-    identity: Identity,
-    *,
-    consent: Consenting,
-    data: Any = None,
-    cost: Any = None,
-    how: Mapping[str, Any] | None = None,
-    rules: OwnRules | None = None,
-    ledger: Ledger | Path | None = None,
-    out: Path | None = None,
-    **more: Any,
-) -> JoinedStudy:
-    """Take part in all questions of a study, as `take_part` does in one run.
-
-    Args:
-        study: what was agreed on.
-        identity: whose part it is.
-        consent: shown the page of all questions before anything is sent.
-        data: the party's table.
-        cost: none: a study asks about tables.
-        how: how a table's file is written; and `new_data`, as for `take_part`.
-        rules: the party's own; by default veilsum.toml beside its key, if it is there.
-        ledger: its ledger, or its file; by default beside its key, made if needed.
-        out: folder for everything that is kept; by default beside the key.
-        **more: what else a `StudyPart` has.
-    """
+def prepare_study(
+    study: AgreedStudy, identity: Identity, inputs: Inputs
+) -> PreparedStudy:
+    """Read, check and resolve all that a study needs; send nothing."""
     check_identity(identity, study.first.certificates)
-    beside = identity.key_file.parent
-    own = own_rules_in(beside) if rules is None else rules
-    part = own_part(study.first, data=data, cost=cost, **(how or {}))
+    own = inputs.rules_of(identity)
+    part = own_part(study.first, data=inputs.data, cost=inputs.cost, **inputs.how)
     assert isinstance(part, OwnTable)
-    books = ledger or identity.key_file.with_name(f"{identity.name}.ledger")
-    folder = out or beside / f"{identity.name}-{study.run[-8:]}.study"
-    with own_ledger(books, study.first) as kept:
-        return StudyPart(
-            study=study,
-            identity=identity,
-            part=part,
-            own=own,
-            ledger=kept,
-            out=folder,
-            **more,
-        ).run(consent)
+    pages = question_pages(study)
+    beside = identity.key_file.parent
+    return PreparedStudy(
+        study=study,
+        identity=identity,
+        part=part,
+        own=own,
+        pages=pages,
+        page=consent_to_study(study, pages),
+        out=inputs.out or beside / f"{identity.name}-{study.run[-8:]}.study",
+        inputs=inputs,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class StudyPart(Secret):
-    """A party's part in a study.
+class PreparedStudy(Secret):
+    """A study that a party is ready for; nothing was sent yet.
 
     Attributes:
+        part: the party's table.
         own: its own rules.
-        alone: whether no person is asked: the usual rules are floors then.
-        without: questions that its owner does not want.
+        pages: the shared half of the page of each question.
+        page: the shared half of the page of all questions.
         out: a folder for everything that is kept, with one for each question.
-        ways: how it meets the others.
-        transcript: a folder for a transcript of each question.
-        again: whether what questions found that were over before is asked for, too.
-        tell: told how each question went, when it is over.
-        on_event: told what happens in the run of each.
-        looping: runs the network's coroutine of each to its end.
+        inputs: everything else that the party chose.
     """
 
     study: AgreedStudy
     identity: Identity
     part: OwnTable
     own: OwnRules
-    ledger: Ledger
+    pages: Mapping[str, Consent]
+    page: Consent
     out: Path
-    alone: bool = False
-    without: tuple[str, ...] = ()
-    ways: Ways = field(default_factory=Ways)
-    transcript: Path | None = None
-    again: bool = False
-    tell: Told | None = None
-    on_event: Listener | None = None
-    looping: Looping = asyncio.run
+    inputs: Inputs
 
     @discreet()
-    def run(self, consent: Consenting) -> JoinedStudy:
+    def run(
+        self,
+        consent: Consenting,
+        *,
+        on_event: Listener | None = None,
+        looping: Looping = asyncio.run,
+        tell: Told | None = None,
+    ) -> JoinedStudy:
         """Take part in every question that is open; return how each of them went.
 
         Through files that are carried, where it is not to wait for more, it does what
         can be done in each of them.
 
         Args:
-            consent: shown the page before anything is sent; False, or anything it
-                raises, stays away. It is not called where all open questions were
+            consent: called with the page before anything is sent; False, or anything
+                it raises, stays away. It is not called where all open questions were
                 agreed to before.
+            on_event: called with every event of each question's run.
+            looping: runs the network's coroutine of each to its end.
+            tell: called with each question that is over.
 
         Raises:
             ConsentError: nobody has agreed; nothing was sent.
@@ -457,49 +418,56 @@ class StudyPart(Secret):
             DisclosureError: some of them single rows out together; nothing was sent.
             WaitingError: some cannot go on before files of others come.
         """
-        party = self.identity.name
-        page = consent_to_study(self.study)  # a file that nobody could use says so
-        status = begun_status(prepare_folder(self.out), self.study, party)
-        self._give_back_former()
-        left = [name for name, one in status.stages.items() if one.stage == "open"]
-        ruled = {
-            name: "; ".join(found)
-            for name in left
-            if (
-                found := self.own.refusals(self.study.questions[name], alone=self.alone)
+        with self.inputs.open_ledger(self.identity, self.study.first) as ledger:
+            joining = partial(self._joined, ledger, on_event)
+            status = begun_status(
+                prepare_folder(self.out), self.study, self.identity.name
             )
-        }
-        home = looked_at(
-            self.study,
-            self.part,
-            party,
-            self.ledger,
-            asked=left,
-            without=self.without,
-            refused=ruled,
-        )
-        if home.wanted:
-            page = replace(page, own=self._own(home))
-            if consent(page) is not True:
-                why = "this party did not agree to the study, and nothing was sent"
-                raise ConsentError(why, page)
-            page.write(self.out)
-            self.ledger.reserve_all(home.wanted)
-        status.write(self.out)
-        answers = self._found_before(status)
-        waits: dict[str, WaitingError] = {}
-        for name in left:
-            try:
-                stage, reason, joined = self._question(name, home, ruled)
-            except WaitingError as error:
-                waits[name] = error
-                continue
-            status = status.with_stage(name, stage=stage, reason=reason, when=_now())
+            self._give_back_former(ledger)
+            left = [name for name, one in status.stages.items() if one.stage == "open"]
+            ruled = {
+                name: "; ".join(found)
+                for name in left
+                if (
+                    found := self.own.refusals(
+                        self.study.questions[name], alone=self.inputs.alone
+                    )
+                )
+            }
+            home = looked_at(
+                self.study,
+                self.part,
+                self.identity.name,
+                ledger,
+                asked=left,
+                without=self.inputs.without,
+                refused=ruled,
+            )
+            if home.wanted:
+                page = replace(self.page, own=self._own(home, ledger))
+                if consent(page) is not True:
+                    why = "this party did not agree to the study, and nothing was sent"
+                    raise ConsentError(why, page)
+                page.write(self.out)
+                ledger.reserve_all(home.wanted)
             status.write(self.out)
-            if joined is not None:
-                answers[name] = joined
-            if self.tell is not None:
-                self.tell(status.stages[name], joined)
+            answers = self._found_before(status, joining)
+            waits: dict[str, WaitingError] = {}
+            for name in left:
+                try:
+                    stage, reason, joined = self._question(
+                        name, home, ruled, ledger, partial(joining, looping=looping)
+                    )
+                except WaitingError as error:
+                    waits[name] = error
+                    continue
+                when = datetime.now(UTC).isoformat(timespec="seconds")
+                status = status.with_stage(name, stage=stage, reason=reason, when=when)
+                status.write(self.out)
+                if joined is not None:
+                    answers[name] = joined
+                if tell is not None:
+                    tell(status.stages[name], joined)
         if waits:
             raise _all_waits(waits)
         return JoinedStudy(
@@ -507,37 +475,33 @@ class StudyPart(Secret):
             answers={one: answers[one] for one in status.stages if one in answers},
         )
 
-    @property
-    def _source(self) -> Source:
-        return Source(self.part.table, ())
-
-    def _own(self, home: StudyAtHome) -> tuple[Part, ...]:
+    def _own(self, home: StudyAtHome, ledger: Ledger) -> tuple[Part, ...]:
         """Return what the page says to its owner alone: all of it was checked."""
         away = [*home.refused, *home.left_out]
         said = (STAY_AWAY.format(listed(away, most=len(away))),) if away else ()
         before = tuple(
             line
             for name in home.wanted
-            for line in asked_before(self.study.questions[name], self.ledger)
+            for line in asked_before(self.study.questions[name], ledger)
         )
         rounded = (self.part.rounded,) if self.part.rounded else ()
-        history = self.ledger.history()
         numbers = sum(one.reservation.numbers for one in home.wanted.values())
         books = (
-            f"kept in {self.ledger.path}; it knows of {len(history.releases)} sums "
+            f"kept in {ledger.path}; it knows of {len(ledger.history().releases)} sums "
             "that were shown so far",
-            *people_lines(self.ledger, self.ledger.data(self._source).data),
+            *people_lines(ledger, ledger.data(Source(self.part.table, ())).data),
             f"for the study {numbers} numbers are reserved; what the questions do not "
             "use of them is given back",
         )
-        agreed, name = self.study.first, self.identity.name
+        agreed, name, inputs = self.study.first, self.identity.name, self.inputs
         near = ", ".join(agreed.topology.neighbours(name))
         place = [
             f"you are {name}; neighbours, in every question: {near}",
-            *ways_of(agreed, name, self.ways.drop),
+            *ways_of(agreed, name, inputs.drop),
         ]
-        if self.transcript is not None:
-            place.append(f"for each question {TRANSCRIPT.format(self.transcript.name)}")
+        if inputs.transcript is not None:
+            kept = TRANSCRIPT.format(inputs.transcript.name)
+            place.append(f"for each question {kept}")
         return (
             Part("YOUR PLACE", tuple(place)),
             *([Part(ASKED_BEFORE, before)] if before else []),
@@ -548,23 +512,29 @@ class StudyPart(Secret):
         )
 
     def _question(
-        self, name: str, home: StudyAtHome, ruled: Mapping[str, str]
+        self,
+        name: str,
+        home: StudyAtHome,
+        ruled: Mapping[str, str],
+        ledger: Ledger,
+        joining: Callable[..., Joined],
     ) -> tuple[Stage, str, Joined | None]:
         """Return how one question went: other questions do not depend on it."""
         agreed = self.study.questions[name]
         if name in home.left_out or name in ruled:
-            self._give_back(agreed.run)
+            _give_back(ledger, agreed.run)
             stage: Stage = "left out" if name in home.left_out else "refused"
             return stage, ruled.get(name, "left out by its owner"), None
-        part = replace(self.part, consortium=agreed)
         if name in home.refused:
             # Once more, so that its ledger keeps count of what it refuses.
-            with suppress(InvalidInputError, _SeenEnough):
-                part.run(HomeDriver(self.identity.name), self.ledger)
+            part = replace(self.part, consortium=agreed)
+            with suppress(InvalidInputError, AtHomeError):
+                part.run(HomeDriver(self.identity.name), ledger)
             return "refused", home.refused[name], None
         met: list[RunEvent] = []
         try:
-            found = self._taken_part(name, met, _agreed_before, self.looping)
+            # Its page was a part of the study's, which was agreed to.
+            return "finished", "", joining(name, met, lambda _: True)
         except (StoreError, LedgerError, OutputError, NotReadyError):
             raise  # this computer's own trouble, which the next would have as well
         except WaitingError:
@@ -572,82 +542,80 @@ class StudyPart(Secret):
         except VeilsumError as error:
             if met:
                 return "failed", str(error), None
-            self._give_back(agreed.run)
+            _give_back(ledger, agreed.run)
             return "refused", str(error), None
-        return "finished", "", found
 
-    def _taken_part(
-        self, name: str, met: list[RunEvent], consent: Consenting, looping: Looping
+    def _joined(
+        self,
+        ledger: Ledger,
+        on_event: Listener | None,
+        name: str,
+        met: list[RunEvent],
+        consent: Consenting,
+        looping: Looping,
     ) -> Joined:
         """Take part in one question; what happens in it once it has begun is noted."""
-        agreed, folder = self.study.questions[name], prepare_folder(self.out / name)
-        file = folder / "consortium.toml"
-        if file.exists() and read_consortium(file).digest != agreed.digest:
-            file.unlink()  # of the study that this one amends: nothing came of it
-        if not file.exists():
-            write_consortium(file, agreed)
-        transcript = None
-        if self.transcript is not None:
-            transcript = prepare_folder(self.transcript) / f"{name}.transcript"
+        agreed, folder, kept = self.study.questions[name], self.out / name, None
+        file = keep_file(folder, agreed)
+        if self.inputs.transcript is not None:
+            kept = prepare_folder(self.inputs.transcript) / f"{name}.transcript"
 
-        def on_event(event: RunEvent) -> None:
+        def listen(event: RunEvent) -> None:
             if event.what != "agreed":
                 met.append(event)
-            if self.on_event is not None:
-                self.on_event(replace(event, question=name))
+            if on_event is not None:
+                on_event(replace(event, question=name))
 
-        return take_part(
-            agreed,
-            self.identity,
-            consent=consent,
+        inputs = replace(
+            self.inputs,
             data=self.part.table,
+            how={},
             rules=self.own,
-            alone=self.alone,
-            ledger=self.ledger,
-            ways=replace(self.ways, later=self.study.after(name)),
-            transcript=transcript,
+            ledger=ledger,
+            transcript=kept,
             file=file,
             out=folder,
-            on_event=on_event,
-            looping=looping,
         )
+        return prepare_run(
+            agreed,
+            self.identity,
+            inputs,
+            page=self.pages[name],
+            later=self.study.after(name),
+        ).run(consent, on_event=listen, looping=looping)
 
-    def _found_before(self, status: StudyStatus) -> dict[str, Joined]:
+    def _found_before(
+        self, status: StudyStatus, joining: Callable[..., Joined]
+    ) -> dict[str, Joined]:
         """Return what questions found that were over before; nobody is met for that.
 
         Through files it writes letters again that somebody may have lost.
         """
         found: dict[str, Joined] = {}
-        if not self.again and self.ways.drop is None:
+        if not self.inputs.again and self.inputs.drop is None:
             return found
         for name, one in status.stages.items():
             over = one.stage in ("finished", "failed")
             ours = one.run == self.study.questions[name].run  # else of what it amends
             if over and ours and state_file(self.identity, one.run).exists():
                 with suppress(VeilsumError):  # it has failed, or its data are others
-                    found[name] = self._taken_part(name, [], _over, _over)
+                    found[name] = joining(name, [], _over, looping=_over)
         return found
 
-    def _give_back(self, run: str) -> None:
-        """Free what a question has reserved of which nothing masked has left."""
-        charged = self.ledger.history().charges
-        if not any(one.epoch.startswith(f"{run} / ") for one in charged):
-            self.ledger.settle(run)
-
-    def _give_back_former(self) -> None:
+    def _give_back_former(self, ledger: Ledger) -> None:
         """Free what was reserved for runs that other certificates put an end to."""
         if not (self.out / STATUS).exists():
             return
         runs = {one.run for one in self.study.questions.values()}
         for one in read_status(self.out).stages.values():
             if one.stage == "open" and one.run not in runs:
-                self._give_back(one.run)
+                _give_back(ledger, one.run)
 
 
-def _agreed_before(page: Consent) -> bool:
-    """Agree to a question: its page was a part of the study's."""
-    del page
-    return True
+def _give_back(ledger: Ledger, run: str) -> None:
+    """Free what a question has reserved of which nothing masked has left."""
+    if not was_charged(ledger, run):
+        ledger.settle(run)
 
 
 def _over(asked: Consent | Coroutine[Any, Any, Any]) -> NoReturn:
@@ -664,7 +632,3 @@ def _all_waits(waits: Mapping[str, WaitingError]) -> WaitingError:
     first = next(iter(said.values()))
     names = dict.fromkeys(who for one in waits.values() for who in one.names)
     return WaitingError("\n  ".join([first[0], *rows, first[-1]]), tuple(names))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

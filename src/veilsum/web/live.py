@@ -35,8 +35,8 @@ from veilsum.files.output import write_files
 from veilsum.files.owners import why_open
 from veilsum.graphs.layout import layout
 from veilsum.page import NOTHING_FROM_OUTSIDE
-from veilsum.party.events import STAGES
 from veilsum.party.run_status import (
+    STAGES,
     RunStatus,
     advice,
     read_status,
