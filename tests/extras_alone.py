@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import tomllib
+from contextlib import suppress
 from importlib import import_module, metadata
 from pathlib import Path
 
@@ -18,6 +19,12 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+# Of Python itself and of packages that every installation has: all choices share them.
+LOADED_ONCE = (
+    *("asyncio", "sqlite3", "ssl", "statistics", "xml.etree.ElementTree"),
+    *("flint", "msgspec.json", "msgspec.toml", "networkx"),
+    *("scipy.linalg", "scipy.optimize", "scipy.sparse.linalg"),
+)
 
 
 def closure(names):
@@ -43,11 +50,12 @@ class Hide:
     """Finds nothing, loudly, where a package is not to be there."""
 
     def __init__(self, hidden):
-        self.hidden = hidden
+        self.hidden, self.asked = hidden, []
 
     def find_spec(self, name, path=None, target=None):
         top = name.partition(".")[0]
         if top in self.hidden:
+            self.asked.append(name)
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return
 
@@ -60,9 +68,34 @@ def hide_all_but(allowed, homes=None):
         for top, dists in homes.items()
         if top not in ours and not {canonicalize_name(d) for d in dists} & allowed
     }
-    sys.meta_path.insert(0, Hide(hidden))
     for name in [n for n in sys.modules if n.partition(".")[0] in hidden]:
         del sys.modules[name]
+    hide = Hide(hidden)
+    sys.meta_path.insert(0, hide)
+    return hide
+
+
+def load_modules_without_extras(homes):
+    """Import every module of the package that looks for no package of an extra.
+
+    Whatever extras there are, such a module is the same: all choices share it. A module
+    that looks for one, or imports one that does, is forgotten and left to each choice.
+    """
+    hide = hide_all_but(closure(PROJECT["dependencies"]), homes)
+    source = ROOT / "src"
+    for path in sorted(source.joinpath("veilsum").rglob("*.py")):
+        before = set(sys.modules)
+        name = ".".join(path.relative_to(source).with_suffix("").parts)
+        if not name.endswith("__main__"):
+            with suppress(ImportError):
+                import_module(name.removesuffix(".__init__"))
+        for new in set(sys.modules) - before if hide.asked else ():
+            parent, _, last = new.rpartition(".")
+            vars(sys.modules.get(parent, hide)).pop(last, None)
+        for new in set(sys.modules) - before if hide.asked else ():
+            del sys.modules[new]
+        hide.asked.clear()
+    sys.meta_path.remove(hide)
 
 
 def said(call):
@@ -166,9 +199,10 @@ def tried(extras, homes):
 
 
 def main(choices):
-    for name in ("networkx", "scipy.linalg", "scipy.optimize", "scipy.sparse.linalg"):
+    for name in LOADED_ONCE:
         import_module(name)
     homes = metadata.packages_distributions()
+    load_modules_without_extras(homes)
     for choice in choices:
         process = os.fork()
         if not process:

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 import veilsum as vs
-from audit.questions import named
+from audit.questions import COST, NAMES, question
 from audit.test_record import SCENARIO
-from veilsum.audit import auditing
+from veilsum.audit import auditing, real_parties, share_law
 from veilsum.audit.attack import Outcome, Scene
 from veilsum.audit.question import Skipped
 from veilsum.audit.unfinished import NAME, AttackSoFar, Unfinished
@@ -27,11 +27,12 @@ AGREED = {"asked": 1}
 
 
 def make_small(patch):
-    """Batches of 25 executions, and no controls, which take longer than the rest."""
+    """Batches of 25 executions, few shares, and no controls, which take the longest."""
     patch.setattr(auditing, "BATCH_NUMBERS", 600)
     patch.setattr(auditing, "PLANTED", {})
     patch.setattr(auditing, "LEARNED", 50)
     patch.setattr(auditing, "CONTROLLED", 50)
+    patch.setattr(share_law, "SHARES", 64)
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +117,8 @@ def test_further_attacks_go_on_where_they_were(monkeypatch, tmp_path):
     monkeypatch.setattr(auditing, "TRIALS", {"standard": 1})
     monkeypatch.setattr(auditing, "RUNS", {"standard": 1})
     monkeypatch.setattr(auditing, "_played", lambda *_args, **_options: [])
-    asked = named("a cost")
+    # Three parties: real ones take the longest, and three are played as five are.
+    asked = question(names=NAMES[:3], policy={"minimum_honest": 2}, **COST)
     scene = auditing.scene_of(asked)
 
     def all_of(kept):
@@ -125,6 +127,7 @@ def test_further_attacks_go_on_where_they_were(monkeypatch, tmp_path):
         ).to_dict()
 
     whole = all_of(None)
+    assert real_parties.REAL_PARTIES in {one["attack"] for one in whole["outcomes"]}
     played = []
     for again in range(3):
         once = [again]
