@@ -181,10 +181,10 @@ def run_folder(folder, *lost, policy=None, **changes):
     return out
 
 
-def closed_table():
+def closed_table(**filled):
     """A closed survey in which one of the guests did not come, and one cell is rare."""
     terms = survey_terms(consortium_from(survey_table()))
-    bits = dict.fromkeys([*terms.roster][:-1], b"\xe0") | {"Firm 1": b"\xf0"}
+    bits = dict.fromkeys([*terms.roster][:-1], b"\xe0") | {"Firm 1": b"\xf0"} | filled
     closing = closing_of(terms, "5e" * 32, tally_of(terms, bits))
     return survey_table(**closing)
 

@@ -12,10 +12,15 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from report.officer_plans import NOW, written
+from report.officer_plans import NOW, closed_table, uneven, written
 from report.test_officer import everything, pieces
+from surveys import survey_table
 from veilsum import locale
+from veilsum.consortium.consortium import consortium_from
+from veilsum.files.consortiums import read_consortium
 from veilsum.locale import catalogue, languages
+from veilsum.party import survey_words
+from veilsum.party.consent import consent_to
 from veilsum.report import annex as papers, forms, officer, sentences as module
 from veilsum.report.plan_facts import CountedGroup
 from veilsum.report.sentences import CONDITIONS, LEVELS, sentences, values, words
@@ -34,10 +39,10 @@ def all_sentences():
 def texts(table, *path):
     """Yield every text of a catalogue with its keys."""
     for key, entry in table.items():
-        if isinstance(entry, str):
-            yield (*path, key), entry
-        else:
+        if isinstance(entry, dict):
             yield from texts(entry, *path, key)
+        else:
+            yield (*path, key), entry
 
 
 def fields(text):
@@ -74,15 +79,19 @@ def test_no_test_is_named_in_what_is_shipped():
             assert "::test_" not in path.read_text("utf-8"), path
 
 
-def test_all_languages_say_the_same_with_the_same_numbers():
-    english = dict(texts(catalogue("en", "officer")))
-    assert languages()[0] == "en"
-    assert "de" in languages()
-    for language in languages()[1:]:
-        found = dict(texts(catalogue(language, "officer")))
+@pytest.mark.parametrize("part", ["officer", "survey"])
+def test_all_languages_say_the_same_with_the_same_numbers(part):
+    english = dict(texts(catalogue("en", part)))
+    assert languages(part)[:2] == ("en", "de")
+    for language in languages(part)[1:]:
+        found = dict(texts(catalogue(language, part)))
         assert found.keys() == english.keys()
         for key, text in english.items():
             assert fields(found[key]) == fields(text), key
+
+
+def test_no_sentence_is_left_in_english():
+    for language in languages()[1:]:
         for key, one in all_sentences().items():
             text, ours = one.written(language), one.written("en")
             assert text != ours, key
@@ -108,10 +117,10 @@ class Noted(UserDict):
 
     def __getitem__(self, key):
         entry = self.data[key]
-        if isinstance(entry, str):
-            self.read.add((*self.path, key))
-            return entry
-        return Noted(entry, self.read, *self.path, key)
+        if isinstance(entry, dict):
+            return Noted(entry, self.read, *self.path, key)
+        self.read.add((*self.path, key))
+        return entry
 
 
 def test_every_word_of_the_catalogue_is_used(known, asked, known_surveys, monkeypatch):
@@ -147,6 +156,22 @@ def test_every_word_of_the_catalogue_is_used(known, asked, known_surveys, monkey
     papers.as_html(papers.annex(run, "en", NOW))
     values.cache_clear()
     assert {key for key, _ in texts(catalogue("en", "officer"))} == read
+
+
+def test_every_word_of_the_page_of_consent_is_used(survey_files, monkeypatch):
+    read = set()
+    found = Noted(catalogue("en", "consent"), read)
+    monkeypatch.setattr(survey_words, "catalogue", lambda *_: found)
+    surveys = [read_consortium(path) for path in survey_files.values()]
+    # Cells that nearly the same filled; members whose guests are all there are.
+    for other in (
+        closed_table(**{"Firm 2": b"\xc0"}),
+        survey_table(guest=uneven(9, 9, 0), closes=""),
+    ):
+        surveys.append(consortium_from(other))
+    for one in surveys:
+        consent_to(one)
+    assert {key for key, _ in texts(catalogue("en", "consent"))} == read
 
 
 # Conditions
@@ -213,7 +238,7 @@ def loud_fixture(tmp_path, monkeypatch):
     folder = tmp_path / "locale"
     shutil.copytree(locale.FOLDER, folder, ignore=shutil.ignore_patterns("*.py*"))
     (folder / "xx").mkdir()
-    for part in ("sums", "officer"):
+    for part in ("sums", "officer", "survey"):
         loud = tomli_w.dumps(shouted(catalogue("en", part)))
         (folder / "xx" / f"{part}.toml").write_text(loud)
     monkeypatch.setattr(locale, "FOLDER", folder)

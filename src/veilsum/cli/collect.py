@@ -13,6 +13,7 @@ import click
 
 from veilsum.cli.output import FILE, json_option, print_json, say
 from veilsum.errors import InvalidInputError
+from veilsum.locale import languages
 
 if TYPE_CHECKING:
     from veilsum.consortium.consortium import Consortium
@@ -240,7 +241,7 @@ def new(
 )
 @click.option(
     "--language",
-    type=click.Choice(["en", "de"]),
+    type=click.Choice(languages("survey")),
     default="en",
     show_default=True,
     help="Of the letters; the page has both.",

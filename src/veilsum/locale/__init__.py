@@ -28,15 +28,26 @@ def catalogue(language: str, part: str = "sums") -> Mapping[str, Any]:
     Args:
         language: such as `en`.
         part: `sums`, statistics and limits; `consent`, the page of consent, in English
-            only; `officer`, the papers of a data-protection officer.
+            only; `officer`, the papers of a data-protection officer; `survey`, what
+            guests read.
     """
     return tomllib.loads((FOLDER / language / f"{part}.toml").read_text("utf-8"))
 
 
-def languages() -> tuple[str, ...]:
-    """Return the languages that papers of an officer are written in, English first."""
-    found = (one.name for one in FOLDER.iterdir() if (one / "officer.toml").is_file())
+def languages(part: str = "officer") -> tuple[str, ...]:
+    """Return the languages that have words of one kind, English first."""
+    found = (one.name for one in FOLDER.iterdir() if (one / f"{part}.toml").is_file())
     return tuple(sorted(found, key=lambda name: (name != "en", name)))
+
+
+def with_signs(number: str, language: str) -> str:
+    """Return a number, written as in English, with the signs of a language.
+
+    >>> with_signs("1,234.5", "de")
+    '1.234,5'
+    """
+    signs = catalogue(language)["numbers"]
+    return number.translate({ord(","): signs["thousands"], ord("."): signs["decimal"]})
 
 
 def statistic(key: str, language: str = "en") -> Mapping[str, str]:

@@ -23,6 +23,7 @@ from veilsum.files.consortiums import draft_consortium
 from veilsum.files.contents import contents
 from veilsum.files.output import as_json
 from veilsum.files.scenarios import read_scenario_file
+from veilsum.locale import catalogue
 from veilsum.net.identity import Identity, is_signature, public_key
 from veilsum.net.receipt import Receipt, checked, read_as, read_receipt, verify_receipts
 from veilsum.net.trust import check_identity
@@ -63,99 +64,6 @@ FIELDS = {
     ),
     "signature": (lambda value: isinstance(value, str), "a text"),
 }
-
-LETTERS = {
-    "en": """\
-Dear {guest},
-
-you are invited to take part in a survey: {title}.
-
-Page    {page}
-Code    {code}
-{closes}
-Your numbers are masked in your browser before anything is sent. What becomes known is,
-for each cell, how many filled it and, where enough did, the total over all who take
-part. {who} learn no more of your numbers than these totals say, in each of which are
-the numbers of at least {least} honest guests.
-
-Which cells you leave empty is not hidden: all members ({members}) see it, and that it
-was you. Other guests do not. {empty}
-
-Whoever serves a page can change it. If you would rather not rely on that, save
-{page}/page.html, compare the SHA-256 of the file with the one below, and open the file
-instead of the page. {member}, who sends you this, could have made a page of its own and
-written its SHA-256 below: so ask another member ({others}) for it. It is the same for
-all guests of this survey.
-
-SHA-256 {hash}
-Survey  {digest}
-
-When the totals are out, a member other than the host can tell you whether your numbers
-are in them: ask it for the line that your receipt shows.
-
-Whoever has the code can answer in your name: you, and {member}, who made it.
-""",
-    "de": """\
-Guten Tag {guest},
-
-Sie sind zu einer Umfrage eingeladen: {title}.
-
-Seite   {page}
-Code    {code}
-{closes}
-Ihre Zahlen werden in Ihrem Browser maskiert, bevor etwas gesendet wird. Bekannt wird
-für jedes Feld, wie viele es ausgefüllt haben, und wo es genug sind, die Summe über
-alle, die teilnehmen. {who} erfahren nicht mehr über Ihre Zahlen, als diese Summen
-sagen; in jeder sind die Zahlen von mindestens {least} ehrlichen Gästen.
-
-Welche Felder Sie leer lassen, bleibt nicht verborgen: Alle Mitglieder ({members}) sehen
-es, und dass Sie es waren. Andere Gäste sehen es nicht. {empty}
-
-Wer eine Seite anbietet, kann sie ändern. Wenn Sie sich darauf nicht verlassen möchten,
-speichern Sie {page}/page.html, vergleichen Sie die SHA-256 der Datei mit der hier
-genannten und öffnen Sie die Datei statt der Seite. {member} schickt Ihnen diesen Brief
-und könnte eine eigene Seite gemacht und deren SHA-256 hineingeschrieben haben: Fragen
-Sie deshalb ein anderes Mitglied ({others}) danach. Sie ist für alle Gäste dieser
-Umfrage dieselbe.
-
-SHA-256 {hash}
-Umfrage {digest}
-
-Wenn die Summen da sind, kann Ihnen ein Mitglied, das nicht die Seite anbietet, sagen,
-ob Ihre Zahlen darin sind: Fragen Sie es nach der Zeile, die Ihre Quittung zeigt.
-
-Wer den Code hat, kann in Ihrem Namen antworten: Sie, und {member}, wo er gemacht wurde.
-""",
-}
-# Against whom a guest is promised something: if no member may collude, or some.
-WHO = {
-    "en": (
-        "Those who are none of the members",
-        "Up to {tolerate} of the members who work together, the host among them or "
-        "not, with the guests that they invited",
-        " and {guests} guests besides,",
-    ),
-    "de": (
-        "Alle, die keines der Mitglieder sind,",
-        "Bis zu {tolerate} der Mitglieder, die zusammenarbeiten, der Anbieter der "
-        "Seite darunter oder nicht, mit den von ihnen eingeladenen Gästen",
-        " und {guests} weiteren Gästen,",
-    ),
-}
-# Of an empty cell: if 0 may be typed there, and if not.
-EMPTY = {
-    "en": (
-        "If you would rather not show it,\ntype 0, which counts as a number.",
-        "0 is not in the range that is\nasked for, so an empty cell cannot be "
-        "disguised.",
-    ),
-    "de": (
-        "Wenn Sie es nicht zeigen\nmöchten, geben Sie 0 ein; das zählt als Zahl.",
-        "0 liegt nicht im Bereich,\nnach dem gefragt ist; ein leeres Feld lässt sich "
-        "also nicht verdecken.",
-    ),
-}
-CLOSES = {"en": "Until   {day}\n", "de": "Bis     {day}\n"}
 
 
 @dataclass(frozen=True)
@@ -357,14 +265,19 @@ def letters(
             f"{member!r} vouches for was changed on the way; send nothing, and speak "
             "with whoever wrote the file"
         )
-    closes = CLOSES[language].format(day=terms.closes) if terms.closes else ""
+    words = catalogue(language, "survey")["letter"]
+    # Against whom the proof is.
+    who = words["members" if terms.tolerate else "outsiders"]
+    who = who.format(tolerate=terms.tolerate)
+    if terms.tolerate_guests:
+        who = words["with_guests"].format(members=who, guests=terms.tolerate_guests)
     said = {
         "title": terms.title,
         "page": page,
-        "closes": closes,
-        "who": _against(terms, language),
+        "closes": words["closes"].format(day=terms.closes) if terms.closes else "",
+        "who": who,
         "least": terms.minimum_honest + 1,
-        "empty": EMPTY[language][not terms.least <= 0 <= terms.most],
+        "empty": words["zero" if terms.least <= 0 <= terms.most else "no_zero"],
         "member": member,
         "members": ", ".join(terms.names),
         "others": ", ".join(name for name in terms.names if name != member),
@@ -372,7 +285,7 @@ def letters(
         "digest": terms.digest,
     }
     rows = (
-        (name, code, LETTERS[language].format(guest=name, code=code, **said))
+        (name, code, words["text"].format(guest=name, code=code, **said))
         for name, code in codes.items()
     )
     return _csv((*CODES, "letter"), rows)
@@ -441,15 +354,6 @@ def published(
         "submissions_sha256": list_digest(taken.submissions),
         "receipts": [json.loads(one.to_json()) for one in signed],
     }
-
-
-def _against(terms: SurveyTerms, language: str) -> str:
-    """Return whom the promise of a letter is against, as the proof has it."""
-    alone, some, further = WHO[language]
-    text = some.format(tolerate=terms.tolerate) if terms.tolerate else alone
-    if terms.tolerate_guests:
-        text += further.format(guests=terms.tolerate_guests)
-    return text
 
 
 def _public(code: str) -> str:

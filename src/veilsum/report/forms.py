@@ -171,6 +171,14 @@ PIA_TEXTS: Mapping[int, tuple[str, ...]] = {
 }
 # Of its three risks: impacts, threats, sources, measures, severity, likelihood.
 PIA_RISKS: Mapping[str, int] = {"access": 320, "change": 330, "loss": 340}
+# Fields of the form that people fill in.
+PIA_BLANK = ("category", "author_name", "evaluator_name", "validator_name")
+PIA_OPEN = (
+    *("dpo_status", "dpo_opinion", "concerned_people_opinion"),
+    *("concerned_people_status", "concerned_people_searched_opinion"),
+    *("concerned_people_searched_content", "rejection_reason"),
+    *("applied_adjustments", "dpos_names", "people_names"),
+)
 PIA_MEASURES: Mapping[str, tuple[str, ...]] = {
     "masks": ("number",),
     "rules": ("check",),
@@ -226,20 +234,8 @@ def pia(facts: PlanFacts, language: str, now: datetime) -> bytes:
             "id": 1,
             "status": 0,
             "name": printable(facts.title) or "veilsum",
-            "category": "",
-            "author_name": "",
-            "evaluator_name": "",
-            "validator_name": "",
-            "dpo_status": None,
-            "dpo_opinion": None,
-            "concerned_people_opinion": None,
-            "concerned_people_status": None,
-            "concerned_people_searched_opinion": None,
-            "concerned_people_searched_content": None,
-            "rejection_reason": None,
-            "applied_adjustments": None,
-            "dpos_names": None,
-            "people_names": None,
+            **dict.fromkeys(PIA_BLANK, ""),
+            **dict.fromkeys(PIA_OPEN),
             "is_example": 0,
             "is_archive": 0,
             "created_at": when,

@@ -22,7 +22,7 @@ from math import floor, log10
 from typing import Any
 
 from veilsum import __version__
-from veilsum.locale import catalogue
+from veilsum.locale import catalogue, with_signs
 from veilsum.net.identity import grouped
 from veilsum.party.own_rules import Value, usual
 from veilsum.report.plan_facts import CountedGroup, PlanFacts, SurveyFacts
@@ -286,13 +286,7 @@ def number(value: float, language: str, digits: int = 2) -> str:
     """
     rounded = float(f"{value:.{digits}g}")
     whole = rounded % 1 == 0 and 1 <= rounded < 1e15
-    return _signed(f"{rounded:,.0f}" if whole else f"{rounded:g}", language)
-
-
-def _signed(text: str, language: str) -> str:
-    """Return a number, written as in English, with the signs of a language."""
-    signs = words(language, "numbers")
-    return text.translate({ord(","): signs["thousands"], ord("."): signs["decimal"]})
+    return with_signs(f"{rounded:,.0f}" if whole else f"{rounded:g}", language)
 
 
 def rounded_down(value: float, language: str) -> str:
@@ -330,7 +324,7 @@ def written(value: Value, language: str) -> str:
     >>> written(0.98, "en"), written(0.98, "de"), written(True, "de")
     ('0.98', '0,98', 'true')
     """
-    return _signed(exact(value), language)
+    return with_signs(exact(value), language)
 
 
 def _column(name: str, facts: PlanFacts, language: str) -> str:
@@ -360,9 +354,9 @@ def _range(place: str, language: str, between: str = "between") -> str:
         found = re.fullmatch(pattern, place)
         if found is not None:
             kind = between if key == "between" else key
-            ends = {k: _signed(v, language) for k, v in found.groupdict().items()}
+            ends = {k: with_signs(v, language) for k, v in found.groupdict().items()}
             return words(language, "ranges")[kind].format_map(ends)
-    return _signed(place, language)
+    return with_signs(place, language)
 
 
 def _group(group: CountedGroup, language: str) -> str:

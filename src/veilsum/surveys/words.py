@@ -85,9 +85,8 @@ def released(survey: SurveyTerms) -> Iterator[str]:
     """Yield what is asked of a closed survey, as its file counts who filled what."""
     assert survey.tally is not None
     given = [survey.tally.given[cell] for cell in survey.released]
-    key = "totals_filled" if given else "totals"
-    yield words()["asked_closed"][key].format(
-        n=len(given), n_cells=survey.n_cells, fewest=min(given, default=0)
+    yield words()["asked_closed"]["totals"].format(
+        n=len(given), n_cells=survey.n_cells, fewest=min(given)
     )
     look_out = words()["look_out"].format
     if survey.tally.near:

@@ -26,6 +26,7 @@ from veilsum.errors import (
     StoreError,
     installing,
 )
+from veilsum.locale import catalogue, languages, with_signs
 from veilsum.page import Html, folded, notice, paragraph, table, tag
 from veilsum.surveys.collection import ClosedError, GuestCollection, OutOfTurnError
 from veilsum.surveys.submission import longest_line, sha256_hex
@@ -72,48 +73,6 @@ def newest_question(survey: str) -> bytes:
 GUEST_SCHEME = "Veilsum-Guest"
 # What members may fetch from the host's folder, once it is there.
 FETCHED = {CLOSED: "application/toml", SENT: "application/jsonl"}
-WORDS = {
-    "en": {
-        "guests": "Totals of {} guests.",
-        "totals": "Totals",
-        "filled": "How many guests filled each cell",
-        "few": "too few",
-        "near": "Look out: {} were filled by nearly the same guests. If a guest's "
-        "number in the one follows from its number in the other, the difference of the "
-        "totals speaks of the few by whom they differ.",
-        "and": "{} and {}",
-        "beyond": "Beyond what the range allows for so many guests: {}. At least one "
-        "of them gave numbers that the page refuses.",
-        "signed": "Signed by {}; result.json has their receipts.",
-        "find": "The list below is what the host says was added. If you would rather "
-        "not rely on that, ask a member other than the host whether its list has the "
-        "digest of your receipt: veilsum collect set prints it. If that member is "
-        "honest and says yes, your numbers were added.",
-        "same": "SHA-256 of the list, a digest a line, as that command prints it: ",
-        "digests": "Digests of all submissions that were added",
-    },
-    "de": {
-        "guests": "Summen von {} Gästen.",
-        "totals": "Summen",
-        "filled": "Wie viele Gäste jede Zelle ausgefüllt haben",
-        "few": "zu wenige",
-        "near": "Achtung: {} haben fast dieselben Gäste ausgefüllt. Folgt die Zahl "
-        "eines Gastes im einen Feld aus der im anderen, sagt der Unterschied der "
-        "Summen etwas über die wenigen, die nur eines ausgefüllt haben.",
-        "and": "{} und {}",
-        "beyond": "Außerhalb dessen, was der Bereich für so viele Gäste erlaubt: {}. "
-        "Mindestens einer gab Zahlen an, die die Seite ablehnt.",
-        "signed": "Unterschrieben von {}; result.json enthält ihre Quittungen.",
-        "find": "Die Liste unten nennt, was nach Angabe des Gastgebers addiert wurde. "
-        "Wenn Sie sich darauf nicht verlassen möchten, fragen Sie ein anderes Mitglied "
-        "als den Gastgeber, ob in seiner Liste die Prüfsumme Ihrer Quittung steht: "
-        "veilsum collect set zeigt sie. Ist dieses Mitglied ehrlich und sagt es ja, "
-        "wurden Ihre Zahlen addiert.",
-        "same": "SHA-256 der Liste, eine Prüfsumme je Zeile, wie der Befehl sie "
-        "zeigt: ",
-        "digests": "Prüfsummen aller Einsendungen, die addiert wurden",
-    },
-}
 TOTALS = "static/totals.css"
 # The host's own page, which takes a token.
 OWN = "/host"
@@ -294,9 +253,10 @@ class SurveyHost:
         if not (self._folder / RESULT).is_file():
             return JSONResponse({"error": "there is no result yet"}, status_code=404)
         found = json.loads((self._folder / RESULT).read_bytes())
-        german = request.headers.get("accept-language", "").startswith("de")
-        language = "de" if german else "en"
-        words = WORDS[language]
+        wanted = request.headers.get("accept-language", "")
+        known = (one for one in languages("survey") if wanted.startswith(one))
+        language = next(known, "en")
+        words = catalogue(language, "survey")["result"]
 
         def cell(total: str | None) -> str:
             return words["few"] if total is None else grouped(total, language)
@@ -310,21 +270,22 @@ class SurveyHost:
             for name, line in zip(found["rows"], found["given"], strict=True)
         ]
         columns = ["", *found["columns"]]
-        beyond = [words["beyond"].format(", ".join(found["beyond"]))]
-        pairs = ", ".join(words["and"].format(*pair) for pair in found["near"])
-        near = [words["near"].format(pairs)]
+        beyond = [words["beyond"].format(cells=", ".join(found["beyond"]))]
+        pair = words["pair"].format
+        pairs = ", ".join(pair(less=less, more=more) for less, more in found["near"])
+        near = [words["near"].format(pairs=pairs)]
         signed = ", ".join(one["party"] for one in found["receipts"])
         added = found["submissions"]
         body = tag(
             "main",
             tag("h1", found["title"]),
-            paragraph(words["guests"].format(found["guests"])),
+            paragraph(words["guests"].format(guests=found["guests"])),
             table(columns, rows, caption=words["totals"]),
             *(notice(one, bad=True) for one in beyond if found["beyond"]),
             *(notice(one) for one in near if found["near"]),
             table(columns, filled, caption=words["filled"]),
             tag("p", found["promise"], lang="en"),
-            paragraph(words["signed"].format(signed)),
+            paragraph(words["signed"].format(members=signed)),
             paragraph(words["find"]),
             paragraph(words["same"], tag("code", list_digest(added))),
             folded(
@@ -372,7 +333,7 @@ def grouped(number: str, language: str) -> str:
     """
     whole, point, rest = number.partition(".")
     found = re.sub(r"(?<=\d)(?=(\d{3})+$)", ",", whole) + point + rest
-    return found.translate(str.maketrans(",.", ".,")) if language == "de" else found
+    return with_signs(found, language)
 
 
 def bounds_of(terms: SurveyTerms) -> PageBounds:
