@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
 from operator import attrgetter
@@ -308,6 +308,10 @@ def _summing(rules: PolicySection, masks: Masks | None) -> Options:
     """Return what policy and masks say about summing."""
     chosen: dict[str, Any] = rules.summing
     if masks is not None:
-        # What tables count in is in the schema.
-        chosen |= {key: one for key, one in asdict(masks).items() if key != "unit"}
+        if masks.grid is not None:
+            raise InvalidScenarioError(
+                "[masks] grid is for costs of real numbers: leave it out; the schema "
+                "has the units that tables count in"
+            )
+        chosen |= {key: getattr(masks, key) for key in ("law", "sigma", "largest")}
     return Options(**chosen)  # type: ignore[typeddict-item]
