@@ -170,9 +170,10 @@ def test_parties_with_other_terms_have_another_plan():
         {"domain": Box(-8.0, 9.0, dim=1)},
         {"settings": Settings(method="one-shot", tolerance=1e-3)},
     ]
-    plans = [assignment(three, **change).plan for change in changes]
+    plans = [assignment(three, run="a", **change).plan for change in changes]
     assert len({plan.digest for plan in plans}) == len(plans)
-    assert assignment(three).plan.digest == assignment(three).plan.digest
+    assert assignment(three, run="a").plan.digest == plans[0].digest
+    assert assignment(three, run="b").plan.digest != plans[0].digest
 
 
 def test_an_unknown_driver_is_refused():

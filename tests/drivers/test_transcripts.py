@@ -210,7 +210,7 @@ def test_an_epoch_without_a_lost_party_has_the_others():
 
 
 def test_transcripts_of_two_runs_are_not_put_together():
-    one, other = (methods(seed=seed).transcript for seed in (3, 4))
+    one, other = (methods(seed=seed, run="a").transcript for seed in (3, 4))
     with pytest.raises(InvalidInputError, match=r"disagree about epoch 0, .* b"):
         Transcript.together([one(["a"]), other(["b"])])
     another = methods(sigma=60.0).transcript

@@ -126,12 +126,6 @@ def test_a_declared_range_never_costs_digits(largest):
         np.testing.assert_allclose(found, [0.5, 5e-9], rtol=1e-14)
 
 
-@pytest.mark.parametrize("value", [3, 3.0])
-def test_a_grid_is_refused_and_the_unit_named(value):
-    with pytest.raises(InvalidInputError, match="leave grid out, and say with unit"):
-        masked_sum(dict.fromkeys(PARTIES, value), grid=40)
-
-
 def test_data_must_be_a_mapping():
     with pytest.raises(InvalidInputError, match="mapping of parties"):
         masked_sum([1, 2, 3])

@@ -17,7 +17,7 @@ from veilsum.consortium import kinds
 from veilsum.consortium.consortium import Consortium, Question
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.consortium.sections import PolicySection
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.units import Counts
 from veilsum.reading import about
@@ -280,8 +280,12 @@ def summing_options(rules: PolicySection, masks: Masks | None) -> Options:
     """Return how to sum, by a file's [policy] and [masks]."""
     chosen: dict[str, Any] = rules.summing
     if masks is not None:
-        # The unit of tables is in the schema.
-        chosen |= {key: value for key, value in asdict(masks).items() if key != "unit"}
+        if masks.grid is not None:
+            raise InvalidScenarioError(
+                "[masks] grid is for costs of real numbers: leave it out; the schema "
+                "has the units that tables count in"
+            )
+        chosen |= {key: getattr(masks, key) for key in ("law", "sigma", "largest")}
     return cast("Options", chosen)
 
 
