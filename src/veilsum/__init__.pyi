@@ -207,10 +207,8 @@ from .questions.cox_bins import (
 )
 from .questions.dispatch import (
     DispatchResult as DispatchResult,
-    dispatch as dispatch,
-)
-from .questions.dispatch_periods import (
     PeriodsResult as PeriodsResult,
+    dispatch as dispatch,
     dispatch_periods as dispatch_periods,
 )
 from .questions.estimates import meta_analysis as meta_analysis

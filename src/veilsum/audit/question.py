@@ -52,8 +52,7 @@ from veilsum.numbers.laws import LAWS, Law, Masks
 from veilsum.numbers.limbs import is_wide, to_integers
 from veilsum.party.party_cost import PartyCost
 from veilsum.protocol.plan import Plan
-from veilsum.questions.dispatch import PriceRecipe
-from veilsum.questions.dispatch_periods import PeriodsRecipe
+from veilsum.questions.dispatch import PeriodsRecipe, PriceRecipe
 from veilsum.questions.job_file import job_of, table_job
 from veilsum.sums.presence import PRESENCE, Screened, answering, held as holders
 from veilsum.sums.recipes import Contribution, PartyWork

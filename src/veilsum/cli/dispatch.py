@@ -10,8 +10,7 @@ import click
 from veilsum.cli.job import job_options, run
 
 if TYPE_CHECKING:
-    from veilsum.questions.dispatch import DispatchResult
-    from veilsum.questions.dispatch_periods import PeriodsResult
+    from veilsum.questions.dispatch import DispatchResult, PeriodsResult
     from veilsum.questions.job_file import JobFile
 
 

@@ -16,7 +16,7 @@ from veilsum.consortium.sections import DispatchSection, SurveySection
 from veilsum.numbers.units import Counts
 from veilsum.party.party_cost import PartyCost
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.questions.dispatch_periods import dispatch_recipe
+from veilsum.questions.dispatch import dispatch_recipe
 from veilsum.questions.job_file import agreed_job, job_of
 from veilsum.reading import about
 from veilsum.sums.recipes import Recipe

@@ -57,8 +57,7 @@ from veilsum.party.own_rules import (
 )
 from veilsum.questions.cox import CoxJob
 from veilsum.questions.cox_bins import BinnedCoxJob
-from veilsum.questions.dispatch import PriceRecipe
-from veilsum.questions.dispatch_periods import FLEETS, PeriodsRecipe
+from veilsum.questions.dispatch import FLEETS, PeriodsRecipe, PriceRecipe
 from veilsum.questions.evaluate import AnyEvaluation
 from veilsum.questions.evaluate.bins import BinsJob
 from veilsum.questions.evaluate.concordance import ConcordanceJob

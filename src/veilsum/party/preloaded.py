@@ -16,7 +16,7 @@ from veilsum.questions.job_file import ON_TABLES
 LOADED = (
     *("veilsum.cli.join", "veilsum.party.run", "veilsum.net.amendment"),
     *(f"veilsum.questions.{kind.module}" for kind in ON_TABLES.values()),
-    *("veilsum.questions.dispatch", "veilsum.questions.dispatch_periods"),
+    "veilsum.questions.dispatch",
     *("veilsum.drivers.arrays", "veilsum.engines.numpy"),
     *("scipy.special", "scipy.sparse.csgraph", "scipy.sparse.linalg"),
     *("pandas", "formulaic", "encodings.idna", "encodings.utf_8_sig"),

@@ -115,8 +115,7 @@ class JobFile(Secret):
         """Run it, whatever it is; compare it with the pooled answer if that is here."""
         given = self.question.asked()
         if (kind := ON_TABLES.get(type(self.question))) is None:
-            from veilsum.questions.dispatch import dispatch
-            from veilsum.questions.dispatch_periods import dispatch_periods
+            from veilsum.questions.dispatch import dispatch, dispatch_periods
 
             chosen: dict[str, Any] = {**self.options, **options}
             tables = self.tables.items()
