@@ -204,10 +204,8 @@ from .questions.cox.binned import BinnedCoxResult as BinnedCoxResult
 from .questions.cox.stratified import CoxResult as CoxResult
 from .questions.dispatch import (
     DispatchResult as DispatchResult,
-    dispatch as dispatch,
-)
-from .questions.dispatch_periods import (
     PeriodsResult as PeriodsResult,
+    dispatch as dispatch,
     dispatch_periods as dispatch_periods,
 )
 from .questions.evaluate import evaluate as evaluate

@@ -16,7 +16,7 @@ from veilsum.errors import (
     SecretError,
 )
 from veilsum.models.fleets import Fleet, PeriodSearch, ramped, stored
-from veilsum.questions.dispatch_periods import dispatch_periods
+from veilsum.questions.dispatch import dispatch_periods
 
 # Ten units and a day: S. A. Kazarlis, A. G. Bakirtzis and V. Petridis, A genetic
 # algorithm solution to the unit commitment problem, IEEE Transactions on Power Systems

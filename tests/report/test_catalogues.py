@@ -19,11 +19,11 @@ from veilsum import locale
 from veilsum.consortium.consortium import consortium_from
 from veilsum.files.consortiums import read_consortium
 from veilsum.locale import catalogue, languages
-from veilsum.party import survey_words
 from veilsum.party.consent import consent_to
 from veilsum.report import annex as papers, forms, officer, sentences as module
 from veilsum.report.plan_facts import CountedGroup
 from veilsum.report.sentences import CONDITIONS, LEVELS, sentences, values, words
+from veilsum.surveys import words as survey_words
 
 ROOT = Path(__file__).parents[2]
 PROOFS = tomllib.loads((ROOT / "tests/report/proofs.toml").read_text("utf-8"))

@@ -12,8 +12,7 @@ from veilsum.minimise.paper import reproduce
 from veilsum.models.fleets import Fleet
 from veilsum.models.price import Site
 from veilsum.models.tallies import Quantile
-from veilsum.questions.dispatch import dispatch
-from veilsum.questions.dispatch_periods import dispatch_periods
+from veilsum.questions.dispatch import dispatch, dispatch_periods
 from veilsum.report.drawing import draw
 from veilsum.report.figures import (
     boxes_figure,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -723,16 +723,5 @@ def errors_of_fold(
 
 def joined_errors(parts: Sequence[Errors]) -> Errors:
     """Return the errors of all folds together."""
-    first, *others = parts
-    for one in others:
-        first = replace(
-            first,
-            **{
-                name: getattr(first, name) + getattr(one, name)
-                for name in (
-                    *("n_rows", "response", "response_square"),
-                    *("predicted", "predicted_square", "squared"),
-                )
-            },
-        )
-    return first
+    names = [one.name for one in fields(Errors) if one.name != "absolute"]
+    return Errors(*(sum(getattr(one, name) for one in parts) for name in names))

@@ -16,7 +16,7 @@ from veilsum.locale import catalogue
 # Modules that the kinds load when they are first asked.
 QUESTIONS = (
     *("regression", "statistics", "survival", "cox", "mixed", "meta", "evaluate"),
-    *("dispatch", "dispatch_periods"),
+    "dispatch",
 )
 LOADED = (
     *("veilsum.cli.join", "veilsum.party.run", "veilsum.net.amendment"),

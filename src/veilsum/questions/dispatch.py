@@ -1,8 +1,13 @@
-"""Economic dispatch: parties find the price that balances all their demands.
+"""Economic dispatch: parties find the prices that balance all their demands.
 
-Each round shows the sum of everybody's surplus at one price, what more is offered at
-just that price, and the slope. What is hidden is how demand splits among honest
-parties; generators' costs and limits show in how the sums bend and jump.
+    day = dispatch_periods(fleets, prices=(0, 100), periods=24)
+    print(day.summary())
+
+Of one period, each round shows the sum of everybody's surplus at one price, what more
+is offered at just that price, and the slope. Of several, every round shows output less
+demand in each period, over all parties, at public prices. What is hidden is how demand
+splits among honest parties; generators' costs, limits and stores show in how the sums
+bend, jump and change with the prices.
 """
 
 from __future__ import annotations
@@ -12,46 +17,88 @@ from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from math import fsum
-from typing import Any, Unpack
+from typing import Any, Generic, TypeVar, Unpack
 
 import numpy as np
 import scipy
 
 from veilsum.errors import InvalidInputError, LocalProtocolError
 from veilsum.locale import limit
+from veilsum.models.fleets import Cleared, Fleet, Numbers, PeriodSearch, Seeking
 from veilsum.models.price import CostAt, Price, PriceSearch, Settled, Site, State
-from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.layout import Layout
 from veilsum.numbers.units import few_decimals, unit_of
-from veilsum.showing import Showing, Table
+from veilsum.showing import Showing, Table, counted
 from veilsum.sums.recipes import Contribution, Replay, Sums, SumsOnly
 from veilsum.sums.releases import Foreseen, Release
 from veilsum.sums.running import JobResult, run_job
+from veilsum.sums.table_job import is_simulated
 from veilsum.sums.terms import Options, Terms, by_name
 
+S = TypeVar("S")
+
 LIMIT = limit("dispatch")
+# How generators and stores show: what prices that are tried tell of others.
+FLEETS = limit("fleets")
+
+
+class TriedPrices(SumsOnly, Generic[S]):
+    """One sum for each price, or for all prices that are tried together."""
+
+    search: Any
+
+    @property
+    def layout(self) -> Layout:
+        """The sum at every price that is tried."""
+        found: Layout = self.search.layout
+        return found
+
+    @property
+    def most_numbers(self) -> int:
+        """Those at every price that may be tried."""
+        return self.size * int(self.search.max_rounds)
+
+    @cached_property
+    def _places(self) -> Replay[S]:
+        return Replay(self.search.start, self.search.advance)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class BalancedResult(JobResult):
+    """Prices that balance supply and demand.
+
+    Attributes:
+        outputs: what each party's generators and stores run; here all of them are
+            known, in a real run each party knows its own.
+        costs: what each of them costs at that; known to the same.
+    """
+
+    outputs: Mapping[str, FloatArray] = field(repr=False)
+    costs: Mapping[str, FloatArray] = field(repr=False)
+
+    @property
+    def _plain_units(self) -> dict[str, Any]:
+        return {
+            "outputs": {party: p.tolist() for party, p in self.outputs.items()},
+            "costs": {party: c.tolist() for party, c in self.costs.items()},
+        }
+
+
+# One period
 
 
 @dataclass(frozen=True, eq=False)
-class PriceRecipe(SumsOnly):
+class PriceRecipe(TriedPrices[State]):
     """One sum for each price that is tried."""
 
     search: PriceSearch
     answer_size: int = field(default=5, init=False)
 
     @property
-    def layout(self) -> Layout:
-        """The sum at every price that is tried."""
-        return self.search.layout
-
-    @property
     def most_numbers(self) -> int:
         """Those at every price that may be tried, and the cost if it is asked for."""
-        return self.size * self.search.max_rounds + self.search.total_cost
-
-    @cached_property
-    def _places(self) -> Replay[State]:
-        return Replay(self.search.start, self.search.advance)
+        return super().most_numbers + self.search.total_cost
 
     def request(self, sums: Sums) -> Price | CostAt | None:
         """Ask for the surplus at the next price, and for the cost at the last."""
@@ -111,19 +158,14 @@ class PriceRecipe(SumsOnly):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class DispatchResult(JobResult):
+class DispatchResult(BalancedResult):
     """The price that balances supply and demand.
 
     Attributes:
-        outputs: what each party's generators run; here all of them are known, in a
-            real run each party knows its own.
-        costs: what each of them costs at that; known to the same.
         reference: the price as one owner of all sites would find it, where that was
             asked for.
     """
 
-    outputs: Mapping[str, Vector] = field(repr=False)
-    costs: Mapping[str, Vector] = field(repr=False)
     reference: float | None = None
 
     @property
@@ -235,8 +277,7 @@ class DispatchResult(JobResult):
             "highest": self.highest,
             "within": self.settled.within,
             "total_cost": self.total_cost,
-            "outputs": {party: p.tolist() for party, p in self.outputs.items()},
-            "costs": {party: c.tolist() for party, c in self.costs.items()},
+            **self._plain_units,
         }
 
 
@@ -273,8 +314,9 @@ def dispatch(
     search = search_of(
         prices, tolerance, max_rounds, unit, price_unit, total_cost=total_cost
     )
-    if search.unit is None and getattr(options.get("driver"), "party", None) is None:
-        search = replace(search, unit=_decimals(held))
+    if search.unit is None and is_simulated(options):
+        demands = np.concatenate([site.demands for site in held.values()])
+        search = replace(search, unit=few_decimals(demands))
     recipe = PriceRecipe(search)
     terms = Terms.of(list(held), counts=recipe.counts, options=options)
     agreed = {
@@ -284,7 +326,13 @@ def dispatch(
     }
     released = run_job(
         recipe,
-        {party: _contribution(search, party, site) for party, site in held.items()},
+        {
+            party: _contribution(
+                *(search, party, site),
+                *(site.demands, site.a, site.b, site.low, site.high),
+            )
+            for party, site in held.items()
+        },
         terms,
         agreed={"dispatch": agreed},
     )
@@ -332,15 +380,224 @@ def pooled_price(sites: Mapping[str, Site], prices: tuple[float, float]) -> floa
     return float(scipy.optimize.brentq(surplus, low, high, xtol=1e-12))
 
 
-def _decimals(sites: Mapping[str, Site]) -> Fraction | None:
-    """Return the decimals that all demands have, if they have few."""
-    return few_decimals(np.concatenate([site.demands for site in sites.values()]))
-
-
-def _contribution(search: PriceSearch, party: str, site: Site) -> Contribution:
+def _contribution(search: Any, party: str, own: Any, *data: Any) -> Contribution:
+    """Return what one party gives: its answers at prices that are tried."""
     try:
-        search.check(site)
+        search.check(own)
     except InvalidInputError as error:
         raise InvalidInputError(f"{party}: {error}") from None
-    data = (site.demands, site.a, site.b, site.low, site.high)
-    return Contribution(partial(search.response, site), data)
+    bent = search.bent(own) if isinstance(search, PeriodSearch) else own
+    return Contribution(partial(search.response, bent), data)
+
+
+# Several periods
+
+
+@dataclass(frozen=True, eq=False)
+class PeriodsRecipe(TriedPrices[Seeking | Cleared]):
+    """One sum for all prices that are tried together."""
+
+    left_open = (FLEETS,)
+
+    search: PeriodSearch
+
+    @property
+    def answer_size(self) -> int:
+        """One price for each."""
+        return self.search.periods
+
+    def request(self, sums: Sums) -> Numbers | None:
+        """Ask for the surpluses at the next prices."""
+        state = self._places.state(sums)
+        return None if state.done else self.search.propose(state)
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the prices."""
+        return np.array(self.cleared(sums).prices)
+
+    def cleared(self, sums: Sums) -> Cleared:
+        """Return where supply meets demand in all periods."""
+        state = self._places.state(sums)
+        if not isinstance(state, Cleared):
+            raise LocalProtocolError("prices were asked for before they were settled")
+        return state
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows, and at which prices."""
+        prices = self.search.propose(self._places.state(sums))
+        return Release("dispatch over periods", self.layout.released, prices)
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """The same at all prices that may be tried."""
+        shown, most = self.layout.released, self.search.max_rounds
+        return (Foreseen("prices", shown, 1, most),)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PeriodsResult(BalancedResult):
+    """The prices that balance supply and demand in every period."""
+
+    @property
+    def prices(self) -> Vector:
+        """What one more unit costs everybody, in each period."""
+        return self.answer
+
+    @property
+    def search(self) -> PeriodSearch:
+        """What was agreed on."""
+        found: PeriodSearch = self.inner[0].search
+        return found
+
+    @property
+    def balance(self) -> Vector:
+        """Output less demand, over all parties, in each period."""
+        assert isinstance(self.recipe, PeriodsRecipe)
+        return np.array(self.recipe.cleared(self.released.sums).surplus)
+
+    @property
+    def excess(self) -> float:
+        """By how much all outputs may cost more than the least, without any rise.
+
+        At its prices no output earns more: what is left of output less demand, at these
+        prices, is all that a cheaper one could save. What rounding row by row leaves is
+        below one more tolerance.
+        """
+        return 2.0 * self.search.tolerance * fsum(self.prices)
+
+    @property
+    def words(self) -> str:
+        """How near to the least the outputs' costs are."""
+        told = f"all outputs cost at most {self.excess:.2g} more than the least"
+        if not (rise := self.search.rise):
+            return told
+        return (
+            f"{told}, and up to {rise / 2.0:g} more for each unit that the cheapest "
+            "way runs at one price, or moves by a store that does not wear: such "
+            f"offers were made to rise by {rise:g}"
+        )
+
+    def summary(self) -> str:
+        """Return prices, and what everybody who is known here gives and costs.
+
+        A party that is here alone sees every generator and store of its own.
+        """
+        return self.answered(outputs=True).text()
+
+    def answered(self, *, outputs: bool = False) -> Showing:
+        """Return prices, to be seen; with `outputs` what is one's own too."""
+        left = float(np.abs(self.balance).max())
+        told = f"output less demand is at most {left:.2g} in a period", self.words
+        title = f"Prices of {counted(len(self.prices), 'period')}"
+        if not outputs:
+            rows = [[str(k + 1), f"{one:.6g}"] for k, one in enumerate(self.prices)]
+            shown = Showing(title, [Table(["period", "price"], rows, align="<."), told])
+            if not self.outputs:
+                return shown
+            return shown.also("What units here give is in .outputs and .summary().")
+        return Showing(title, [self._own_table(), told])
+
+    def _own_table(self) -> Table:
+        outputs, costs = (
+            {
+                name: numbers
+                for party, found in known.items()
+                for name, numbers in (
+                    [(party, found.sum(axis=0))]
+                    if len(known) > 1
+                    else [(f"unit {k + 1}", row) for k, row in enumerate(found)]
+                )
+                if len(found)
+            }
+            for known in (self.outputs, self.costs)
+        )
+        head = ["period", "price", *outputs]
+        rows = [
+            [str(k + 1), f"{price:.6g}", *(f"{one[k]:.6g}" for one in outputs.values())]
+            for k, price in enumerate(self.prices)
+        ]
+        if costs:
+            rows.append(["costs", "", *(f"{one.sum():.6g}" for one in costs.values())])
+        return Table(head, rows, align="<" + "." * (len(head) - 1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            **super().to_dict(),
+            "prices": self.prices.tolist(),
+            "balance": self.balance.tolist(),
+            "excess": self.excess,
+            "rise": self.search.rise,
+            **self._plain_units,
+        }
+
+
+def dispatch_periods(
+    fleets: Mapping[str, Fleet],
+    *,
+    prices: tuple[float, float],
+    periods: int,
+    tolerance: float = 1e-6,
+    max_rounds: int = 200,
+    rise: float = 0.0,
+    **options: Unpack[Options],
+) -> PeriodsResult:
+    """Return prices at which all generators and stores meet all demands, each period.
+
+    Outputs are the only ones of least cost. Prices may not be the only ones that
+    balance, where everything stands at a limit; others are not looked for.
+
+    Args:
+        fleets: what each party holds.
+        prices: between which the price of every period is searched, public; at least 0.
+        periods: how many there are.
+        tolerance: how far total output may be from total demand in each of them.
+        max_rounds: sums after which the search is given up.
+        rise: by how much the price of an offer at one price rises from its lower to its
+            upper limit, and of a store that does not wear; public. Without it, costs
+            that are linear are refused.
+        options: how to sum; see `Options`.
+    """
+    held = by_name(fleets)
+    recipe = _recipe(prices, periods, tolerance, max_rounds, rise)
+    search = recipe.search
+    terms = Terms.of(list(held), counts=recipe.counts, options=options)
+    released = run_job(
+        recipe,
+        {
+            party: _contribution(
+                *(search, party, one), one.demands, one.generators, one.stores
+            )
+            for party, one in held.items()
+        },
+        terms,
+        agreed={"dispatch over periods": asdict(search)},
+    )
+    found = recipe.cleared(released.sums).prices
+    outputs = {party: search.bent(one).outputs(found) for party, one in held.items()}
+    return PeriodsResult(
+        terms=terms,
+        recipe=recipe,
+        released=released,
+        outputs=outputs,
+        # What it costs in fact, and not as it was bent.
+        costs={party: one.costs(outputs[party]) for party, one in held.items()},
+    )
+
+
+def dispatch_recipe(**asked: Any) -> PriceRecipe | PeriodsRecipe:
+    """Return what parties do for the keys of a [dispatch]."""
+    return _recipe(**asked) if "periods" in asked else PriceRecipe(search_of(**asked))
+
+
+def _recipe(
+    prices: tuple[float, float],
+    periods: int,
+    tolerance: float = 1e-6,
+    max_rounds: int = 200,
+    rise: float = 0.0,
+) -> PeriodsRecipe:
+    low, high = map(float, prices)
+    return PeriodsRecipe(
+        PeriodSearch(periods, low, high, tolerance, max_rounds, float(rise))
+    )

@@ -41,8 +41,7 @@ from veilsum.privacy.lattice import lattice_success
 from veilsum.privacy.planner import NetworkPlan, Plans
 from veilsum.privacy.worst_case import worst_mu2
 from veilsum.questions.cox.hazards import HazardResult
-from veilsum.questions.dispatch import DispatchResult
-from veilsum.questions.dispatch_periods import PeriodsResult
+from veilsum.questions.dispatch import DispatchResult, PeriodsResult
 from veilsum.questions.evaluate.bins import ChanceEvaluation
 from veilsum.questions.evaluate.concordance import ConcordanceEvaluation
 from veilsum.questions.evaluate.errors import NumberEvaluation

@@ -27,8 +27,7 @@ from veilsum.models.survival import SurvivalCurve
 from veilsum.models.tallies import Quantile
 from veilsum.numbers.arrays import FloatArray
 from veilsum.privacy.conversions import attacker_success, gaussian_mu
-from veilsum.questions.dispatch import DispatchResult
-from veilsum.questions.dispatch_periods import PeriodsResult
+from veilsum.questions.dispatch import DispatchResult, PeriodsResult
 from veilsum.questions.evaluate.bins import ChanceEvaluation
 from veilsum.questions.survival import SurvivalResult
 from veilsum.showing import counted

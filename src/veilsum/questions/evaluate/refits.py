@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -39,34 +39,29 @@ class RefitsRecipe(ManyRounds[Refitting]):
     """Rounds of a fit without each fold, side by side, and then one on the folds.
 
     Attributes:
-        refits: what is fitted.
+        search: what is fitted.
         what: is asked, for the ledger.
         limit: how many numbers may be released.
     """
 
-    refits: Refits
+    search: Refits
     what: str
     limit: ReleaseLimit | None = None
 
     @cached_property
     def layout(self) -> Layout:
         """Positions that all rounds share."""
-        return self.refits.layout + LEFT_OUT
+        return self.search.layout + LEFT_OUT
 
     @property
     def answer_size(self) -> int:
         """The coefficients without each fold, and three sums of it."""
-        return self.refits.n_folds * (self.refits.newton.n_columns + 3)
+        return self.search.n_folds * (self.search.newton.n_columns + 3)
 
     @property
     def most(self) -> int:
         """Those too that ask for rows outside, and the two about folds."""
-        return 2 * self.refits.newton.max_rounds + 2
-
-    @property
-    def search(self) -> Refits:
-        """Where all fits are."""
-        return self.refits
+        return 2 * self.search.newton.max_rounds + 2
 
     def unfinished(self, state: Refitting) -> str:
         """Return what to say of searches for which no room is left."""
@@ -76,7 +71,7 @@ class RefitsRecipe(ManyRounds[Refitting]):
             f"columns, or {MORE_SUMS}"
         )
         for k, one in enumerate(state.fits, start=1):
-            if fading := self.refits.newton.fading_columns(one):
+            if fading := self.search.newton.fading_columns(one):
                 return (
                     f"without fold {k} the coefficient of {listed(fading)} seems to "
                     f"grow without end: leave the column out. And {told}"
@@ -85,7 +80,7 @@ class RefitsRecipe(ManyRounds[Refitting]):
 
     def suspected(self, sums: Sums) -> str:
         """Return the columns whose information has faded without one of the folds."""
-        newton, fits = self.refits.newton, enumerate(self.state(sums).fits, start=1)
+        newton, fits = self.search.newton, enumerate(self.state(sums).fits, start=1)
         found = (suspicion(newton, one, f"Without fold {k}: the") for k, one in fits)
         return next(filter(None, found), "")
 
@@ -97,7 +92,7 @@ class RefitsRecipe(ManyRounds[Refitting]):
 
     def coefficients(self, sums: Sums) -> tuple[Vector, ...]:
         """Return those without each fold."""
-        return self.refits.coefficients(self.state(sums))
+        return self.search.coefficients(self.state(sums))
 
     def answer(self, sums: Sums) -> Vector:
         """Return the coefficients, and then deviances and squared errors by fold."""
@@ -105,39 +100,36 @@ class RefitsRecipe(ManyRounds[Refitting]):
         return np.concatenate([*self.coefficients(sums), *losses])
 
     def _shown(self, stage: Stage) -> dict[str, int]:
-        k = self.refits.n_folds
+        k = self.search.n_folds
         if stage == "beyond":
             shown = {"fold_rows_outside": k}
         elif stage == "losses":
-            shown = {
-                "fold_deviances": 2 * k,
-                "fold_squared_errors": k,
-            }
+            shown = {"fold_deviances": 2 * k, "fold_squared_errors": k}
         else:
-            each = self.refits.newton.scales.layout(stage).released.items()
+            each = self.search.newton.scales.layout(stage).released.items()
             shown = {WITHOUT_FOLD + key: k * count for key, count in each}
         return shown | {"left_out": 1}
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and where it is evaluated."""
-        request = self.refits.propose(self.state(sums))
-        point = self.refits.real_points(request)
+        request = self.search.propose(self.state(sums))
+        point = self.search.real_points(request)
         return Release(self.what, self._shown(request.stage), point)
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
         """What every kind of round shows."""
         most = self.most_rounds
-
-        def rounds(when: str, stage: Stage, least: int, most: int) -> Foreseen:
-            return Foreseen(when, self._shown(stage), least, most)
-
-        return (
-            rounds("first", "first", 1, 1),
-            rounds("tries", "round", 1, most - 2),
-            rounds("outside", "outside", 0, most - 3),
-            rounds("beyond", "beyond", 0, 1),
-            rounds("losses", "losses", 1, 1),
+        kinds: tuple[tuple[str, Stage, int, int], ...] = (
+            ("first", "first", 1, 1),
+            ("tries", "round", 1, most - 2),
+            ("outside", "outside", 0, most - 3),
+            ("beyond", "beyond", 0, 1),
+            ("losses", "losses", 1, 1),
+        )
+        return tuple(
+            Foreseen(when, self._shown(stage), least, most)
+            for when, stage, least, most in kinds
         )
 
 
@@ -233,25 +225,24 @@ class FoldsEvaluation(Judged):
         """Rows of all parties."""
         return sum(one.n_rows for one in self.folds)
 
-    def _mean(self, sums: Sequence[Fraction]) -> MeanLoss:
-        return MeanLoss.of([one.n_rows for one in self.folds], sums)
+    def _mean(self, loss: Callable[[Losses], Fraction]) -> MeanLoss:
+        rows = [one.n_rows for one in self.folds]
+        return MeanLoss.of(rows, [loss(one) for one in self.folds])
 
     @property
     def deviance(self) -> MeanLoss:
         """The mean deviance of a row, by the fit without its fold."""
-        return self._mean([one.deviance for one in self.folds])
+        return self._mean(lambda one: one.deviance)
 
     @property
     def squared_error(self) -> MeanLoss:
         """The mean squared error: Brier's score, of 0 and 1."""
-        return self._mean([one.squared for one in self.folds])
+        return self._mean(lambda one: one.squared)
 
     @property
     def log_loss(self) -> MeanLoss | None:
         """The mean of -log(chance of what happened); None for numbers."""
-        if not self.job.is_chance:
-            return None
-        return self._mean([one.deviance / 2 for one in self.folds])
+        return self._mean(lambda one: one.deviance / 2) if self.job.is_chance else None
 
     @property
     def explained_deviance(self) -> float:
@@ -281,16 +272,13 @@ class FoldsEvaluation(Judged):
             for name, one in self._told.items()
         ]
         halves = 2 if self.job.is_chance else 1
-        each: list[list[Any]] = [
-            [
-                f"fold {k}",
-                one.n_rows,
-                number(float(one.deviance / halves / one.n_rows)),
-                number(float(one.squared / one.n_rows)),
-            ]
-            for k, one in enumerate(self.folds, start=1)
-            if one.n_rows
-        ]
+        each: list[list[Any]] = []
+        for k, (n, deviance, _, squared) in enumerate(self.folds, start=1):
+            if n:
+                means_of_fold = deviance / halves / n, squared / n
+                each.append(
+                    [f"fold {k}", n, *(number(float(x)) for x in means_of_fold)]
+                )
         told = (
             f"{self.explained_deviance:.1%} of the deviance of fits with an intercept "
             "alone is explained. Each fold is predicted by a fit of all others; values "

@@ -65,7 +65,7 @@ class DispatchKind(QuestionKind):
 
     def plan(self, consortium: Consortium) -> Asked:
         """Return the rounds of a search for prices."""
-        from veilsum.questions.dispatch_periods import dispatch_recipe
+        from veilsum.questions.dispatch import dispatch_recipe
 
         (spec,) = consortium.questions
         assert isinstance(spec, DispatchSpec)
@@ -103,8 +103,7 @@ class DispatchKind(QuestionKind):
     ) -> JobResult:
         """Return the price for some parties' generators and demands."""
         from veilsum.files.datasets import fleet_of, site_of
-        from veilsum.questions.dispatch import dispatch
-        from veilsum.questions.dispatch_periods import dispatch_periods
+        from veilsum.questions.dispatch import dispatch, dispatch_periods
 
         del schema, rules
         if (periods := spec.periods) is not None:
@@ -131,7 +130,7 @@ class DispatchKind(QuestionKind):
 
     def warnings(self, asked: Asked) -> Iterator[str]:
         """Yield how much of its generators a party shows."""
-        from veilsum.questions.dispatch_periods import FLEETS, PeriodsRecipe
+        from veilsum.questions.dispatch import FLEETS, PeriodsRecipe
 
         yield FLEETS if isinstance(asked.recipe, PeriodsRecipe) else GENERATORS
 
@@ -170,7 +169,7 @@ class DispatchKind(QuestionKind):
     def contribution(self, recipe: Any, data: Frame) -> Contribution:
         """Return what one holder of generators gives, at whatever prices are asked."""
         from veilsum.files.datasets import fleet_of, site_of
-        from veilsum.questions.dispatch_periods import PeriodsRecipe
+        from veilsum.questions.dispatch import PeriodsRecipe
 
         search = recipe.search
         if isinstance(recipe, PeriodsRecipe):

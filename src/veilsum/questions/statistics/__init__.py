@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError
 from veilsum.models.moments import Marginals, Moments
 from veilsum.models.plausible import check_total
-from veilsum.models.tallies import Bins, Cells, CrossTable, Histogram, Quantile
+from veilsum.models.tallies import Cells, CrossTable, Histogram, Quantile
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.layout import Layout
 from veilsum.numbers.units import ROW_BITS, Integers
@@ -373,8 +373,8 @@ class StatisticsResult(TableResult):
     @cached_property
     def _sums(self) -> dict[str, Any]:
         recipe, sums = self.inner
-        assert isinstance(recipe, StatisticsRecipe)
-        return recipe.parts(sums)
+        parts: dict[str, Any] = recipe.parts(sums)
+        return parts
 
     @cached_property
     def moments(self) -> Moments:
@@ -392,8 +392,8 @@ class StatisticsResult(TableResult):
     def choice(self) -> RowChoice:
         """By group, the variables on their own rows, and why others are not."""
         recipe, sums = self.inner
-        assert isinstance(recipe, StatisticsRecipe)
-        return recipe.choice(sums)
+        choice: RowChoice = recipe.choice(sums)
+        return choice
 
     @property
     def on_own_rows(self) -> bool:
@@ -455,17 +455,14 @@ class StatisticsResult(TableResult):
             quantiles={
                 name: (
                     self.quantiles[name],
-                    *(self._quantiles(name, _of_cells(bins, g)) for g in cells.T),
+                    *(self._quantiles(name, bins.unpack(g)) for g in cells.T),
                 )
-                for (name, bins), cells in self._binned
+                for (name, bins), cells in zip(
+                    wishes.histograms.items(), self._cells, strict=False
+                )
                 if name in wishes.quantiles
             },
         )
-
-    @property
-    def _binned(self) -> list[tuple[tuple[str, Bins], Cells]]:
-        pairs = zip(self.wishes.histograms.items(), self._cells, strict=False)
-        return list(pairs)
 
     @property
     def count(self) -> int:
@@ -525,7 +522,7 @@ class StatisticsResult(TableResult):
     def histograms(self) -> dict[str, Histogram]:
         """Counts on the agreed bins, by column."""
         pairs = zip(self.wishes.histograms.items(), self._overall, strict=False)
-        return {name: _of_cells(bins, cells) for (name, bins), cells in pairs}
+        return {name: bins.unpack(cells) for (name, bins), cells in pairs}
 
     @cached_property
     def tables(self) -> dict[tuple[str, ...], Cells]:
@@ -557,17 +554,12 @@ class StatisticsResult(TableResult):
             return []
         found = self.marginals
         lines = zip(
-            self.columns,
-            found.rows,
-            found.sum.tolist(),
-            found.mean.tolist(),
+            *(self.columns, found.rows, found.sum.tolist(), found.mean.tolist()),
             found.standard_deviation.tolist(),
             strict=True,
         )
-        return [
-            {"name": n, "count": c, "sum": s, "mean": m, "sd": d}
-            for n, c, s, m, d in lines
-        ]
+        heads = ("name", "count", "sum", "mean", "sd")
+        return [dict(zip(heads, line, strict=True)) for line in lines]
 
     def to_frame(self) -> Frame:
         """Return the numbers as a pandas table.
@@ -613,7 +605,10 @@ class StatisticsResult(TableResult):
             "table": self.rows(),
             "covariance": None if found is None else _plain(found.covariance),
             "correlation": None if found is None else _plain(found.correlation),
-            "histograms": {n: _plain_dict(h) for n, h in self.histograms.items()},
+            "histograms": {
+                name: {key: np.asarray(v).tolist() for key, v in asdict(one).items()}
+                for name, one in self.histograms.items()
+            },
             "tables": [
                 {
                     "columns": list(names),
@@ -630,16 +625,8 @@ class StatisticsResult(TableResult):
         }
 
 
-def _of_cells(bins: Bins, cells: Cells) -> Histogram:
-    return bins.unpack(np.asarray(cells))
-
-
 def _plain(matrix: Array[np.float64]) -> list[list[float | None]]:
     return [[None if np.isnan(x) else x for x in row] for row in matrix.tolist()]
-
-
-def _plain_dict(histogram: Histogram) -> dict[str, Any]:
-    return {key: np.asarray(v).tolist() for key, v in asdict(histogram).items()}
 
 
 def _whole(total: float) -> float:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -164,7 +165,10 @@ class Wishes:
         """How many levels or values each axis has that has no bins."""
         axes = {one for axes in self.crossings for one in axes if one.bins is None}
         groups = set() if self.by is None else {self.by}
-        return {one.column: one.size for one in sorted(axes | groups, key=_named)}
+        return {
+            one.column: one.size
+            for one in sorted(axes | groups, key=attrgetter("column"))
+        }
 
     # One party
 
@@ -269,7 +273,9 @@ class Wishes:
         for name in self.columns:
             for values in view.by_group(name):
                 found[name,] |= _refuses(self._check_column, home, name, name, values)
-        if self.columns and _refuses(self._check_together, home, view):
+        if self.columns and _refuses(
+            self._check_together, home, view.filled(), self.columns
+        ):
             found |= dict.fromkeys([(name,) for name in self.columns], True)
         return [found[one] for one in populations.variables]
 
@@ -304,18 +310,20 @@ class Wishes:
         names = [f"{name}{where}" for name in self.columns]
         for name, label, own in zip(self.columns, names, numbers.T, strict=True):
             self._check_column(home, name, label, own)
-        # The moments of columns are those of a design with ones. Of two that differ
-        # in one row, sums by themselves tell that row.
-        ones = np.ones((len(numbers), 1))
-        design = Rows(np.hstack([ones, numbers]), ones[:, 0])
-        home.design(design, ("1", *names), intercept=0)
+        self._check_together(home, [numbers], names)
 
-    def _check_together(self, home: AtHome, view: _View) -> None:
-        """Refuse combinations of columns, each 0 where its own rows end."""
-        for numbers in view.filled():
+    def _check_together(
+        self, home: AtHome, parts: Iterable[Array[np.float64]], names: Sequence[str]
+    ) -> None:
+        """Refuse combinations of columns that point at few rows.
+
+        The moments of columns are those of a design with ones. Of two that differ in
+        one row, sums by themselves tell that row.
+        """
+        for numbers in parts:
             ones = np.ones((len(numbers), 1))
             design = Rows(np.hstack([ones, numbers]), ones[:, 0])
-            home.design(design, ("1", *self.columns), intercept=0)
+            home.design(design, ("1", *names), intercept=0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -396,10 +404,6 @@ def _refuses(check: Callable[..., None], *arguments: Any) -> bool:
     return False
 
 
-def _named(axis: Axis) -> str:
-    return axis.column
-
-
 def _looked(axes: Sequence[Axis], table: CheckedTable) -> list[Array[Any]]:
     return [table.look(one.column) for one in axes]
 
@@ -436,10 +440,16 @@ def wishes_of(
         )
     asked = {name: tuple(map(float, of)) for name, of in (quantiles or {}).items()}
     _check_quantiles(asked, bins)
+    crossing = {
+        tuple(each): tuple(Axis.of(schema.column(name), bins) for name in each)
+        for each in tables
+    }
+    for axes in crossing.values():
+        CrossTable(tuple(one.size for one in axes))  # of too many cells
     found = Wishes(
         tuple(columns),
         bins,
-        {tuple(each): _axes(schema, each, bins) for each in tables},
+        crossing,
         tuple(schema.column(name).measure.centred() for name in columns),
         by=groups,
         quantiles=asked,
@@ -449,14 +459,6 @@ def wishes_of(
         return found  # no row with a missing value takes part
     gaps = tuple(sorted(found.used))
     return replace(found, gaps=gaps, grouped_gaps=counted == "groups")
-
-
-def _axes(
-    schema: Schema, names: Sequence[str], bins: Mapping[str, Bins]
-) -> tuple[Axis, ...]:
-    axes = tuple(Axis.of(schema.column(name), bins) for name in names)
-    CrossTable(tuple(one.size for one in axes))  # of too many cells
-    return axes
 
 
 def _groups_of(schema: Schema, by: str) -> Axis:

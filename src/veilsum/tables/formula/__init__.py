@@ -191,8 +191,7 @@ class ModelFormula:
     @property
     def predictors(self) -> tuple[str, ...]:
         """The schema's columns that the right side names, in the schema's order."""
-        named = {name for node in self._right.factors for name in named_in(node)}
-        return tuple(name for name in self.schema.names if name in named)
+        return tuple(one for one in self.schema.names if one in self._right.named)
 
     def design_at(self, frame: Any) -> Array[Any]:
         """Return the design of rows that need no response, such as ones to predict.
@@ -221,24 +220,18 @@ class ModelFormula:
 
     def _numbers(self, table: CheckedTable) -> list[Array[Any] | None]:
         """Return the values of the factors on the right; None for a category."""
-        right = self._right
-        return [
-            None if levels else np.asarray(evaluate(node, table.frame), np.float64)
-            for node, levels in zip(right.factors, right.levels, strict=True)
-        ]
+        return self._right.numbers(
+            lambda node: np.asarray(evaluate(node, table.frame), np.float64)
+        )
 
     def _refined(self, table: CheckedTable, design: Array[Any], bits: int) -> Any:
         """Return the design with those columns exact that float64 would get wrong."""
         wide = self._exact_places(bits)
         if not wide:
             return design
-        right = self._right
-        values = [
-            None if levels else exact(node, table)
-            for node, levels in zip(right.factors, right.levels, strict=True)
-        ]
+        values = self._right.numbers(lambda node: exact(node, table))
         made = design.astype(object) if any(wide.values()) else design
-        for place, column in right.parts(wide, table.frame, values):
+        for place, column in self._right.parts(wide, table.frame, values):
             made[:, place] = column
         return made
 
@@ -333,19 +326,21 @@ class ModelFormula:
 
     def is_two_valued(self, node: Node) -> bool:
         """Say whether a part has two values at most, by the schema alone."""
-        try:
-            extent = extent_of(node, self.schema)
-        except InvalidInputError:
+        extent = self._known_extent(node)
+        if extent is None or extent.unit is None:
             return False
-        return extent.unit is not None and extent.high - extent.low <= extent.unit
+        return extent.high - extent.low <= extent.unit
 
     def span(self, node: Node) -> float:
         """Return how far apart a part's values may be; 0 if the schema cannot tell."""
+        extent = self._known_extent(node)
+        return 0.0 if extent is None else float(extent.high - extent.low)
+
+    def _known_extent(self, node: Node) -> Extent | None:
         try:
-            extent = extent_of(node, self.schema)
+            return extent_of(node, self.schema)
         except InvalidInputError:
-            return 0.0
-        return float(extent.high - extent.low)
+            return None
 
     @property
     def crossed(self) -> tuple[tuple[Node, ...], ...]:
@@ -376,9 +371,8 @@ class ModelFormula:
     @property
     def response_is_shaped(self) -> bool:
         """Whether the response is more than a column, or on the right as well."""
-        left, right = self._left, self._right.factors
-        named = {name for node in right for name in named_in(node)}
-        return not isinstance(left, Named) or left.name in named
+        left = self._left
+        return not isinstance(left, Named) or left.name in self._right.named
 
     def addends(self, table: CheckedTable) -> Array[Any] | None:
         """Return what is added up in terms, a column each; None if nothing is.
@@ -419,13 +413,9 @@ class ModelFormula:
 
     @cached_property
     def _extents(self) -> tuple[Extent, ...]:
-        right = self._right
-        factors = [
-            None if levels else extent_of(node, self.schema)
-            for node, levels in zip(right.factors, right.levels, strict=True)
-        ]
+        factors = self._right.numbers(lambda node: extent_of(node, self.schema))
         found = []
-        for pieces in right.pieces:
+        for pieces in self._right.pieces:
             each = [piece.extent(factors) for piece in pieces]
             found.append(reduce(Extent.times, each) if each else ONES)
         return tuple(found)

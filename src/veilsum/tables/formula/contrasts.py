@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, reduce
 from itertools import chain, product
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from veilsum.tables.formula.syntax import CONTRASTS, Coded, Node, Term, named_in
 from veilsum.tables.frames import Frame, needed
 from veilsum.tables.schema import Schema
 
+T = TypeVar("T")
 # What codes of categories are rounded to where they are not whole.
 _CODE_UNIT = Fraction(1, 2**40)
 
@@ -124,6 +125,16 @@ class Expansion:
                     columns.append(":".join(name for _, name in each[::-1]))
         names = tuple(name or "Intercept" for name in columns)
         return cls(factors, levels, tuple(pieces), names, intercept, coded.codings)
+
+    @property
+    def named(self) -> set[str]:
+        """The columns that factors name."""
+        return {name for node in self.factors for name in named_in(node)}
+
+    def numbers(self, value: Callable[[Node], T]) -> list[T | None]:
+        """Return a value of each factor that is a number; None for a category."""
+        pairs = zip(self.factors, self.levels, strict=True)
+        return [None if levels else value(node) for node, levels in pairs]
 
     def matrix(self, frame: Frame, numbers: Sequence[Array[Any] | None]) -> Array[Any]:
         """Return the design of a table, one row per row; numbers are by factor."""
