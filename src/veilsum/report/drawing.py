@@ -20,7 +20,6 @@ from veilsum.audit.literature import LiteratureTable
 from veilsum.drivers.executions import Executions
 from veilsum.errors import InvalidInputError
 from veilsum.fits.fitted import Fitted, Tested
-from veilsum.fits.summary import ratio_name
 from veilsum.graphs.connectivity import minimum_vertex_cut
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.minimise.gradient_fit import GradientFit
@@ -52,6 +51,7 @@ from veilsum.questions.evaluate import (
 from veilsum.questions.from_moments import INTERCEPT, Components, Path, TwoStageFit
 from veilsum.questions.meta import PooledResult
 from veilsum.questions.regression.result import FitResult
+from veilsum.questions.regression.summary import ratio_name
 from veilsum.questions.statistics import StatisticsResult
 from veilsum.questions.sums import SumResult
 from veilsum.questions.survival import SurvivalResult
