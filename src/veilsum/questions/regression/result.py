@@ -92,10 +92,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         """Rows of all parties."""
         return self.fit.n_rows
 
-    @property
-    def nobs(self) -> int:
-        """Rows of all parties."""
-        return self.fit.n_rows
+    nobs = count
 
     @property
     def df_resid(self) -> float:
