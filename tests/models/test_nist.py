@@ -13,9 +13,9 @@ import scipy.stats
 from cases import each
 from later import Later
 from nist import CERTIFIED, lines, root
-from veilsum.fits.summary import summary_text
 from veilsum.numbers.units import inferred_measure
 from veilsum.questions.regression import fit
+from veilsum.questions.regression.summary import summary_text
 from veilsum.questions.statistics import statistics
 from veilsum.tables.columns import Column
 from veilsum.tables.rules import Rules

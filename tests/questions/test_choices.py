@@ -8,6 +8,7 @@ multinomial law, and a search in wide floats, by formulas of its own, for the or
 import json
 import tomllib
 import warnings
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -280,12 +281,24 @@ def test_information_is_the_slope_of_scores(family):
     near(np.exp(-found.loss).max() <= 1.0, True, 0)
 
 
+def test_rows_left_out_are_counted_in_the_first_sum_alone():
+    frame = table("women").copy()
+    frame.loc[[3, 10, 50], "hincome"] = np.nan
+    schema = replace(schema_of("women"), missing="drop")
+    result = asked("women", frame=frame, schema=schema)
+    recipe, sums = result.inner
+    first, *later = (int(one[recipe.size - 1]) for one in sums)
+    assert (first, {*later}, result.dropped) == (3, {0}, 3)
+
+
 def test_a_file_asks_for_it():
     text = 'formula = "Sat ~ Infl"\nfamily = "polr"'
     section = read(tomllib.loads(text), ModelSpec, "[model]")
     job = kind_of(section).job(section, schema_of("housing"))
     assert isinstance(job.family, Ordinal)
     assert job.n_columns == job.recipe().answer_size == 4
+    multinomial = fitted("women")
+    assert multinomial.job.n_columns == len(multinomial.params) == 6
     assert job.model.recipe().size == 10 + 4 + 1 + 3 + 1
 
 

@@ -111,6 +111,13 @@ def test_rows_left_out_are_counted_beside_further_columns():
     assert (found.dropped, found.count) == (3, len(frame) - 3)
 
 
+def test_a_response_that_the_family_never_yields_names_the_party():
+    frame = table("infert").astype({"case": float})
+    frame.loc[2, "case"] = 0.5
+    with pytest.raises(InvalidInputError, match=r"p2: .*must be 0 or 1"):
+        quick("case ~ age", frame, "parity", family="logistic")
+
+
 def test_further_columns_are_under_the_rules_of_all_columns():
     """A column that is not fitted still shows products over rows."""
     frame = table("infert").assign(one=0)

@@ -213,6 +213,11 @@ def test_a_party_with_one_row_has_nothing_left():
         vs.fit("y ~ x", tables, absorb=True, rules=vs.Rules.none(), minimum_rows=1)
 
 
+def test_few_parties_are_told_which_columns_to_leave_out():
+    with pytest.raises(vs.InvalidInputError, match="leave out columns with few values"):
+        vs.fit("y ~ x + flag", some(5), absorb=True)
+
+
 @pytest.mark.parametrize("formula", ["y ~ x + site", "y ~ x + C(site)"])
 def test_a_column_that_names_the_site_is_told_what_to_do(formula):
     with pytest.raises(vs.InvalidInputError, match="absorb = true takes off"):

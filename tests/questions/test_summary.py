@@ -14,13 +14,7 @@ from hypothesis import example, given, strategies as st
 from cases import each
 from later import Later
 from veilsum.errors import InvalidInputError, printable
-from veilsum.fits.summary import (
-    statistics_text,
-    summary_html,
-    summary_text,
-    table_rows,
-    to_markdown,
-)
+from veilsum.fits.fitted import table_rows
 from veilsum.models.families import (
     Binomial,
     Gamma,
@@ -33,6 +27,7 @@ from veilsum.models.glm import statistics as glm_statistics
 from veilsum.models.least_squares import fit, statistics
 from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
+from veilsum.questions.regression.summary import summary_html, summary_text
 from veilsum.showing import number, plain_table
 
 sm = Later("statsmodels.api")
@@ -199,7 +194,6 @@ def test_exp_of_a_coefficient_has_a_column_and_a_note():
     for row, values in zip(rows, expected, strict=True):
         shown = zip(row[-3:], values, strict=True)
         assert all(rounds_to(cell, value, 1e-9) for cell, value in shown)
-    assert "exp(coef)" in to_markdown(found, exponentiate=True)
     assert "exp(coef)" not in summary_text(found, **ABOUT)
 
 
@@ -224,12 +218,11 @@ def test_exp_is_a_ratio_under_a_log_link(family, ratio):
     assert f"exp(coef) is {ratio}" in text
 
 
-@each("show", [to_markdown, summary_text, summary_html])
+@each("show", [summary_text, summary_html])
 def test_exp_is_refused_where_it_is_no_ratio(show):
-    about = {} if show is to_markdown else ABOUT
     for found in [small(), family_fit(Gaussian()), family_fit(GammaInverseLink())]:
         with pytest.raises(InvalidInputError, match="leave out exponentiate"):
-            show(found, **about, exponentiate=True)
+            show(found, **ABOUT, exponentiate=True)
 
 
 def test_exp_of_a_huge_coefficient_is_infinite_without_a_warning():
@@ -330,8 +323,12 @@ def test_a_level_is_between_0_and_1(level):
     ],
 )
 def test_headers_name_the_ends_of_the_interval_exactly(level, ends):
-    header = to_markdown(small(), level=level).splitlines()[0].replace("\\", "")
-    assert header.split()[-4:-1:2] == ends
+    (header,) = (
+        line
+        for line in summary_text(small(), **ABOUT, level=level).splitlines()
+        if "std err" in line
+    )
+    assert header.split()[-2:] == ends
 
 
 def test_a_width_is_not_too_small():
@@ -520,20 +517,6 @@ def test_wide_letters_take_two_places_and_accents_none():
     assert text.splitlines()[2:] == ["年齢  1", "abcd  2", "abce\u0301  3"]
 
 
-def test_statistics_have_a_title_and_notes():
-    rows = [{"column": "age", "count": 442}, {"column": "bmi", "count": 442, "sd": 4.4}]
-    text = statistics_text(rows, title="Statistics", notes=["Cells below 5 are out."])
-    assert text.splitlines() == [
-        "               Statistics",
-        "column  count      sd",
-        "---------------------",
-        "age       442  -",
-        "bmi       442  4.4000",
-        "Notes:",
-        "[1] Cells below 5 are out.",
-    ]
-
-
 # Other readers
 
 
@@ -591,14 +574,3 @@ def test_html_and_text_say_the_same_facts():
     assert dict(zip(block[::2], block[1::2], strict=True)) == facts_of(
         summary_text(found, **ABOUT)
     )
-
-
-def test_markdown_has_as_many_cells_in_every_line():
-    found = small(names=["a|b*c_d", "x\ny"])
-    lines = to_markdown(found).splitlines()
-    cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines]
-    assert [len(line) for line in cells] == [7] * 4
-    assert cells[2][0].strip() == r"a\|b\*c\_d"
-    assert cells[1] == [" :-- "] + [" --: "] * 6
-    expected = list(table_rows(found)[0].values())[1:]
-    assert all(rounds_to(a, b) for a, b in zip(cells[2][1:], expected, strict=True))

@@ -20,7 +20,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.locale import limit
 from veilsum.models import absorbed, choices, least_squares
 from veilsum.models.absorbed import AbsorbedFit, Absorbing
-from veilsum.models.choices import ChoiceFit, ChoiceSearch, ChoiceState
+from veilsum.models.choices import ChoiceSearch, ChoiceState
 from veilsum.models.dispersion import DispersedFit
 from veilsum.models.glm import FirstStatistics, GlmFit, Request, Stage
 from veilsum.models.least_squares import Counting, Exact, LeastSquaresFit
@@ -29,7 +29,7 @@ from veilsum.models.rows import RowMeasures, Rows
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.layout import Layout, number
 from veilsum.numbers.units import Counts, Integers, triangle
-from veilsum.sums.recipes import ManyRounds, OneRound, Sums, SumsOnly, by_value
+from veilsum.sums.recipes import ManyRounds, OneRound, S, Sums, SumsOnly, by_value
 from veilsum.sums.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
 from veilsum.sums.table_job import SAME_ROUNDS
 from veilsum.sums.terms import Terms
@@ -63,14 +63,13 @@ class Strategy(SumsOnly):
         def answer(self, sums: Sums) -> Vector:
             """Return the coefficients."""
 
+        def fit(self, sums: Sums) -> LeastSquaresFit | GlmFit:
+            """Return the fit of the pooled rows."""
+
     @property
     def fitting(self) -> Strategy:
         """The fit itself, without wrappers."""
         return self
-
-    def fit(self, sums: Sums) -> LeastSquaresFit | GlmFit:
-        """Return the fit of the pooled rows."""
-        raise NotImplementedError
 
     def vector(self, rows: Rows, dropped: int, request: Any) -> Integers:
         """Return one party's numbers for a request.
@@ -259,6 +258,71 @@ class LeastSquaresRecipe(SolvedOnce):
         return self.totals(sums).inverse_balls
 
 
+class InRounds(ManyRounds[S]):
+    """A fit by a search whose coefficients may grow without end."""
+
+    # What to do where a fit does not converge, and where a coefficient grows.
+    remedies: ClassVar[tuple[str, str]]
+    # Rounds after the first that every fit takes.
+    least_tries: ClassVar[int] = 1
+
+    @property
+    def first_layout(self) -> Layout:
+        """Statistics of the first sum."""
+        raise NotImplementedError
+
+    @property
+    def round_layout(self) -> Layout:
+        """Statistics of every later sum."""
+        return self.layout
+
+    @property
+    def answer_size(self) -> int:
+        """One number for each coefficient."""
+        return len(self.search.labels)
+
+    @property
+    def most(self) -> int:
+        """As many sums as the search may take."""
+        return int(self.search.max_rounds)
+
+    def growing(self, state: S) -> Sequence[str]:
+        """Return columns whose coefficients seem to grow without end."""
+        found: Sequence[str] = self.search.endless_columns(state)
+        return found
+
+    def unfinished(self, state: S) -> str:
+        """Return what to say of a fit for which no room is left."""
+        told = (
+            f"the fit has not converged in {self.most_rounds} sums, and more than "
+            f"that there is no room for: {self.remedies[0]}, or {MORE_SUMS}"
+        )
+        if growing := self.growing(state):
+            told = (
+                f"the coefficient of {listed(growing)} seems to grow without end, "
+                "which takes many rounds to be sure of: "
+                f"{self.remedies[1]}. And {told}"
+            )
+        return told
+
+    def fit(self, sums: Sums) -> Any:
+        """Return the fit of the pooled rows."""
+        return self.search.fit(self.state(sums))
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the coefficients."""
+        found: Vector = self.fit(sums).coefficients
+        return found
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """What the first round shows, and every further one."""
+        tries = self.most_rounds - 1
+        later = Foreseen("tries", self.round_layout.released, self.least_tries, tries)
+        first = Foreseen("first", self.first_layout.released)
+        return (first, later) if tries > 0 else (first,)
+
+
 def _target(rows: Rows) -> Vector:
     """Return responses, offsets taken off."""
     target = rows.response.astype(np.float64)
@@ -266,12 +330,17 @@ def _target(rows: Rows) -> Vector:
 
 
 @dataclass(frozen=True, eq=False)
-class NewtonRecipe(Strategy, ManyRounds[State]):
+class NewtonRecipe(Strategy, InRounds[State]):
     """A generalised linear model: one sum for each of Newton's rounds.
 
     The last number of each sum counts rows that were left out; all sums have the length
     of the longest, so that their shape says nothing.
     """
+
+    remedies = (
+        "scale the columns, use ridge or fewer columns",
+        "leave the column out, merge categories, or use ridge",
+    )
 
     newton: Newton
     what: str
@@ -296,29 +365,13 @@ class NewtonRecipe(Strategy, ManyRounds[State]):
         return {} if len(sums) > 1 else {"rows": int(self.first(sums).n_rows)}
 
     @property
-    def answer_size(self) -> int:
-        """One number for each column."""
-        return self.newton.n_columns
-
-    @property
     def most(self) -> int:
         """Those too that ask for rows outside."""
         return 2 * self.newton.max_rounds
 
-    def unfinished(self, state: State) -> str:
-        """Return what to say of a fit for which no room is left."""
-        told = (
-            f"the fit has not converged in {self.most_rounds} sums, and more than "
-            "that there is no room for: scale the columns, use ridge or fewer columns, "
-            f"or {MORE_SUMS}"
-        )
-        if fading := self.newton.fading_columns(state):
-            told = (
-                f"the coefficient of {listed(fading)} seems to grow without end, which "
-                "takes many rounds to be sure of: leave the column out, merge "
-                f"categories, or use ridge. And {told}"
-            )
-        return told
+    def growing(self, state: State) -> Sequence[str]:
+        """Return columns whose information has faded."""
+        return self.newton.fading_columns(state)
 
     def statistics(self, rows: Rows, request: Request) -> Integers:
         """Return the statistics of a round."""
@@ -346,10 +399,6 @@ class NewtonRecipe(Strategy, ManyRounds[State]):
     def suspected(self, sums: Sums) -> str:
         """Return the columns whose information has faded, if an objection follows."""
         return suspicion(self.newton, self.state(sums), "The")
-
-    def answer(self, sums: Sums) -> Vector:
-        """Return the coefficients."""
-        return self.fit(sums).coefficients
 
     def fit(self, sums: Sums) -> GlmFit:
         """Return the fit of the pooled rows."""
@@ -482,11 +531,16 @@ class AbsorbedRecipe(SolvedOnce):
 
 
 @dataclass(frozen=True, eq=False)
-class ChoiceRecipe(Strategy, ManyRounds[ChoiceState]):
+class ChoiceRecipe(Strategy, InRounds[ChoiceState]):
     """A choice among levels: a sum that counts them, then one for each Newton step.
 
     The last number of the first sum counts rows that were left out.
     """
+
+    remedies = (
+        "scale the columns, leave some out, merge levels",
+        "leave the column out, or merge levels",
+    )
 
     search: ChoiceSearch
     what: str
@@ -501,39 +555,6 @@ class ChoiceRecipe(Strategy, ManyRounds[ChoiceState]):
     def layout(self) -> Layout:
         """Information, score and log-likelihood at a point."""
         return self.search.scales.layouts["round"].padded(self.first_layout.size)
-
-    @property
-    def answer_size(self) -> int:
-        """One number for each coefficient."""
-        return self.search.scales.size
-
-    @property
-    def most(self) -> int:
-        """As many sums as Newton may take."""
-        return self.search.max_rounds
-
-    def unfinished(self, state: ChoiceState) -> str:
-        """Return what to say of a fit for which no room is left."""
-        told = (
-            f"the fit has not converged in {self.most_rounds} sums, and more than "
-            "that there is no room for: scale the columns, leave some out, merge "
-            f"levels, or {MORE_SUMS}"
-        )
-        if endless := self.search.endless_columns(state):
-            told = (
-                f"the coefficient of {listed(endless)} seems to grow without end, "
-                "which takes many rounds to be sure of: leave the column out, or merge "
-                f"levels. And {told}"
-            )
-        return told
-
-    def answer(self, sums: Sums) -> Vector:
-        """Return the coefficients."""
-        return self.fit(sums).coefficients
-
-    def fit(self, sums: Sums) -> ChoiceFit:
-        """Return the fit of the pooled rows."""
-        return self.search.fit(self.state(sums))
 
     def vector(self, rows: Rows, dropped: int, request: Request) -> Integers:
         """Return one party's numbers; rows left out are counted with the levels."""
@@ -577,17 +598,3 @@ class ChoiceRecipe(Strategy, ManyRounds[ChoiceState]):
         exact = [Fraction(one) for one in point.tolist()]
         real = tuple(float(one) for one in self.search.scales.real(exact))
         return Release(self.what, self.layout.released, real)
-
-    @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
-        """What the first round shows, which counts levels, and every further one."""
-        found = (
-            Foreseen("first", self.first_layout.released),
-            Foreseen(
-                "tries",
-                self.layout.released,
-                1,
-                self.most_rounds - 1,
-            ),
-        )
-        return tuple(one for one in found if one.most > 0)

@@ -267,11 +267,6 @@ class Model:
                 found.append(Values(name, one, name))
         return tuple(found)
 
-    def look(self, rows: Rows, at: str | int) -> Array[Any]:
-        """Return a column of some rows: of the design by its place."""
-        found = rows.design[:, at] if isinstance(at, int) else getattr(rows, at)
-        return np.asarray(found)
-
     def check_at_home(self, home: AtHome, rows: Rows, **columns: Any) -> None:
         """Refuse rows of which the fit would show too much; see `AtHome.design`."""
         for what in ("weights", "offset"):
@@ -283,19 +278,6 @@ class Model:
             home.column("exp(offset)", grown, two_valued=lambda: True)
         for weighed in self.strategy.weighings(rows):
             home.design(weighed, self.names, intercept=self.intercept, **columns)
-
-    def check_columns_at_home(self, home: AtHome, rows: Rows) -> None:
-        """Refuse the same where nothing is known of a column but its numbers."""
-
-        def two_valued(column: int) -> bool:
-            return _is_two_valued(self.measures.design[column])
-
-        home.column(
-            self.response,
-            rows.response,
-            two_valued=partial(_is_two_valued, self.measures.response),
-        )
-        self.check_at_home(home, rows, two_valued=two_valued)
 
     def source(self, rows: Rows) -> Source:
         """Return rows as a table of the numbers that they hold."""
@@ -465,11 +447,20 @@ class RowsJob(TableJob[Rows]):
 
     def check_at_home(self, home: AtHome, own: Rows) -> None:
         """Refuse columns that point at few rows, or at this party."""
-        self.model.check_columns_at_home(home, own)
+        model = self.model
+
+        def two_valued(column: int) -> bool:
+            return _is_two_valued(model.measures.design[column])
+
+        known = partial(_is_two_valued, model.measures.response)
+        home.column(model.response, own.response, two_valued=known)
+        model.check_at_home(home, own, two_valued=two_valued)
 
     def look(self, own: Rows, at: str | int) -> Array[Any]:
         """Return a column: of the design by its place."""
-        return self.model.look(own, at)
+        return np.asarray(
+            own.design[:, at] if isinstance(at, int) else getattr(own, at)
+        )
 
     def answer(self, own: Rows, request: Any) -> Integers:
         """Return what one party gives."""

@@ -24,10 +24,9 @@ from typing import Any, Unpack, cast
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.fits.fitted import table_cells
+from veilsum.fits.fitted import table_cells, table_rows
 from veilsum.fits.formula_job import Brought, FormulaJob, OnFormula, inferred_schema
 from veilsum.fits.model import family_of
-from veilsum.fits.summary import table_rows
 from veilsum.locale import limit
 from veilsum.models.inference import table
 from veilsum.models.meta import STUDY_BITS, Pooled, Ranges, Totals
@@ -408,7 +407,7 @@ class PooledResult(JobResult):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         fixed = self.fixed
-        rows = [row for one in self.pooled for row in table_rows(cast("Any", one))]
+        rows = [row for one in self.pooled for row in table_rows(one)]
         return {
             **super().to_dict(),
             "reference": None if self.reference is None else self.reference.tolist(),

@@ -18,11 +18,10 @@ import numpy as np
 from flint import fmpq_mat
 
 from veilsum.errors import InvalidInputError
-from veilsum.fits.fitted import Fitted, table_cells
+from veilsum.fits.fitted import Fitted, table_cells, table_rows
 from veilsum.fits.formula_job import Brought, FormulaJob, OnFormula, inferred_schema
 from veilsum.locale import limit
 from veilsum.models.families import Gaussian
-from veilsum.models.inference import table
 from veilsum.models.mixed import (
     MOST_RANDOM,
     THETA_BITS,
@@ -321,13 +320,9 @@ class MixedResult(Fitted[MixedFit]):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         fit = self.fit
-        keys = ("name", "coefficient", "standard_error", "statistic", "p")
-        rows = [list(vars(one).values()) for one in table(fit)]
         return {
             **super().to_dict(),
-            "table": [
-                dict(zip((*keys, "low", "high"), row, strict=True)) for row in rows
-            ],
+            "table": table_rows(fit),
             "variances": self.variances(),
             "random_covariance": fit.random_covariance.tolist(),
             "method": fit.method,

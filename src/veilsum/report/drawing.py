@@ -19,7 +19,6 @@ from veilsum.audit.auditing import Audit, TradeOff
 from veilsum.audit.literature import LiteratureTable
 from veilsum.errors import InvalidInputError
 from veilsum.fits.fitted import Fitted, Tested
-from veilsum.fits.summary import ratio_name
 from veilsum.graphs.connectivity import minimum_vertex_cut
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.minimise.executions import Executions
@@ -49,6 +48,7 @@ from veilsum.questions.evaluate.refits import FoldsEvaluation
 from veilsum.questions.from_moments import INTERCEPT, Components, Path, TwoStageFit
 from veilsum.questions.meta import PooledResult
 from veilsum.questions.regression.result import FitResult
+from veilsum.questions.regression.summary import ratio_name
 from veilsum.questions.statistics import StatisticsResult
 from veilsum.questions.sums import SumResult
 from veilsum.questions.survival import SurvivalResult

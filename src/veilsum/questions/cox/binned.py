@@ -500,10 +500,7 @@ class BinnedCoxResult(HazardResult[GlmFit]):
         """The rows of all parties, before they are cut."""
         return int(self._recipe.unpack_first(self.inner[1])["rows_before_cuts"])
 
-    @property
-    def count(self) -> int:
-        """The same."""
-        return self.n_rows
+    count = n_rows
 
     @property
     def n_events(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from veilsum.fits.fitting import LEFT_OUT
+from veilsum.fits.fitting import LEFT_OUT, InRounds
 from veilsum.fits.timed import TimedJob, TimedRows
 from veilsum.models.cox import (
     AtRisk,
@@ -24,16 +24,16 @@ from veilsum.models.cox import (
     statistics,
 )
 from veilsum.models.rows import Rows
-from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.layout import Layout
 from veilsum.numbers.units import Integers
 from veilsum.questions.cox.hazards import HazardResult, hazard_tables
 from veilsum.showing import Both, Showing, counted, number
 from veilsum.sums.presence import Varying
-from veilsum.sums.recipes import ManyRounds, Sums
-from veilsum.sums.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
+from veilsum.sums.recipes import Sums
+from veilsum.sums.releases import BY_PARTY, Release, ReleaseLimit
 from veilsum.tables.asked import Question
-from veilsum.tables.rules import MORE_SUMS, AtHome
+from veilsum.tables.rules import AtHome
 from veilsum.tables.schema import CheckedTable
 
 
@@ -51,13 +51,18 @@ class CoxRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class CoxRecipe(ManyRounds[CoxState]):
+class CoxRecipe(InRounds[CoxState]):
     """A Cox regression with a baseline for each party: one sum for each round.
 
     The last number of each sum counts rows that were left out, in the first of them.
     """
 
     wording: ClassVar[tuple[str, str, str]] = BY_PARTY
+    remedies = (
+        "scale the columns, leave some out",
+        "leave the column out, or merge categories",
+    )
+    least_tries = 0
 
     search: CoxSearch
     what: str
@@ -68,11 +73,10 @@ class CoxRecipe(ManyRounds[CoxState]):
         """The first sum; later ones have 0 for rows, events and rows left out."""
         return self.search.scales.layout + LEFT_OUT
 
-    def row_counts(self, sums: Sums) -> Mapping[str, int]:
-        """Return the number of rows, which the first sum has."""
-        if len(sums) > 1:
-            return {}
-        return {"rows": self.layout.unpack(sums[0])["rows"]}
+    @property
+    def first_layout(self) -> Layout:
+        """The same."""
+        return self.layout
 
     @property
     def answer_size(self) -> int:
@@ -80,60 +84,27 @@ class CoxRecipe(ManyRounds[CoxState]):
         return len(self.search.names)
 
     @property
-    def most(self) -> int:
-        """How many rounds Newton's search takes at most."""
-        return self.search.max_rounds
+    def round_layout(self) -> Layout:
+        """Score and information at a point."""
+        return self.search.scales.terms
+
+    def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return the number of rows, which the first sum has."""
+        if len(sums) > 1:
+            return {}
+        return {"rows": self.layout.unpack(sums[0])["rows"]}
 
     def asked(self, state: CoxState, sums: Sums) -> CoxRequest:
         """Return what is asked at Newton's next point."""
         return CoxRequest(not sums, self.search.propose(state))
-
-    def unfinished(self, state: CoxState) -> str:
-        """Return what to say of a fit for which no room is left."""
-        told = (
-            f"the fit has not converged in {self.most_rounds} sums, and more than "
-            f"that there is no room for: scale the columns, leave some out, or "
-            f"{MORE_SUMS}"
-        )
-        if endless := self.search.endless_columns(state):
-            told = (
-                f"the coefficient of {listed(endless)} seems to grow without end, "
-                "which takes many rounds to be sure of: leave the column out, or merge "
-                f"categories. And {told}"
-            )
-        return told
-
-    def answer(self, sums: Sums) -> Vector:
-        """Return the coefficients."""
-        return self.fit(sums).coefficients
-
-    def fit(self, sums: Sums) -> CoxFit:
-        """Return the fit of all parties' rows."""
-        return self.search.fit(self.state(sums))
-
-    def _shown(self, *, first: bool) -> dict[str, int]:
-        return (self.layout if first else self.search.scales.terms).released
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and where it is evaluated."""
         point = self.search.propose(self.state(sums)).tolist()
         design = self.search.scales.design
         real = (float(one / of.unit) for one, of in zip(point, design, strict=True))
-        return Release(self.what, self._shown(first=not sums), tuple(real))
-
-    @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
-        """What the first round shows, at coefficients of 0, and every further one."""
-        found = (
-            Foreseen("first", self._shown(first=True)),
-            Foreseen(
-                "tries",
-                self._shown(first=False),
-                0,
-                self.most_rounds - 1,
-            ),
-        )
-        return tuple(one for one in found if one.most > 0)
+        shown = self.round_layout if sums else self.first_layout
+        return Release(self.what, shown.released, tuple(real))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

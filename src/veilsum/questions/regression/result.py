@@ -9,25 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.fits.fitted import (
-    Fitted,
-    Interval,
-    MarginalMeans,
-    ReferenceGrid,
-    Scale,
-    in_order,
-    marginal_means,
-    predicted,
-)
+from veilsum.fits.fitted import Fitted, in_order, table_rows
 from veilsum.fits.fitting import Strategy
 from veilsum.fits.formula_job import FormulaJob
 from veilsum.fits.model import Model, RowsJob
-from veilsum.fits.summary import (
-    ratio_rows,
-    summary_html,
-    summary_text,
-    table_rows,
-)
 from veilsum.fits.wrappers import ScoreRecipe
 from veilsum.locale import limit
 from veilsum.models.choices import (
@@ -44,6 +29,15 @@ from veilsum.models.hypotheses import (
 )
 from veilsum.models.least_squares import LeastSquaresFit
 from veilsum.numbers.arrays import FloatArray, listed
+from veilsum.questions.regression.predictions import (
+    Interval,
+    MarginalMeans,
+    ReferenceGrid,
+    Scale,
+    marginal_means,
+    predicted,
+)
+from veilsum.questions.regression.summary import ratio_rows, summary_html, summary_text
 from veilsum.showing import Both, Showing
 from veilsum.sums.recipes import Sums
 from veilsum.tables.formula import (
@@ -98,10 +92,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         """Rows of all parties."""
         return self.fit.n_rows
 
-    @property
-    def nobs(self) -> int:
-        """Rows of all parties."""
-        return self.fit.n_rows
+    nobs = count
 
     @property
     def df_resid(self) -> float:

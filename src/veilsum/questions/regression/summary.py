@@ -1,4 +1,4 @@
-"""Tables that people read: a fit as text, Markdown, HTML or plain rows.
+"""Tables that people read: a fit as text or HTML.
 
 Numbers are rounded to significant digits and never cut. Names are never shortened: two
 levels of a category often differ in their last letters only. Names may come from other
@@ -7,25 +7,23 @@ parties, so what could steer a terminal or a browser is shown, not obeyed.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
-from math import isfinite, isnan
+from math import isnan
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from veilsum.errors import InvalidInputError, printable
+from veilsum.fits.fitted import P_DIGITS
 from veilsum.models.choices import ChoiceFit
 from veilsum.models.glm import GlmFit
-from veilsum.models.inference import table
 from veilsum.models.least_squares import LeastSquaresFit
 from veilsum.numbers.laws import LAWS
 from veilsum.showing import (
     DIGITS,
     GAP,
     LEAST_ROOM,
-    Cell,
     Showing,
     Table,
     fill,
@@ -33,7 +31,6 @@ from veilsum.showing import (
     number,
     padded,
     places,
-    plain_table,
     wrapped,
 )
 
@@ -42,7 +39,6 @@ Facts: TypeAlias = list[tuple[str, str]]
 
 # What standard errors rest on, in words; all others are robust.
 ERRORS = {"model": "of the model", "cluster": "clustered by party"}
-P_DIGITS = 3
 LIKELIHOOD_DIGITS = 7  # what counts is a difference of two, not their ratio
 # How coefficients are written, the first that fits: digits, and how they line up.
 STYLES = ((DIGITS, "."), (4, "."), (DIGITS, ">"), (4, ">"))
@@ -108,28 +104,6 @@ def summary_html(
     ).html()
 
 
-def to_markdown(fit: Fit, *, level: float = 0.95, exponentiate: bool = False) -> str:
-    """Return the coefficients as a table in Markdown."""
-    figures = _figures(fit, level, exponentiate=exponentiate)
-    heads = ["", *map(_marked_down, figures)]  # P>|t| has two pipes
-    rule = [":--", *["--:"] * len(figures)]
-    body = zip(map(_marked_down, fit.names), *figures.values(), strict=True)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [heads, rule, *body])
-
-
-def table_rows(fit: Fit, level: float = 0.95) -> list[dict[str, str | float | None]]:
-    """Return the coefficients as rows for JSON; nan and infinity become None.
-
-    Keys: name, coefficient, standard_error, statistic, p, low and high.
-    """
-    keys = ("name", "coefficient", "standard_error", "statistic", "p", "low", "high")
-    rows = [vars(row).values() for row in table(fit, level)]
-    finite = [
-        [x if isinstance(x, str) or isfinite(x) else None for x in r] for r in rows
-    ]
-    return [dict(zip(keys, row, strict=True)) for row in finite]
-
-
 def ratio_rows(fit: Fit, level: float = 0.95) -> list[dict[str, Any]]:
     """Return exp of coefficients with intervals on that scale.
 
@@ -143,21 +117,6 @@ def ratio_rows(fit: Fit, level: float = 0.95) -> list[dict[str, Any]]:
         {"name": name, called: ratio, "low": low, "high": high}
         for name, (ratio, low, high) in zip(fit.names, columns, strict=True)
     ]
-
-
-def statistics_text(
-    rows: Sequence[Mapping[str, Cell]],
-    *,
-    title: str = "",
-    notes: Sequence[str] = (),
-    width: int | None = None,
-) -> str:
-    """Return a table with a column for each key, in the order they first appear."""
-    headers = list(dict.fromkeys(key for row in rows for key in row))
-    found = plain_table(headers, rows, width=width).split("\n")
-    breadth = max(width or LEAST_WIDTH, *map(places, found))
-    above = _centred(title, breadth) if title else []
-    return "\n".join([*above, *found, *_note_lines(notes, breadth)])
 
 
 def _facts(fit: Fit, *, response: str, n_parties: int, law: str) -> tuple[Facts, Facts]:
@@ -315,7 +274,3 @@ def _note_lines(notes: Sequence[str], width: int) -> list[str]:
     texts = [f"[{k}] {note}" for k, note in enumerate(notes, start=1)]
     lines = [line for text in texts for line in wrapped(text, width, indent="    ")]
     return ["Notes:", *lines] if lines else []
-
-
-def _marked_down(text: str) -> str:
-    return re.sub(r"([\\`*_{}\[\]<>&|$~#])", r"\\\1", printable(text))
