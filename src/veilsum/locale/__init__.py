@@ -204,8 +204,6 @@ def meaning(
     return words.get("officer", text) if officer else text
 
 
-@cache
 def command_words() -> Mapping[str, Mapping[str, Any]]:
     """Return words and options of the commands of built-in questions."""
-    text = (files(__package__) / "commands.toml").read_text("utf-8")
-    return tomllib.loads(text)
+    return catalogue("en", "commands")

@@ -65,7 +65,7 @@ class QuestionKind(ABC):
         unused_rules: rules about tables that never matter for it.
         takes_terms: whether its formula has terms of a regression, to which an audit
             adds some.
-        command: words and options of its command, as `locale/commands.toml` has them
+        command: words and options of its command, as `locale/en/commands.toml` has them
             for the questions that are built in.
     """
 
