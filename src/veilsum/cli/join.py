@@ -219,7 +219,6 @@ def command(
       veilsum join consortium.toml --cost mine.toml --yes --json
       veilsum join consortium.toml --data ward7.csv --drop letters --once
     """
-    from veilsum.cli.join import set_up
     from veilsum.cli.study import report_study
     from veilsum.consortium.addresses import Address
     from veilsum.files.consortiums import read_agreement

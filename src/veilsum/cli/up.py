@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -45,7 +46,10 @@ def command(*, scenario: Path, out: Path | None, as_json: bool) -> None:
     if out is not None:
         _run(scenario, out, as_json=as_json)
         if not as_json:
-            _say_where(out)
+            place = quote(str(out))
+            where = f"{place}/NAME/out; its log is beside"
+            say(f"result, receipt and page of a party: {where}")
+            say(f"to read it: veilsum report {place} -o report.html")
         return
     with tempfile.TemporaryDirectory(prefix="veilsum-") as place:
         _run(scenario, Path(place) / "up", as_json=as_json)
@@ -54,15 +58,6 @@ def command(*, scenario: Path, out: Path | None, as_json: bool) -> None:
             "the parties' folders are gone; --out FOLDER keeps them, with results and "
             "receipts, for veilsum report and veilsum verify"
         )
-
-
-def _say_where(folder: Path) -> None:
-    """Say where everything is, and what to do with it."""
-    from shlex import quote
-
-    place = quote(str(folder))
-    say(f"result, receipt and page of a party: {place}/NAME/out; its log is beside")
-    say(f"to read it: veilsum report {place} -o report.html")
 
 
 def _run(scenario: Path, folder: Path, *, as_json: bool) -> None:

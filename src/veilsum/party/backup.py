@@ -279,7 +279,8 @@ def resume(ledger: Path, statement: str, uncounted: Sequence[str] = ()) -> None:
         history = kept.history()
         known = {one.run for one in history.reservations}
         known |= {one.run for one in history.releases}
-        missing = sorted(_runs_of(ledger) - known - {*uncounted})
+        near = {one.run for one in _receipts_near(ledger) if one.party == ledger.stem}
+        missing = sorted(near - known - {*uncounted})
         if missing:
             raise InvalidInputError(
                 f"{ledger} knows nothing of {listed(missing)}, of which there are "
@@ -287,11 +288,6 @@ def resume(ledger: Path, statement: str, uncounted: Sequence[str] = ()) -> None:
                 "counted. If there is no newer copy, give each with --uncounted"
             )
         kept.resume(statement, uncounted=uncounted)
-
-
-def _runs_of(ledger: Path) -> set[str]:
-    """Return the runs of this party that receipts near its ledger tell of."""
-    return {one.run for one in _receipts_near(ledger) if one.party == ledger.stem}
 
 
 def _receipts_near(path: Path) -> Iterator[Receipt]:

@@ -213,7 +213,9 @@ def local_run(
             name: None if name in dial_only else Address(HOST, port)
             for name, port in zip(parts, ports, strict=True)
         },
-        relay=_relay(relays, folder) if relays else None,
+        relay={"relay": list(relays), "relay_token": new_token(folder / TOKEN_FILE)}
+        if relays
+        else None,
     )
     seats = dict[str, Seat]()
     first = folder / next(iter(parts)) / "consortium.toml"
@@ -228,11 +230,6 @@ def local_run(
                 stream.write(read_token(folder / TOKEN_FILE))
         seats[name] = Seat(name, place, write(place))
     return LocalRun(consortium, seats, left_out)
-
-
-def _relay(relays: Collection[str], folder: Path) -> dict[str, Any]:
-    """Return what the parties agree on about their relays; make a token for them."""
-    return {"relay": list(relays), "relay_token": new_token(folder / TOKEN_FILE)}
 
 
 def _agree_beforehand(place: Path, agreed: Consortium | AgreedStudy) -> None:

@@ -44,7 +44,7 @@ from veilsum.numbers.arrays import listed
 from veilsum.numbers.masking import SystemStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.transcript import Transcript
-from veilsum.protocol.effects import Abort, Persist
+from veilsum.protocol.effects import Persist
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.plan import Plan
 from veilsum.sums.kinds import kind_of
@@ -366,29 +366,24 @@ LEFT = {
 }
 
 
-def _is_named(name: str, text: str) -> bool:
-    """Say whether a text speaks of a party; "d" is not in "waited"."""
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
-
-
 def _reason(ending: Ending, shown: str) -> tuple[str, str]:
     """Return why a run ended without an answer, what that means, and what to do."""
     abort = ending.abort
     assert abort is not None
+    told = re.sub(
+        rf"\bleft: ({'|'.join(LEFT)})\b",
+        lambda m: f"{m[0]} ({LEFT[m[1]]})",
+        abort.detail,
+    )
+    if abort.reason == "stale":  # every other reason comes with details
+        told = f"{told}: {LEFT['stale']}"
     wrong = [
         f"{name} is {condition}"
         for name, condition in ending.conditions.items()
-        if condition != "connected" and _is_named(name, abort.detail)
+        # "d" is not named in "waited".
+        if condition != "connected"
+        and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", abort.detail)
     ]
-    told = [_spelled_out(abort), *wrong, shown, OVER if abort.final else AGAIN]
-    return abort.reason, "; ".join(told)
-
-
-def _spelled_out(abort: Abort) -> str:
-    """Return what a party tells its owner, with others' one-word reasons explained."""
-    words = "|".join(LEFT)
-    told = re.sub(
-        rf"\bleft: ({words})\b", lambda m: f"{m[0]} ({LEFT[m[1]]})", abort.detail
+    return abort.reason, "; ".join(
+        [told, *wrong, shown, OVER if abort.final else AGAIN]
     )
-    # Every other reason comes with details that say what to do.
-    return f"{told}: {LEFT['stale']}" if abort.reason == "stale" else told
