@@ -64,8 +64,8 @@ def of_a_fold(found, fold):
     Every row is in all of these but one.
     """
     recipe, sums = found.inner
-    scales = recipe.refits.newton.scales
-    size, first, n_folds = scales.size, sums[0], recipe.refits.n_folds
+    scales = recipe.search.newton.scales
+    size, first, n_folds = scales.size, sums[0], recipe.search.n_folds
     parts = [scales.first(first[k * size : (k + 1) * size]) for k in range(n_folds)]
     known = [(int(one.n_rows), float(one.response_sum)) for one in parts]
     whole = np.sum(known, axis=0) / (n_folds - 1)
