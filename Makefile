@@ -8,8 +8,6 @@ DEV    := $(VENV)/.dev
 BENCH  := $(VENV)/.bench
 # One more than a laptop's two cores: tests of the network wait a third of their time.
 JOBS   ?= 3
-# Tests start hundreds of programs: each would compile the whole package for itself.
-unexport PYTHONDONTWRITEBYTECODE
 # Where shapes and types are checked at every call, and by what: it takes its time, so one
 # run in CI does it.
 SHAPES := veilsum.numbers,veilsum.graphs,veilsum.models,veilsum.privacy,veilsum.drivers,veilsum.minimise,typechecker.checker

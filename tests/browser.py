@@ -8,7 +8,7 @@ refused and counted.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,16 +52,11 @@ class Seen:
         return max(0, self.page.evaluate(script))
 
 
-def opened(path: Path, *, width: int = 1280, scheme: str = "light") -> Any:
-    """Open a file in a browser; skip the test where there is none."""
-    return opened_at(path.resolve().as_uri(), width=width, scheme=scheme)
-
-
 @contextmanager
-def opened_at(url: str, *, width: int = 1280, scheme: str = "light") -> Iterator[Seen]:
-    """Open an address in a browser; what its own server has is not outside.
+def chromium() -> Iterator[Any]:
+    """One browser for many pages; skip the tests where there is none.
 
-    Nothing is waited for but the page itself: a page that is told of events never ends.
+    Until its end no other event loop can run in this thread.
     """
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on this machine to open the page with")
@@ -69,25 +64,66 @@ def opened_at(url: str, *, width: int = 1280, scheme: str = "light") -> Iterator
 
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme
-        )
-        seen = Seen(context.new_page())
-        own = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}/"
+        try:
+            yield browser
+        finally:
+            browser.close()
 
-        def answer(route: Any) -> None:
-            if route.request.url.startswith((own, "file:", "data:", "blob:")):
-                route.continue_()
-            else:
-                seen.outside.append(route.request.url)
-                route.abort()
 
-        context.route("**/*", answer)
-        seen.page.on(
-            "console",
-            lambda said: seen.errors.append(said.text) if said.type == "error" else 0,
-        )
-        seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
-        seen.page.goto(url)
+def visited(browser: Any, address: str, host: str = "", **options: Any) -> Seen:
+    """Open a page in a context of its own, which may speak to one host alone."""
+    options = {"locale": "en-GB", "viewport": {"width": 1280, "height": 900}, **options}
+    return tab(browser.new_context(**options), address, host or address)
+
+
+def tab(context: Any, address: str, host: str) -> Seen:
+    """Open one more tab of the same browser window."""
+    seen = Seen(context.new_page())
+    return _gone_to(address, seen, host, seen.page.route)
+
+
+@contextmanager
+def opened(path: Path, *, width: int = 1280, scheme: str = "light") -> Iterator[Seen]:
+    """Open a file in a browser; skip the test where there is none."""
+    with (
+        chromium() as browser,
+        opened_at(browser, path.resolve().as_uri(), width=width, scheme=scheme) as seen,
+    ):
         yield seen
-        browser.close()
+
+
+@contextmanager
+def opened_at(
+    browser: Any, url: str, *, width: int = 1280, scheme: str = "light"
+) -> Iterator[Seen]:
+    """Open an address; what its own server has is not outside.
+
+    Tabs that the page opens are looked at, too.
+    """
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme
+    )
+    parts = urlsplit(url)
+    own = f"{parts.scheme}://{parts.netloc}/"
+    yield _gone_to(url, Seen(context.new_page()), own, context.route)
+    context.close()
+
+
+def _gone_to(url: str, seen: Seen, host: str, watch: Callable[..., None]) -> Seen:
+    """Nothing is waited for but the page: one that is told of events never ends."""
+
+    def answer(route: Any) -> None:
+        if route.request.url.startswith((host, "file:", "data:", "blob:")):
+            route.continue_()
+        else:
+            seen.outside.append(route.request.url)
+            route.abort()
+
+    watch("**/*", answer)
+    seen.page.on(
+        "console",
+        lambda said: seen.errors.append(said.text) if said.type == "error" else 0,
+    )
+    seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
+    seen.page.goto(url)
+    return seen

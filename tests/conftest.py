@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import jaxtyping
@@ -25,6 +26,10 @@ def _decorator(**options):
 
 # What `--jaxtyping-packages` decorates with, before anything of the package is there.
 jaxtyping.jaxtyped = _decorator
+
+# Tests start hundreds of programs: each would compile the whole package for itself.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Stores wait for the disk at every write, and not for memory. A folder in memory that
 # is too small for the largest files of a run is not used.

@@ -15,14 +15,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from browser import CHROMIUM, FLAGS, Seen
 from surveys import MEMBERS, opened
 from veilsum.consortium.consortium import Address
 from veilsum.errors import InvalidInputError
@@ -169,47 +167,3 @@ def hosting(terms: SurveyTerms, **more: Any) -> Iterator[Host]:
     finally:
         server.stop()
         thread.join()
-
-
-@contextmanager
-def chromium() -> Iterator[Any]:
-    """One browser for many pages; skip the tests where there is none."""
-    if CHROMIUM is None:
-        pytest.skip("there is no Chromium on this machine to open the page with")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        try:
-            yield browser
-        finally:
-            browser.close()
-
-
-def visited(browser: Any, address: str, host: str = "", **options: Any) -> Seen:
-    """Open a page in a context of its own, which may speak to one host alone."""
-    options = {"locale": "en-GB", "viewport": {"width": 1280, "height": 900}, **options}
-    context = browser.new_context(**options)
-    return tab(context, address, host or address)
-
-
-def tab(context: Any, address: str, host: str) -> Seen:
-    """Open one more tab of the same browser window."""
-    seen = Seen(context.new_page())
-
-    def answer(route: Any) -> None:
-        if route.request.url.startswith((host, "file:", "data:", "blob:")):
-            route.continue_()
-        else:
-            seen.outside.append(route.request.url)
-            route.abort()
-
-    seen.page.route("**/*", answer)
-    seen.page.set_default_timeout(10_000)
-    seen.page.on(
-        "console",
-        lambda said: seen.errors.append(said.text) if said.type == "error" else 0,
-    )
-    seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
-    seen.page.goto(address)
-    return seen

@@ -38,16 +38,6 @@ def worlds_of(kind, law, seed):
     return found
 
 
-def told_apart(n):
-    """In how many of n pairs only one world is possible, by job and law."""
-    found = {}
-    for name, law in CASES:
-        pairs = (worlds_of(KINDS[name], law, seed) for seed in range(n))
-        certain = sum(len(possible(worlds[0], worlds)) == 1 for worlds in pairs)
-        found.setdefault(name, {})[law] = certain / n
-    return found
-
-
 @each(("name", "law"), TESTED)
 def test_both_worlds_are_possible(name, law):
     worlds = worlds_of(KINDS[name], law, seed=3)

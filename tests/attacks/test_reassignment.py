@@ -83,12 +83,17 @@ def test_totals_do_not_depend_on_who_has_which_row(name, law, data):
     assert released(name, law, rows, dealing) == in_the_first_place(name, law)
 
 
+IN_BLOCKS = "units|models|fits|questions|sums|costs|tables"
+
+
 @pytest.fixture
 def tiny_blocks(monkeypatch):
     """Every constant that says how many rows or numbers are taken at once, made 5."""
     changed = 0
     for place, module in list(sys.modules.items()):
-        if re.match(r"veilsum\..*(units|models|jobs|costs|tables)\b", place):
+        if re.match(
+            r"veilsum\..*(units|models|fits|questions|sums|costs|tables)\b", place
+        ):
             for name, value in list(vars(module).items()):
                 if "BLOCK" in name and isinstance(value, int):
                     monkeypatch.setattr(module, name, 5)

@@ -17,14 +17,6 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 HOMES = Homes(11, seed=3)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _compiled_as_it_stands():
-    """Most of the time here is XLA's, and its numbers do not depend on it."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 @pytest.fixture(scope="module")
 def found():
     # Tiles that divide neither agents nor hours.

@@ -142,11 +142,9 @@ def test_few_links_tell_how_many_paths_there_are(topology, paths):
     assert len({min(kappa, paths) for kappa in kappas}) == 1
 
 
-# 200 links a party, and a cut among them is no larger than 200: two minutes, once.
-DENSE = Topology.family(f"circulant:300:{','.join(map(str, range(1, 101)))}")
-
-
 def test_a_dense_graph_is_counted_within_its_work(monkeypatch):
+    # 200 links a party, and a cut among them is no larger than 200: two minutes, once.
+    dense = Topology.family(f"circulant:300:{','.join(map(str, range(1, 101)))}")
     spent = []
     paths = connectivity._Flows.paths
     monkeypatch.setattr(
@@ -154,11 +152,11 @@ def test_a_dense_graph_is_counted_within_its_work(monkeypatch):
         "paths",
         lambda self, *a, **k: (paths(self, *a, **k), spent.append(self.work))[0],
     )
-    assert vertex_connectivity(DENSE, at_most=10) == 10
+    assert vertex_connectivity(dense, at_most=10) == 10
     assert spent[-1] < 1e7
     monkeypatch.setattr(connectivity, "MOST_WORK", 1e7)
     with pytest.raises(LongSearchError, match="use fewer links"):
-        vertex_connectivity(DENSE)
+        vertex_connectivity(dense)
     assert spent[-1] < 1e7  # the last pair that was counted
     # Where only so many colluders are asked about, the answer is there all the same.
-    assert worst_mu2(DENSE, tolerate=0).lower > 0
+    assert worst_mu2(dense, tolerate=0).lower > 0

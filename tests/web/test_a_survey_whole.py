@@ -18,7 +18,7 @@ from urllib.request import Request, urlopen
 import pytest
 from click.testing import CliRunner
 
-from guest_scene import chromium, visited
+from browser import chromium, visited
 from net.village import HOST, free_port
 from veilsum.cli.app import app
 from veilsum.files.consortiums import read_consortium

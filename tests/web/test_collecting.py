@@ -28,9 +28,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import NameOID
 
-from browser import SCHEMES, WIDTHS
+from browser import SCHEMES, WIDTHS, chromium, visited
 from cases import each
-from guest_scene import chromium, code_of, visited
+from guest_scene import code_of
 from survey_members import identity_of, signing_survey
 from surveys import MEMBERS, RUN, World, guest_row, opened, seed_of, survey_table
 from veilsum.consortium.consortium import Address, consortium_from

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from browser import SCHEMES, WIDTHS
-from guest_scene import asked, chromium, code_of, hosting, large, tab, visited
+from browser import SCHEMES, WIDTHS, chromium, tab, visited
+from guest_scene import asked, code_of, hosting, large
 from surveys import MEMBERS, delegate_key
 from veilsum.surveys.submission import open_share, read_submission
 from veilsum.surveys.visiting import visit

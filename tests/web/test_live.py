@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 import veilsum as vs
-from browser import SCHEMES, WIDTHS, opened_at
+from browser import SCHEMES, WIDTHS, chromium, opened_at
 from net.runs import ONE_SHOT, Company, changed
 from veilsum.cli.app import app
 from veilsum.cli.join import ForPeople
@@ -462,6 +462,12 @@ def test_twin_a_private_value_would_be_found(ran, folder):
 # In a browser
 
 
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
 def test_the_scripts_write_text_only():
     text = (WEB / "static" / "live.js").read_text()
     for word in ("innerHTML", "outerHTML", "insertAdjacent", "document.write"):
@@ -472,8 +478,8 @@ def test_the_scripts_write_text_only():
 
 
 @pytest.mark.slow
-def test_runs_are_shown_and_their_reports_are_opened(ran):
-    with shown(ran.home) as server, opened_at(server.url) as seen:
+def test_runs_are_shown_and_their_reports_are_opened(browser, ran):
+    with shown(ran.home) as server, opened_at(browser, server.url) as seen:
         page = seen.page
         page.wait_for_selector(".seat .report")
         assert page.title() == "Runs on this computer"
@@ -491,7 +497,7 @@ def test_runs_are_shown_and_their_reports_are_opened(ran):
 
 
 @pytest.mark.slow
-def test_markup_in_names_is_text(folder):
+def test_markup_in_names_is_text(browser, folder):
     """A file of one's own, and yet: whatever is in it is shown, never obeyed."""
     put(
         folder,
@@ -504,7 +510,7 @@ def test_markup_in_names_is_text(folder):
     put(folder, "b", state="failed", reason="<iframe srcdoc='x'>", party="</h3><b>")
     lines = LogLines(ForPeople())
     lines.handle(logging.makeLogRecord({"msg": MARKUP}))
-    with shown(folder, lines=lines) as server, opened_at(server.url) as seen:
+    with shown(folder, lines=lines) as server, opened_at(browser, server.url) as seen:
         page = seen.page
         page.wait_for_selector("#log li")
         assert page.locator("main img, main script, main iframe, main b").count() == 0
@@ -515,11 +521,11 @@ def test_markup_in_names_is_text(folder):
 
 
 @pytest.mark.slow
-def test_the_page_survives_a_restart_of_the_program(folder):
+def test_the_page_survives_a_restart_of_the_program(browser, folder):
     put(folder)
     with shown(folder) as server:
         port = server.address.port
-        opening = opened_at(server.url)
+        opening = opened_at(browser, server.url)
         seen = opening.__enter__()
         seen.page.wait_for_selector("#connection:not(.off)")
     try:
@@ -539,7 +545,7 @@ def test_the_page_survives_a_restart_of_the_program(folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_it_is_used_without_a_mouse_at_any_width(ran, folder, width, scheme):
+def test_it_is_used_without_a_mouse_at_any_width(browser, ran, folder, width, scheme):
     agreed, name = ran.company.consortium, "a"
     about = {
         "run": agreed.run,
@@ -555,7 +561,7 @@ def test_it_is_used_without_a_mouse_at_any_width(ran, folder, width, scheme):
     put(folder, sent=10, **about)
     with (
         shown(folder) as server,
-        opened_at(server.url, width=width, scheme=scheme) as seen,
+        opened_at(browser, server.url, width=width, scheme=scheme) as seen,
     ):
         page = seen.page
         page.wait_for_selector(".seat")

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import veilsum as vs
-from browser import opened_at
+from browser import chromium, opened_at
 from planner_server import planner_page
 from veilsum.cli.app import app
 from veilsum.graphs.topology import Topology
@@ -40,6 +40,13 @@ LONG = question("regular:120:4", 3)  # seconds, however fast the machine
 @pytest.fixture(scope="module")
 def url():
     with planner_page() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """For the tests below: those above have event loops of their own."""
+    with chromium() as found:
         yield found
 
 
@@ -188,8 +195,8 @@ def test_what_takes_too_long_is_ended_and_others_go_on():
         pytest.param(390, "light", marks=pytest.mark.slow),
     ],
 )
-def test_the_page_opens_everywhere(url, width, scheme):
-    with opened_at(url, width=width, scheme=scheme) as seen:
+def test_the_page_opens_everywhere(browser, url, width, scheme):
+    with opened_at(browser, url, width=width, scheme=scheme) as seen:
         page = seen.page
         settled(page)
         assert told(page)["verdict"] == "The target is met."
@@ -209,9 +216,9 @@ def test_the_page_opens_everywhere(url, width, scheme):
             assert [one["id"] for one in grave] == []
 
 
-def test_a_network_is_drawn_mended_and_taken_along(url, tmp_path):
+def test_a_network_is_drawn_mended_and_taken_along(browser, url, tmp_path):
     """By its fields and lists alone, as who cannot see the drawing would."""
-    with opened_at(url) as seen:
+    with opened_at(browser, url) as seen:
         page = seen.page
         settled(page)
         page.fill("#family", "path:6")
@@ -272,8 +279,8 @@ def middle(page):
     return right - box["width"] / 2, top + box["height"] / 2, right, top
 
 
-def test_a_network_is_drawn_by_mouse_and_by_keys(url):
-    with opened_at(url) as seen:
+def test_a_network_is_drawn_by_mouse_and_by_keys(browser, url):
+    with opened_at(browser, url) as seen:
         page = seen.page
         settled(page)
         page.fill("#family", "ring:4")
@@ -316,8 +323,8 @@ def test_a_network_is_drawn_by_mouse_and_by_keys(url):
         assert seen.outside == []
 
 
-def test_what_the_program_refuses_is_said_and_nothing_is_run(url):
-    with opened_at(url) as seen:
+def test_what_the_program_refuses_is_said_and_nothing_is_run(browser, url):
+    with opened_at(browser, url) as seen:
         page = seen.page
         settled(page)
         page.fill("#rows tr:first-child input", "<img src=x onerror=alert(1)>")
