@@ -219,6 +219,10 @@ def test_one_file_or_several_are_the_same_job(folder):
             "choose from breast_cancer",
         ),
         ("[statistics]\ncolumns=['x']\n", "run veilsum stats"),
+        (
+            ONE_FILE.replace("1e6", "1e6\ngrid = 30"),
+            "grid is for costs of real numbers",
+        ),
         (ONE_FILE + 'corrupted = ["a"]\n', "corrupted is no rule of veilsum fit"),
     ],
 )

@@ -214,7 +214,7 @@ class LargeRun(Shown):
                 one.name,
                 f"{one.seconds:,.1f}",
                 f"{one.processor_seconds:,.1f}",
-                _gigabytes(one.peak_bytes),
+                one.peak_bytes and f"{one.peak_bytes / 1e9:,.2f}",
             ]
             for one in self.phases
         ]
@@ -253,10 +253,6 @@ class LargeRun(Shown):
             f"{self.mu2.lower:.6g} and {self.mu2.upper:.6g}, by a certificate of kind "
             f"{self.mu2.certificate}{but}"
         )
-
-
-def _gigabytes(count: int | None) -> str | None:
-    return None if count is None else f"{count / 1e9:,.2f}"
 
 
 def large(

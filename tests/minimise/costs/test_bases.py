@@ -14,7 +14,6 @@ from veilsum.minimise.costs.bases import (
     Polynomial,
     Quadratic,
     quadratic_coefficients,
-    smat,
     svec,
 )
 
@@ -195,13 +194,6 @@ def test_svec_keeps_inner_products(data, dim):
     one, other = symmetric(data, dim), symmetric(data, dim)
     frobenius = (one * other).sum()
     assert svec(one) @ svec(other) == pytest.approx(frobenius, rel=1e-12, abs=1e-9)
-
-
-@few
-@given(st.data(), st.integers(1, 5))
-def test_smat_undoes_svec(data, dim):
-    matrix = symmetric(data, dim)
-    np.testing.assert_allclose(smat(svec(matrix), dim), matrix, rtol=1e-15)
 
 
 def test_svec_stacks_the_upper_triangle_row_by_row():

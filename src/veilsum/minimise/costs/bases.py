@@ -239,13 +239,6 @@ def svec(matrices: FloatArray) -> FloatArray:
     return matrices[..., i, j] * np.where(i == j, 1.0, np.sqrt(2.0))
 
 
-def smat(vectors: FloatArray, dim: int) -> FloatArray:
-    """Return the symmetric matrices whose svec these are."""
-    i, j = np.triu_indices(dim)
-    plain = vectors / np.where(i == j, 1.0, np.sqrt(2.0))
-    return np.take(plain, _places(dim), axis=-1)
-
-
 @cache
 def _places(dim: int) -> Array[np.intp]:
     """Return where each entry of a symmetric matrix stands in its upper triangle."""
