@@ -267,11 +267,6 @@ class InRounds(ManyRounds[S]):
     least_tries: ClassVar[int] = 1
 
     @property
-    def first_layout(self) -> Layout:
-        """Statistics of the first sum."""
-        raise NotImplementedError
-
-    @property
     def round_layout(self) -> Layout:
         """Statistics of every later sum."""
         return self.layout
