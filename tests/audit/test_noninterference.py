@@ -276,7 +276,7 @@ def by_private_start(leak, targets, *, driver, **_):
 
     meddled = Meddled(inner=driver, works=started)
     graph = vs.Topology.family("ring:5")
-    return minimised(graph, targets, method="nids", driver=meddled)
+    return minimised(graph, targets, method="nids", driver=meddled, run="a")
 
 
 def test_a_method_that_begins_at_a_private_point_is_found():

@@ -227,7 +227,8 @@ def test_no_private_gradient_is_evaluated_while_phase_two_runs(monkeypatch):
     monkeypatch.setattr(arrays.Journey, "run", watched_phase_two)
     solve_module.solve(
         [Cost.squared_distance([float(k)]) for k in range(3)],
-        TRIANGLE,
+        topology=TRIANGLE,
+        corrupted=(),
         domain=Box(-9.0, 9.0, dim=1),
         sigma=1.0,
         settings=Settings(iterations=20),

@@ -228,7 +228,7 @@ settings = vs.Settings(method="newcomer", smooth=2.0, iterations=60)
 for rounded in (None, vs.LinkFaults(quantise=1e-9)):
     run = vs.solve(
         [vs.Cost.squared_distance([k]) for k in (1.0, 2.0, 6.0)],
-        vs.Topology.family("complete:3"),
+        corrupted=(),
         domain=vs.Box(-9, 9, dim=1),
         law="lattice",
         sigma=1e3,
