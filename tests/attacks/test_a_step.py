@@ -11,8 +11,7 @@ import veilsum as vs
 from cases import each
 from party.test_agreed import DISPATCH, agreed
 from veilsum.party.consent import consent_to
-from veilsum.questions.dispatch import FLEETS
-from veilsum.questions.kinds.dispatch import GENERATORS
+from veilsum.questions.dispatch import FLEETS, GENERATORS
 
 # Four sellers' steps, by price and quantity; the organiser only buys.
 OFFERS = {

@@ -151,9 +151,10 @@ class TotalsKind(TableKind):
         "help": "Add up columns of several parties' rows.",
     }
 
-    def job(self, spec: TotalsSpec, schema: Schema) -> TotalsJob:
-        used = tuple(schema.column(name) for name in spec.columns)
-        return TotalsJob(spec.columns, replace(schema, columns=used))
+    @staticmethod
+    def make_job(schema: Schema, *, columns: tuple[str, ...]) -> TotalsJob:
+        used = tuple(schema.column(name) for name in columns)
+        return TotalsJob(columns, replace(schema, columns=used))
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         names = room.names("columns", [quoted(one) for one in asked.job.columns])

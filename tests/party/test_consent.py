@@ -27,7 +27,7 @@ from veilsum.party.consent import (
 )
 from veilsum.party.own_rules import STRICTER, columns_asked, constants_asked
 from veilsum.questions.job_file import job_of
-from veilsum.questions.kinds.regression import RegressionKind
+from veilsum.questions.regression.kind import RegressionKind
 from veilsum.sums.presence import Screened
 from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import Rules

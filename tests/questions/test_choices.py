@@ -21,7 +21,7 @@ from cases import each
 from later import Later
 from veilsum.errors import InvalidInputError
 from veilsum.models.choices import Multinomial, Ordinal
-from veilsum.questions.kinds.regression import ModelSpec
+from veilsum.questions.regression.kind import ModelSpec
 from veilsum.reading import read
 from veilsum.sums.kinds import kind_of
 from veilsum.tables.rules import DisclosureError

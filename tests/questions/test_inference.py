@@ -22,8 +22,8 @@ from veilsum.errors import InvalidInputError
 from veilsum.fits.wrappers import FURTHER_HONEST
 from veilsum.models.hypotheses import Hypothesis
 from veilsum.models.rows import Rows
-from veilsum.questions.kinds.regression import ModelSpec
 from veilsum.questions.regression import fit, fit_arrays
+from veilsum.questions.regression.kind import ModelSpec
 from veilsum.reading import read
 from veilsum.showing import number
 from veilsum.sums.releases import OBJECTIONS

@@ -16,7 +16,7 @@ from cases import each
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.fits.formula_job import FormulaJob
 from veilsum.fits.model import family_of
-from veilsum.questions.kinds.regression import ModelSpec
+from veilsum.questions.regression.kind import ModelSpec
 from veilsum.reading import read
 from veilsum.sums.kinds import kind_of
 from veilsum.tables.asked import Question

@@ -39,8 +39,8 @@ from veilsum.party.own_rules import STRICTER
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.guarantee import PARTY_UNITS_LIMIT, against
 from veilsum.privacy.lattice import lattice_success
+from veilsum.questions.dispatch import GENERATORS
 from veilsum.questions.job_file import job_of
-from veilsum.questions.kinds.dispatch import GENERATORS
 from veilsum.questions.mixed import PARTIES_EACH
 from veilsum.report import annex as papers, forms, officer
 from veilsum.report.annex import own_limit, summed

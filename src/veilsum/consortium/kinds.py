@@ -61,14 +61,14 @@ class Registered:
 # In the order in which messages list them.
 BUILT_IN: dict[str, Registered] = {
     "cost": Registered("solve", "veilsum.minimise.kind:KIND"),
-    "model": Registered("fit", "veilsum.questions.kinds.regression:KIND"),
-    "statistics": Registered("stats", "veilsum.questions.kinds.statistics:KIND"),
-    "survival": Registered("survival", "veilsum.questions.kinds.survival:KIND"),
-    "cox": Registered("cox", "veilsum.questions.kinds.cox:KIND"),
-    "mixed": Registered("mixed", "veilsum.questions.kinds.mixed:KIND"),
-    "meta": Registered("meta", "veilsum.questions.kinds.meta:KIND"),
-    "evaluate": Registered("evaluate", "veilsum.questions.kinds.evaluate:KIND"),
-    "dispatch": Registered("dispatch", "veilsum.questions.kinds.dispatch:KIND"),
+    "model": Registered("fit", "veilsum.questions.regression.kind:KIND"),
+    "statistics": Registered("stats", "veilsum.questions.statistics.kind:KIND"),
+    "survival": Registered("survival", "veilsum.questions.survival:KIND"),
+    "cox": Registered("cox", "veilsum.questions.cox.kind:KIND"),
+    "mixed": Registered("mixed", "veilsum.questions.mixed:KIND"),
+    "meta": Registered("meta", "veilsum.questions.meta:KIND"),
+    "evaluate": Registered("evaluate", "veilsum.questions.evaluate.kind:KIND"),
+    "dispatch": Registered("dispatch", "veilsum.questions.dispatch:KIND"),
     "survey": Registered("collect", "veilsum.surveys.kind:KIND"),
 }
 _added: dict[str, Any] = {}

@@ -29,6 +29,7 @@ from veilsum.sums.presence import Cells, Group, Values, Varying, are_few
 from veilsum.sums.releases import ReleaseLimit
 from veilsum.sums.table_job import SchemaJob
 from veilsum.sums.terms import Terms
+from veilsum.sums.wording import PageRoom, quoted
 from veilsum.tables.asked import Question
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.formula import ModelFormula
@@ -191,6 +192,18 @@ class FormulaJob(SchemaJob[Brought]):
         if not isinstance(self.weights, Propensity):
             return None
         return PropensityWeights.of(self.weights, self.schema)
+
+    def design_line(self, room: PageRoom) -> str:
+        """Return the columns of a design in words."""
+        model = self.model
+        names = [
+            "a column of ones" if place == model.intercept else quoted(name)
+            for place, name in enumerate(model.names)
+        ]
+        return (
+            f"design, that is the formula multiplied out: {len(names)} columns: "
+            f"{room.names('columns of the design', names)}"
+        )
 
     @cached_property
     def model(self) -> Model:

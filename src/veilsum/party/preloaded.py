@@ -13,15 +13,9 @@ from importlib import import_module
 from veilsum.consortium.kinds import BUILT_IN
 from veilsum.locale import catalogue
 
-# Modules that the kinds load when they are first asked.
-QUESTIONS = (
-    *("regression", "statistics", "survival", "cox", "mixed", "meta", "evaluate"),
-    "dispatch",
-)
 LOADED = (
     *("veilsum.cli.join", "veilsum.party.run", "veilsum.net.amendment"),
     *(one.home.partition(":")[0] for one in BUILT_IN.values()),
-    *(f"veilsum.questions.{name}" for name in QUESTIONS),
     *("veilsum.drivers.arrays", "veilsum.minimise.engines.numpy"),
     *("scipy.special", "scipy.sparse.csgraph", "scipy.sparse.linalg"),
     *("pandas", "formulaic", "encodings.idna", "encodings.utf_8_sig"),

@@ -13,16 +13,18 @@ by trying them all, so they are refused unless everybody agrees to that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property, partial
 from math import isfinite
-from typing import Any, Unpack, cast
+from typing import Annotated, Any, TypeAlias, Unpack, cast
 
 import numpy as np
+from msgspec import Meta
 
+from veilsum.consortium.kinds import QuestionSpec
 from veilsum.errors import InvalidInputError
 from veilsum.fits.fitted import table_cells, table_rows
 from veilsum.fits.formula_job import Brought, FormulaJob, OnFormula, inferred_schema
@@ -33,7 +35,9 @@ from veilsum.models.meta import STUDY_BITS, Pooled, Ranges, Totals
 from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.layout import Layout, number as scalar, vector
 from veilsum.numbers.units import BITS, Integers
+from veilsum.reading import Text, Whole
 from veilsum.showing import Both, Showing, Table, number
+from veilsum.sums.kinds import Asked, TableKind
 from veilsum.sums.recipes import Contribution, Sums, SumsOnly
 from veilsum.sums.releases import (
     BY_PARTY,
@@ -45,6 +49,7 @@ from veilsum.sums.releases import (
 from veilsum.sums.running import JobResult, run_job
 from veilsum.sums.table_job import SAME_ROUNDS, TableResult, put
 from veilsum.sums.terms import Options, Terms, by_name
+from veilsum.sums.wording import PageRoom, exact, quoted
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -616,3 +621,53 @@ def _checked(
                 plain=f"the {what} has too few digits",
             )
     return estimate, error
+
+
+Ends: TypeAlias = Annotated[
+    tuple[float, float], Meta(description="the least and the largest")
+]
+
+
+class MetaSpec(QuestionSpec, frozen=True, kw_only=True):
+    """A coefficient that every party fits to its own rows, pooled."""
+
+    heading = "meta"
+
+    formula: Text = ""
+    coefficient: Text = ""
+    family: Text | None = None
+    effects: Ends | None = None
+    errors: Ends | None = None
+    bits: Whole | None = None
+
+
+class MetaKind(TableKind):
+    """Meta-analyses."""
+
+    spec = MetaSpec
+    make_job = staticmethod(MetaJob.of)
+    function = staticmethod(meta)
+    unused_rules = ("dominance",)
+
+    def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
+        """Yield the question in words."""
+        job = cast("MetaJob", asked.job)
+        (question,) = asked.consortium.questions
+        assert isinstance(question, MetaSpec)
+        model, ranges = job.base.model, job.agreed_ranges
+        yield (
+            "question: one coefficient, which each member fits to its own rows, pooled "
+            "over all members (a meta-analysis)"
+        )
+        yield f"formula, as written: {quoted(question.formula)}"
+        yield f"response: {quoted(model.response)}; family: {model.family.name}"
+        yield f"coefficient: that of {quoted(job.coefficient)}"
+        for what, (low, high) in (
+            ("estimates", ranges.effects),
+            ("standard errors", ranges.errors),
+        ):
+            yield f"agreed range of members' {what}: {exact(low)} to {exact(high)}"
+        yield job.base.design_line(room)
+
+
+KIND = MetaKind()

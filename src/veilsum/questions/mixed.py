@@ -9,7 +9,7 @@ theta that is tried. Nobody's own coefficients are computed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Unpack, cast, get_args
@@ -17,6 +17,7 @@ from typing import Any, Unpack, cast, get_args
 import numpy as np
 from flint import fmpq_mat
 
+from veilsum.consortium.kinds import QuestionSpec
 from veilsum.errors import InvalidInputError
 from veilsum.fits.fitted import Fitted, table_cells, table_rows
 from veilsum.fits.formula_job import Brought, FormulaJob, OnFormula, inferred_schema
@@ -36,7 +37,9 @@ from veilsum.models.weights import note
 from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.layout import Layout, number as scalar
 from veilsum.numbers.units import BITS, Integers
+from veilsum.reading import Names, Text, Whole
 from veilsum.showing import Showing, Table, number
+from veilsum.sums.kinds import Asked, TableKind
 from veilsum.sums.recipes import ManyRounds, Sums
 from veilsum.sums.releases import (
     BY_PARTY,
@@ -47,6 +50,7 @@ from veilsum.sums.releases import (
 )
 from veilsum.sums.table_job import put
 from veilsum.sums.terms import Options
+from veilsum.sums.wording import PageRoom, quoted
 from veilsum.tables.rules import MORE_SUMS, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -382,3 +386,44 @@ def mixed(
         compare=compare,
         options=options,
     )
+
+
+class MixedSpec(QuestionSpec, frozen=True, kw_only=True):
+    """A regression with coefficients that differ between parties."""
+
+    heading = "mixed"
+
+    formula: Text = ""
+    random: Names | None = None
+    method: Text | None = None
+    bits: Whole | None = None
+
+
+class MixedKind(TableKind):
+    """Mixed models."""
+
+    spec = MixedSpec
+    make_job = staticmethod(MixedJob.of)
+    function = staticmethod(mixed)
+    unused_rules = ("dominance",)
+
+    def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
+        """Yield the question in words."""
+        job = cast("MixedJob", asked.job)
+        (question,) = asked.consortium.questions
+        assert isinstance(question, MixedSpec)
+        yield (
+            "question: one mixed model over all members' rows: coefficients on "
+            "average, and how much some of them differ between members"
+        )
+        yield f"formula, as written: {quoted(question.formula)}"
+        yield f"response: {quoted(job.base.model.response)}"
+        names = [
+            "the intercept" if name == "1" else quoted(name) for name in job.random
+        ]
+        yield f"coefficients that differ between members: {', '.join(names)}"
+        yield f"method: {job.method}"
+        yield job.base.design_line(room)
+
+
+KIND = MixedKind()

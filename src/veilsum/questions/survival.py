@@ -8,17 +8,19 @@ which; the rest follows from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from itertools import product
+from itertools import pairwise, product
 from math import ceil, isfinite
 from operator import add
-from typing import Any, Unpack
+from typing import Annotated, Any, Unpack, cast
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import ArrayLike
 
+from veilsum.consortium.kinds import QuestionSpec
 from veilsum.errors import InvalidInputError
 from veilsum.fits.formula_job import inferred_schema
 from veilsum.models import survival as models
@@ -28,11 +30,13 @@ from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Integers
 from veilsum.showing import Block, Showing, Table
+from veilsum.sums.kinds import Asked, TableKind
 from veilsum.sums.presence import Group, Look
 from veilsum.sums.recipes import EndsRecipe
 from veilsum.sums.releases import ReleaseLimit
 from veilsum.sums.table_job import SchemaJob, TableResult, put
 from veilsum.sums.terms import Options
+from veilsum.sums.wording import PageRoom, exact, quoted
 from veilsum.tables.asked import Question
 from veilsum.tables.formula.reader import read_surv
 from veilsum.tables.formula.syntax import SurvivalFormula
@@ -616,3 +620,60 @@ def _inferred(
                 one = replace(one, minimum=0.0, maximum=1.0)
         made.append(one)
     return replace(found, columns=tuple(made))
+
+
+class SurvivalSpec(QuestionSpec, frozen=True, kw_only=True):
+    """Kaplan-Meier curves and the log-rank test, on agreed times."""
+
+    heading = "survival"
+
+    formula: Annotated[
+        str, Meta(description='a text such as "Surv(time, event) ~ C(sex)"')
+    ]
+    times: Annotated[
+        tuple[int | float, ...], Meta(description="a list of times, such as [90, 180]")
+    ]
+
+
+class SurvivalKind(TableKind):
+    """Survival curves."""
+
+    spec = SurvivalSpec
+    make_job = staticmethod(SurvivalJob.of)
+    function = staticmethod(survival)
+    unused_rules = ("residual_rows", "maximum_columns", "dominance", "maximum_leverage")
+
+    def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
+        """Yield the question in words."""
+        job = cast("SurvivalJob", asked.job)
+        (question,) = asked.consortium.questions
+        assert isinstance(question, SurvivalSpec)
+        time, event = quoted(job.formula.time), quoted(job.formula.event)
+        yield (
+            "question: how long all members' rows go on until an event (Kaplan-Meier "
+            "curves and the log-rank test)"
+        )
+        yield f"formula, as written: {quoted(question.formula)}"
+        column = job.schema.column(job.formula.event)
+        seen = quoted(column.categories[1]) if column.is_category else "1"
+        yield f"a row ends at its {time}; the event was seen where {event} is {seen}"
+        if job.group is not None:
+            yield f"counted for each level of {quoted(job.group)} by itself"
+        times = [exact(one) for one in job.grid.times.tolist()]
+        ends = [f"above {a} up to {b}" for a, b in pairwise(times)]
+        listed = room.names("intervals", [f"from 0 to {times[0]}", *ends])
+        yield f"intervals: {len(times)}, each with its last time: {listed}"
+        yield f"rows that go on after {times[-1]} are counted by themselves"
+        yield (
+            "rules about combinations and bins are about all rows of a group that end "
+            "in an interval, with the event or without: of these, one alone may have it"
+        )
+
+    def figures(
+        self, draw: Any, result: Any, title: str, **shown: Any
+    ) -> dict[str, Any]:
+        """Return the survival curves."""
+        return {"survival": draw.survival_figure(result, title, **shown)}
+
+
+KIND = SurvivalKind()

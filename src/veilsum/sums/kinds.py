@@ -8,7 +8,7 @@ for questions to tables with an agreed schema; a new one overrides a few methods
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
@@ -191,17 +191,28 @@ class QuestionKind(ABC):
 class TableKind(QuestionKind):
     """A kind of question to tables that have an agreed schema.
 
-    A question in one file defines its `spec`, `job` and `result`, and describes itself.
+    A question in one file defines its `spec`, `make_job` and `result`, and describes
+    itself.
+
+    Attributes:
+        make_job: makes the question of a schema and the keys of the section.
+        function: the Python function, with the same keys; by default the result is
+            made by `result`.
+        result: makes the result, where there is no function.
     """
 
+    make_job: ClassVar[Callable[..., SchemaJob[Any]]]
+    function: ClassVar[Callable[..., JobResult] | None] = None
     result: ClassVar[type[TableResult]]
 
-    @abstractmethod
     def job(self, spec: Any, schema: Schema) -> SchemaJob[Any]:
         """Return the question to tables with a schema."""
+        return self.make_job(schema, **spec.asked())
 
     def run(self, spec: Any, data: Mapping[str, Frame], **how: Any) -> JobResult:
         """Return the result for some parties' tables."""
+        if self.function is not None:
+            return self.function(data=data, **spec.asked(), **how)
         schema, rules, compare = (
             how.pop(key) for key in ("schema", "rules", "compare")
         )

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from collections.abc import Iterator
+from typing import Annotated, Any, cast
 
 from msgspec import Meta
 
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.models.family_names import canonical
-from veilsum.questions.kinds.regression import design_line
+from veilsum.questions.evaluate import AnyEvaluation, evaluate, evaluate_job
 from veilsum.reading import Flag, Text, Whole
 from veilsum.sums.kinds import Asked, TableKind
-from veilsum.sums.running import JobResult
-from veilsum.sums.table_job import SchemaJob
 from veilsum.sums.wording import PageRoom, exact, quoted
-from veilsum.tables.frames import Frame
-from veilsum.tables.schema import Schema
-
-if TYPE_CHECKING:
-    from veilsum.questions.evaluate import AnyEvaluation
 
 
 class EvaluateSpec(QuestionSpec, frozen=True, kw_only=True):
@@ -64,21 +57,9 @@ class EvaluateKind(TableKind):
     """Evaluations of predictions."""
 
     spec = EvaluateSpec
+    make_job = staticmethod(evaluate_job)
+    function = staticmethod(evaluate)
     unused_rules = ("dominance",)
-
-    def job(self, spec: EvaluateSpec, schema: Schema) -> SchemaJob[Any]:
-        """Return the question to tables with a schema."""
-        from veilsum.questions.evaluate import evaluate_job
-
-        return evaluate_job(schema, **spec.asked())
-
-    def run(
-        self, spec: EvaluateSpec, data: Mapping[str, Frame], **how: Any
-    ) -> JobResult:
-        """Return the result for some parties' tables."""
-        from veilsum.questions.evaluate import evaluate
-
-        return evaluate(data=data, **spec.asked(), **how)
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         """Yield the question in words."""
@@ -99,8 +80,7 @@ class EvaluateKind(TableKind):
                 kind = job.base.family.name
             yield (
                 f"question: how well a {kind} fit predicts rows that it was not "
-                "fitted to "
-                "(cross-validation)"
+                "fitted to (cross-validation)"
             )
         else:
             yield (
@@ -111,10 +91,9 @@ class EvaluateKind(TableKind):
             yield (
                 f"folds: {job.n_folds}, dealt by the number {job.split} and by the "
                 "predictors of a row alone; what a fit sums becomes known of each "
-                "fold, "
-                "and each is looked at as a table of its own, and so is the rest"
+                "fold, and each is looked at as a table of its own, and so is the rest"
             )
-            yield design_line(job.base, room)
+            yield job.base.design_line(room)
             return
         names = job.base.formula.columns
         pairs = zip(names, job.known.coefficients, strict=True)
@@ -132,8 +111,7 @@ class EvaluateKind(TableKind):
             yield f"calibration: {more if job.calibrated else 'no further rounds'}"
         yield (
             "rules about bins are about all rows in them, with the event or without: "
-            "of "
-            "these, one alone may have it"
+            "of these, one alone may have it"
         )
 
     def figures(

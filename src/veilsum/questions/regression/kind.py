@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from collections.abc import Iterator
+from typing import Annotated, Any, cast
 
 from msgspec import Meta
 
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.errors import InvalidScenarioError
+from veilsum.fits.formula_job import FormulaJob
 from veilsum.models.family_names import canonical
+from veilsum.questions.regression import fit, formula_job
 from veilsum.reading import Flag, Number, Text, Whole, about, read
 from veilsum.sums.kinds import Asked, TableKind
-from veilsum.sums.running import JobResult
-from veilsum.sums.table_job import SchemaJob
 from veilsum.sums.wording import PageRoom, exact, quoted
-from veilsum.tables.frames import Frame
-from veilsum.tables.schema import Schema
-
-if TYPE_CHECKING:
-    from veilsum.fits.formula_job import FormulaJob
 
 
 class ModelSpec(QuestionSpec, frozen=True, kw_only=True):
@@ -73,20 +68,10 @@ class RegressionKind(TableKind):
     """Regressions."""
 
     spec = ModelSpec
+    make_job = staticmethod(formula_job)
+    function = staticmethod(fit)
     unused_rules = ("dominance",)
     takes_terms = True
-
-    def job(self, spec: ModelSpec, schema: Schema) -> SchemaJob[Any]:
-        """Return the question to tables with a schema."""
-        from veilsum.questions.regression import formula_job
-
-        return formula_job(schema, **spec.asked())
-
-    def run(self, spec: ModelSpec, data: Mapping[str, Frame], **how: Any) -> JobResult:
-        """Return the result for some parties' tables."""
-        from veilsum.questions.regression import fit
-
-        return fit(data=data, **spec.asked(), **how)
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         """Yield the question in words."""
@@ -126,16 +111,14 @@ class RegressionKind(TableKind):
             names = room.names("columns tested", [quoted(one) for one in fit.tested])
             yield (
                 f"tested beside the fit, by one more sum at the answer: {names}; they "
-                "are "
-                "columns of the design, and have no coefficient"
+                "are columns of the design, and have no coefficient"
             )
         if fit.absorb:
             yield (
                 "effects of members: each member has an intercept of its own and "
-                "takes its "
-                "own means off its columns at home (absorb = true)"
+                "takes its own means off its columns at home (absorb = true)"
             )
-        yield design_line(fit, room)
+        yield fit.design_line(room)
 
     def summands(self, asked: Asked) -> str:
         """Return the nouns for "one sum over all ..."."""
@@ -169,22 +152,19 @@ class RegressionKind(TableKind):
         lines = [
             f"- for each level of {quoted(one.name)}: how many rows have it, and over "
             f"these rows {among} the response, and the sum of every other column of "
-            "the "
-            "design"
+            "the design"
             for one in inside
         ]
         yield from room.lines("categories", lines)
         if any(":" in name for name in fit.model.names):
             yield (
                 "- the same for each combination of levels that is a column of the "
-                "design "
-                "(a name with a colon)"
+                "design (a name with a colon)"
             )
         if len(inside) > 1:
             yield (
                 "- for every two categories among the design's columns: how many rows "
-                "have "
-                "each pair of levels"
+                "have each pair of levels"
             )
         if fit.formula.response_is_category:
             several = len(fit.formula.response_levels) > 2
@@ -193,8 +173,7 @@ class RegressionKind(TableKind):
             if several:
                 yield (
                     "- for each of these levels, the sum over its rows of every "
-                    "column of "
-                    "the design"
+                    "column of the design"
                 )
         yield (
             "- for each number among the design's columns: its sum, its sum of "
@@ -225,19 +204,6 @@ def _weighing(fit: FormulaJob, room: PageRoom) -> Iterator[str]:
     if asked.stabilised is not None:
         yield f"part of all rows that is treated, public: {exact(asked.stabilised)}"
     yield f"largest weight: {exact(asked.largest)}; a member with a larger one refuses"
-
-
-def design_line(fit: FormulaJob, room: PageRoom) -> str:
-    """Return the columns of a design in words."""
-    model = fit.model
-    names = [
-        "a column of ones" if place == model.intercept else quoted(name)
-        for place, name in enumerate(model.names)
-    ]
-    return (
-        f"design, that is the formula multiplied out: {len(names)} columns: "
-        f"{room.names('columns of the design', names)}"
-    )
 
 
 KIND = RegressionKind()

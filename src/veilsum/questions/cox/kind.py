@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from collections.abc import Iterator
+from typing import Annotated, cast
 
 from msgspec import Meta
 
 from veilsum.consortium.kinds import QuestionSpec
+from veilsum.questions.cox import cox, cox_job
+from veilsum.questions.cox.binned import BinnedCoxJob
+from veilsum.questions.cox.stratified import CoxJob
 from veilsum.reading import Flag, Text
 from veilsum.sums.kinds import Asked, TableKind
-from veilsum.sums.running import JobResult
-from veilsum.sums.table_job import SchemaJob
 from veilsum.sums.wording import PageRoom, quoted
-from veilsum.tables.frames import Frame
-from veilsum.tables.schema import Schema
-
-if TYPE_CHECKING:
-    from veilsum.questions.cox.binned import BinnedCoxJob
-    from veilsum.questions.cox.stratified import CoxJob
 
 
 class CoxSpec(QuestionSpec, frozen=True, kw_only=True):
@@ -43,20 +38,10 @@ class CoxKind(TableKind):
     """Cox regressions."""
 
     spec = CoxSpec
+    make_job = staticmethod(cox_job)
+    function = staticmethod(cox)
     unused_rules = ("dominance",)
     takes_terms = True
-
-    def job(self, spec: CoxSpec, schema: Schema) -> SchemaJob[Any]:
-        """Return the question to tables with a schema."""
-        from veilsum.questions.cox import cox_job
-
-        return cox_job(schema, **spec.asked())
-
-    def run(self, spec: CoxSpec, data: Mapping[str, Frame], **how: Any) -> JobResult:
-        """Return the result for some parties' tables."""
-        from veilsum.questions.cox import cox
-
-        return cox(data=data, **spec.asked(), **how)
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         """Yield the question in words."""

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from msgspec import Meta
 
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.models.tallies import Bins
+from veilsum.questions.statistics import StatisticsJob, statistics
 from veilsum.reading import Names, Text
 from veilsum.sums.kinds import Asked, TableKind
-from veilsum.sums.running import JobResult
-from veilsum.sums.table_job import SchemaJob
 from veilsum.sums.wording import PageRoom, exact, quoted, with_noun
 from veilsum.tables.axes import Axis, n_cells
 from veilsum.tables.columns import Column
-from veilsum.tables.frames import Frame
-from veilsum.tables.schema import Schema
-
-if TYPE_CHECKING:
-    from veilsum.questions.statistics import StatisticsJob
 
 
 class StatisticsSpec(QuestionSpec, frozen=True, kw_only=True):
@@ -60,21 +54,9 @@ class StatisticsKind(TableKind):
     """Descriptive statistics."""
 
     spec = StatisticsSpec
+    make_job = staticmethod(StatisticsJob.of)
+    function = staticmethod(statistics)
     unused_rules = ("residual_rows", "maximum_columns")
-
-    def job(self, spec: StatisticsSpec, schema: Schema) -> SchemaJob[Any]:
-        """Return the question to tables with a schema."""
-        from veilsum.questions.statistics import StatisticsJob
-
-        return StatisticsJob.of(schema, **spec.asked())
-
-    def run(
-        self, spec: StatisticsSpec, data: Mapping[str, Frame], **how: Any
-    ) -> JobResult:
-        """Return the result for some parties' tables."""
-        from veilsum.questions.statistics import statistics
-
-        return statistics(data=data, **spec.asked(), **how)
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         """Yield the question in words."""
@@ -120,8 +102,7 @@ class StatisticsKind(TableKind):
             yield (
                 f"quantiles of {room.names('quantiles', names)}: they are read "
                 "off the histograms, as a bin in which each of them is; what becomes "
-                "known "
-                "is how many rows are below each edge, that is the distribution "
+                "known is how many rows are below each edge, that is the distribution "
                 "function "
                 "there" + (each and ", of each group")
             )

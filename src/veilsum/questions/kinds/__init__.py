@@ -1,1 +1,0 @@
-"""The kinds of questions to tables: file section, consent text, command."""
