@@ -86,6 +86,7 @@ def test_file_command_and_simulations(tmp_path):
         found = read_job(path, "totals").run(driver=driver, seed=1)
         assert found.totals == pytest.approx(expected(), abs=1e-9)
         assert found.max_error == 0.0
+    assert found.plot(title="All rows").axes
     called = CliRunner().invoke(app, ["totals", str(path)])
     assert called.exit_code == 0, called.output
     assert "Totals" in called.output

@@ -136,6 +136,9 @@ class TotalsResult(TableResult):
         rows = [[name, f"{value:g}"] for name, value in self.totals.items()]
         return Showing("Totals", [Table(["column", "total"], rows), self.rows_sentence])
 
+    def draw_with(self, figures, *, title: str | None = None) -> Any:
+        return figures.values_figure(self.totals, "total", title or "Totals", "")
+
     def to_dict(self) -> dict[str, Any]:
         return {**super().to_dict(), "totals": self.totals}
 

@@ -91,8 +91,13 @@ def draw(shown: object, **options: Any) -> Any:
 
 @singledispatch
 def drawn(shown: object, **options: Any) -> Any:
-    """Return the figure; every kind of result has a function of its own."""
-    del options
+    """Return the figure; every kind of result has a function of its own.
+
+    A result of another distribution draws itself, with the module of figures.
+    """
+    own = getattr(shown, "draw_with", None)
+    if own is not None:
+        return own(figures, **options)
     kinds = [one.__name__ for one in drawn.registry if one is not object]
     raise InvalidInputError(
         f"there is no figure of a {type(shown).__name__}; figures are drawn of "
