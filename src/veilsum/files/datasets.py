@@ -182,7 +182,16 @@ def power_case(name: str, parties: int | None = None) -> Dataset:
             f"there are the power cases {listed(POWER_CASES)}, found {name!r}"
         )
     case = getattr(_module(f"pypower.{name}"), name)()
-    rows = [*_demands(case), *_generators(case)]
+    rows = [
+        *(
+            [
+                [int(bus[BUS_NUMBER]), bus[BUS_DEMAND], *[np.nan] * 4]
+                for bus in case["bus"]
+                if bus[BUS_DEMAND] != 0.0
+            ]
+        ),
+        *_generators(case),
+    ]
     columns = ["bus", "demand", "a", "b", "low", "high"]
     frame = _module("pandas").DataFrame(rows, columns=columns)
     return Dataset(_zones(frame, parties))
@@ -401,14 +410,6 @@ def _zones(frame: Frame, parties: int | None) -> dict[str, Frame]:
     tables = {name: rows.drop(columns="bus") for name, rows in groups}
     ordered = dict.fromkeys(names.values())
     return {name: tables[name].reset_index(drop=True) for name in ordered}
-
-
-def _demands(case: Any) -> list[list[float]]:
-    return [
-        [int(bus[BUS_NUMBER]), bus[BUS_DEMAND], *[np.nan] * 4]
-        for bus in case["bus"]
-        if bus[BUS_DEMAND] != 0.0
-    ]
 
 
 def _generators(case: Any) -> list[list[float]]:

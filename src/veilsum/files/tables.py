@@ -308,7 +308,11 @@ def _csv(pandas: Any, path: Path, marks: Mapping[str, Any], text: Any) -> Frame:
                 header = pandas.read_csv(
                     file, header=None, nrows=1, dtype=str, **options
                 )
-            _check_header(path, [_word(name) for name in header.iloc[0]], options)
+            _check_header(
+                path,
+                [(name if isinstance(name, str) else "") for name in header.iloc[0]],
+                options,
+            )
             with _opened(path) as file:
                 return pandas.read_csv(
                     file,
@@ -335,10 +339,6 @@ def _exact(pandas: Any) -> dict[str, str]:
     """Return what makes pandas read numbers to the last bit: from 3.1 on, nothing."""
     major, minor = (int(part) for part in pandas.__version__.split(".")[:2])
     return {"float_precision": "round_trip"} if (major, minor) < (3, 1) else {}
-
-
-def _word(name: Any) -> str:
-    return name if isinstance(name, str) else ""
 
 
 def _check_header(path: Path, names: list[str], options: Mapping[str, Any]) -> None:

@@ -489,7 +489,12 @@ class Drop(Secret):
                     self._waits(), tuple(one.name for one in self._awaited())
                 )
             else:
-                self._tell_gaps()
+                for peer in self._peers.values():
+                    gap = (peer.name, len(peer.taken))
+                    if self._lacks(peer) and gap not in self._gaps:
+                        self._gaps.add(gap)
+                        about = {"party": peer.name, "reason": self._next(peer)}
+                        LOG.warning("a letter is missing", extra=about)
                 await asyncio.wait({ended}, timeout=LOOK_EVERY)
         await ended
 
@@ -742,17 +747,10 @@ class Drop(Secret):
             for name, found in sorted(seen.items())
             if found.stamp
         }
-        self._forget_gone()
-        return [one for one in self._known.values() if one.about or one.problem]
-
-    def _forget_gone(self) -> None:
-        """Forget what was said of files that are not here: there may be ever new ones.
-
-        Of files that are here there are only so many.
-        """
         self._told = {k: v for k, v in self._told.items() if k in self._known}
         for peer in self._peers.values():
             peer.problems = {k: v for k, v in peer.problems.items() if k in self._known}
+        return [one for one in self._known.values() if one.about or one.problem]
 
     def _ordinary(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[Found]:
         """Return what may be a letter, from a folder of bounded size."""
@@ -845,15 +843,6 @@ class Drop(Secret):
         return any(
             one.number > number and (one.sender, one.receiver) == ends for one in found
         )
-
-    def _tell_gaps(self) -> None:
-        """Say once which letters are missing, where later ones are here."""
-        for peer in self._peers.values():
-            gap = (peer.name, len(peer.taken))
-            if self._lacks(peer) and gap not in self._gaps:
-                self._gaps.add(gap)
-                about = {"party": peer.name, "reason": self._next(peer)}
-                LOG.warning("a letter is missing", extra=about)
 
     def _awaited(self) -> list[Correspondent]:
         return [one for one in self._peers.values() if not one.left]

@@ -124,9 +124,6 @@ class Link(Secret):
         if not self._held and connection.buffered < limits.write_bytes:
             connection.give(item)
             return True
-        return self._enqueue(item)
-
-    def _enqueue(self, item: bytes | str) -> bool:
         # Whatever its size, one frame may always wait.
         if self._held and self._held + len(item) > self._limits.queue_bytes:
             return False
@@ -598,7 +595,10 @@ class Network(Secret):
         call = partial(self._reach, client_context(self._identity, certificates))
         for peer in self._peers.values():
             if peer.address is not None or self._tunnels is not None:
-                self._start(self._keep_calling(peer, partial(call, peer)))
+                work = self._keep_calling(peer, partial(call, peer))
+                task = asyncio.get_running_loop().create_task(work)
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -616,11 +616,6 @@ class Network(Secret):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # Sending
 

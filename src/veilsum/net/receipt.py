@@ -245,7 +245,9 @@ def receipt_from(table: Any) -> Receipt:
     """Return the receipt that plain values describe; refuse all that is odd."""
     content = checked(table, FORMAT, FIELDS, optional=OPTIONAL)
     public_key(content["certificate"])
-    return Receipt(**{key: _frozen(value) for key, value in content.items()})
+    for key, value in content.items():
+        content[key] = tuple(value) if isinstance(value, list) else value
+    return Receipt(**content)
 
 
 def check_format(table: Any, *kinds: str) -> None:
@@ -282,10 +284,6 @@ def checked(
 
 def _to_sign(content: Mapping[str, Any]) -> bytes:
     return CONTEXT + canonical(content)
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _parsed(text: str) -> Any:
@@ -656,17 +654,13 @@ def same(one: Any, other: Any) -> bool:
         left, right = _sorted_names(one), _sorted_names(other)
         return len(left) == len(right) and all(map(same, left, right))
     if is_number(one) and is_number(other) and one != other:
-        return _is_close(one, other)
+        if isinstance(one, int) and isinstance(other, int):
+            return False
+        try:
+            return isclose(one, other, rel_tol=LAST_DIGITS)
+        except OverflowError:  # whoever wrote it wants to be looked at
+            return False
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
-
-
-def _is_close(one: float, other: float) -> bool:
-    if isinstance(one, int) and isinstance(other, int):
-        return False
-    try:
-        return isclose(one, other, rel_tol=LAST_DIGITS)
-    except OverflowError:  # whoever wrote it wants to be looked at
-        return False
 
 
 def _sorted_names(listed_: Sequence[Any]) -> Sequence[Any]:
@@ -764,7 +758,7 @@ def _edges(receipts: Sequence[Receipt], consortium: Consortium | None) -> Findin
         idle = {one.party for one in receipts} - {name for e in real for name in e}
         wrong = [f"{name} confirms none" for name in sorted(idle)]
     else:
-        real = {e for e in _graph(consortium) if not lost & set(e)}
+        real = {_edge(*e) for e in consortium.links if not lost & set(e)}
         wrong = [f"{a} - {b} is no edge" for a, b in sorted(claimed - real)]
     wrong += [
         f"{a} - {b} not by {a}"
@@ -778,7 +772,3 @@ def _edges(receipts: Sequence[Receipt], consortium: Consortium | None) -> Findin
 
 def _edge(one: str, other: str) -> Edge:
     return (one, other) if one < other else (other, one)
-
-
-def _graph(consortium: Consortium) -> set[Edge]:
-    return {_edge(*pair) for pair in consortium.links}

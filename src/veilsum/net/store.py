@@ -245,10 +245,6 @@ class _Owner:
         except (KeyError, TypeError, ValueError):  # nothing, or nothing to be read
             return {}
 
-    def has_file_of(self, other: Self) -> bool:
-        """Say whether both have one consortium file, as far as is known."""
-        return None in (self.agreed, other.agreed) or self.agreed == other.agreed
-
 
 def has_begun(keys: Iterable[str]) -> bool:
     """Say whether a run with these entries is tied to its data and its file."""
@@ -289,7 +285,9 @@ def _check_owner(
             f"{wanted.party!r}, or is damaged: every party has its own; give another "
             "path, or put a sound copy back"
         )
-    of_other_file = found.begun and not found.has_file_of(wanted)
+    of_other_file = found.begun and not (
+        None in (found.agreed, wanted.agreed) or found.agreed == wanted.agreed
+    )
     damaged = ""
     try:
         check_seal(path, STORE, connection, key)

@@ -288,17 +288,17 @@ def _law(content: _Content, graph: Topology) -> Law:
     name: Any = content.law
     if content.bits is None:
         masks = Masks(
-            name, content.sigma, content.grid, content.largest, _unit(content.unit)
+            name,
+            content.sigma,
+            content.grid,
+            content.largest,
+            (None if content.unit is None else _fraction(content.unit)),
         )
         return masks.on(graph)
     # The grid of masks for whole numbers follows from what these count.
     units = tuple(map(_fraction, content.units))
     counts = Counts(units, content.bits, tuple(content.fields))
     return Masks(name, content.sigma).for_sums(graph, counts)
-
-
-def _unit(text: str | None) -> Fraction | None:
-    return None if text is None else _fraction(text)
 
 
 def _fraction(text: str) -> Fraction:

@@ -205,7 +205,8 @@ class Search:
                 if first == firsts[-1] or self._batch_is_full():
                     self._clear_waiting()
                     self.done = first + 1
-                    self._report(len(firsts))
+                    if self.progress is not None:
+                        self.progress(self.done, len(firsts))
         except _OutOfWorkError:
             return self._open_bracket()
         except KeyboardInterrupt:
@@ -216,10 +217,6 @@ class Search:
         """Symmetries are worth looking for where they save more than they cost."""
         many = comb(self.topology.n_parties, self.size) > SMALL_FAMILY
         return self.size > 1 and many and is_vertex_transitive(self.topology)
-
-    def _report(self, total: int) -> None:
-        if self.progress is not None:
-            self.progress(self.done, total)
 
     def _offer(self, coalition: tuple[int, ...]) -> None:
         value = float(values_without(self.adjacency, [coalition])[0])

@@ -582,9 +582,9 @@ class DegenerateGaussian:
         """Return the log density on 1-perp; -inf for a point that is not zero-sum."""
         size = np.abs(points).sum(axis=-1)
         inside = np.abs(points.sum(axis=-1)) <= ZERO_SUM_TOLERANCE * size
-        log_volume = (
-            self._rank * log(2 * pi * self.scale) + self._log_pseudo_determinant
-        )
+        log_volume = (self.topology.n_parties - 1) * log(
+            2 * pi * self.scale
+        ) + self._log_pseudo_determinant
         density = -0.5 * (log_volume + self.squared_norm(points))
         return np.where(inside, density, -np.inf)
 
@@ -594,10 +594,6 @@ class DegenerateGaussian:
         d' L^+ d / (2 c); with c = 2 sigma^2 this is the paper's d' L^+ d / (4 sigma^2).
         """
         return np.asarray(0.5 * self.squared_norm(shift))
-
-    @property
-    def _rank(self) -> int:
-        return self.topology.n_parties - 1
 
     @cached_property
     def _log_pseudo_determinant(self) -> float:

@@ -135,7 +135,8 @@ def plan(
     )
     given = _given(graph)
     count = _checked_parties(parties, given)
-    _check_tolerate(count, tolerate)
+    # The check looks at the number of parties only, so any graph of that size will do.
+    check_tolerate(Topology.family(f"path:{count}"), tolerate)
     _check_degree(count, tolerate, degree)
     if law not in RATINGS:
         raise InvalidInputError(
@@ -210,11 +211,6 @@ def _checked_parties(parties: int | None, given: Candidate | None) -> int:
             "for more, name a graph"
         )
     return parties
-
-
-def _check_tolerate(count: int, tolerate: int) -> None:
-    # The check looks at the number of parties only, so any graph of that size will do.
-    check_tolerate(Topology.family(f"path:{count}"), tolerate)
 
 
 def _check_degree(count: int, tolerate: int, degree: int | None) -> None:
@@ -339,16 +335,12 @@ class _Planning:
         found.append(best_random_regular(self.count, **keys))
         yield from filter(None, found[1:])
         if self.plans:
-            starts = self._starts(degree)
+            fitting = [one for one in self.plans if one.links_per_party[1] <= degree]
+            ranked = sorted(fitting, key=lambda one: one.sigma or 0.0)
+            few = SWAP_STARTS if self.count <= SMALL_NETWORK else 1
+            starts = [one.topology for one in ranked[:few]]
             swapped = improved_by_swaps(starts, **keys, stopped=self._stop)
             yield from filter(None, [swapped])
-
-    def _starts(self, degree: int) -> list[Topology]:
-        """Return the best networks so far that the degree allows."""
-        fitting = [one for one in self.plans if one.links_per_party[1] <= degree]
-        ranked = sorted(fitting, key=lambda one: one.sigma or 0.0)
-        few = SWAP_STARTS if self.count <= SMALL_NETWORK else 1
-        return [one.topology for one in ranked[:few]]
 
     def _search_degree(self) -> int:
         """Return the budget, or a small even degree that leaves some slack."""

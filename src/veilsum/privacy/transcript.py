@@ -214,13 +214,11 @@ def _merged(exchanges: Sequence[Exchange]) -> Exchange:
 def _take(into: dict[Any, Array[Any]], found: Held, what: str, epoch: int) -> None:
     for key, numbers in found.items():
         known = into.setdefault(key, numbers)
-        if known is not numbers and _differ(known, numbers):
+        if known is not numbers and (
+            bool(to_integers(known).tolist() != to_integers(numbers).tolist())
+        ):
             whom = " to ".join(map(str, key)) if isinstance(key, tuple) else key
             _disagree(epoch, f"{what} {whom}")
-
-
-def _differ(known: Array[Any], numbers: Array[Any]) -> bool:
-    return bool(to_integers(known).tolist() != to_integers(numbers).tolist())
 
 
 def _disagree(epoch: int, what: str) -> None:

@@ -382,18 +382,14 @@ def sparse_bound(topology: Topology, *, mu2: float, size: int) -> float:
     plain = mu2 - size * float(topology.weights.max())
     if (topology.weights != 1).any() or size not in {1, 2}:
         return plain
-    neighbours = _neighbours(topology)
+    adjacency = topology.adjacency
+    pairs = zip(adjacency.indptr[:-1], adjacency.indptr[1:], strict=True)
+    neighbours = [adjacency.indices[low:high].tolist() for low, high in pairs]
     if size == 1:
         sets: Iterable[tuple[int, ...]] = ((v,) for v in range(len(neighbours)))
         return max(plain, _best_bound(_kinds(neighbours, sets), mu2))
     near = _best_bound(_kinds(neighbours, _meeting_pairs(neighbours)), mu2)
     return max(plain, min(mu2 - 1.0, near))
-
-
-def _neighbours(topology: Topology) -> list[list[int]]:
-    adjacency = topology.adjacency
-    pairs = zip(adjacency.indptr[:-1], adjacency.indptr[1:], strict=True)
-    return [adjacency.indices[low:high].tolist() for low, high in pairs]
 
 
 def _meeting_pairs(neighbours: list[list[int]]) -> set[tuple[int, ...]]:

@@ -176,7 +176,15 @@ class Guard:
         if self._token is not None:
             shown = request.query_params.get("token")
             if shown is not None and _is_read(request):
-                return self._admitted(request, shown)
+                if not self._same(shown):
+                    return _plain(403, "open the address that the program printed")
+                answer = RedirectResponse(request.url.path, status_code=303)
+                secure = request.url.scheme == "https"
+                name = _cookie(request)
+                answer.set_cookie(
+                    name, shown, httponly=True, samesite="strict", secure=secure
+                )
+                return answer
             if not self._same(request.cookies.get(_cookie(request), "")):
                 return _plain(403, "open the address that the program printed")
         if from_file or _is_read(request):
@@ -187,15 +195,6 @@ class Guard:
         if kind != "application/json":
             return _plain(415, "expected application/json")
         return None
-
-    def _admitted(self, request: Request, shown: str) -> Response:
-        if not self._same(shown):
-            return _plain(403, "open the address that the program printed")
-        answer = RedirectResponse(request.url.path, status_code=303)
-        secure = request.url.scheme == "https"
-        name = _cookie(request)
-        answer.set_cookie(name, shown, httponly=True, samesite="strict", secure=secure)
-        return answer
 
     def _same(self, shown: str) -> bool:
         assert self._token is not None
