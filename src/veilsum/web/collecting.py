@@ -32,9 +32,8 @@ from veilsum.surveys.collection import ClosedError, GuestCollection, OutOfTurnEr
 from veilsum.surveys.submission import longest_line, sha256_hex
 from veilsum.surveys.survey_set import list_digest
 from veilsum.surveys.terms import SurveyTerms, survey_terms
-from veilsum.web.fetching import CHALLENGE, CLOSED, RESULT, SENT
+from veilsum.web.fetching import CHALLENGE, CLOSED, RESULT, SENT, MemberDoor
 from veilsum.web.guest_page import SERVED, page_survey, served_page, single_file
-from veilsum.web.membership import MemberDoor
 from veilsum.web.pages import (
     KINDS,
     Application,
