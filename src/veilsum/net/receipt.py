@@ -296,7 +296,6 @@ def _parsed(text: str) -> Any:
 
 
 def _depth(value: Any) -> int:
-    """Return how deep lists and tables are nested, one level after the other."""
     depth, level = 0, [value]
     while level:
         inside = [list(one.values()) if isinstance(one, dict) else one for one in level]
@@ -317,7 +316,6 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """Say whether a value is a number that float64 has room for."""
     return type(value) in {int, float} and abs(value) <= sys.float_info.max
 
 
@@ -350,7 +348,6 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_release(value: Any) -> bool:
-    """Say whether a value describes a released sum."""
     if not isinstance(value, dict) or not value.keys() <= RELEASE.keys():
         return False
     return all(RELEASE[key](part) for key, part in value.items())
@@ -679,7 +676,6 @@ def _in_order(receipts: Sequence[Receipt]) -> Finding:
 
 
 def _members(receipts: Sequence[Receipt], consortium: Consortium | None) -> Finding:
-    """Return whether everybody counts itself in, and who took part adds up."""
     everybody = None if consortium is None else sorted(consortium.certificates)
     wrong = []
     for one in receipts:
@@ -717,7 +713,6 @@ def _why_not(
 
 
 def _promised(receipts: Sequence[Receipt]) -> Finding:
-    """Return whether the guarantee was worked out for those who took part."""
     wrong = (r.party for r in receipts if _covered(r.guarantee) != sorted(r.parties))
     return of_each("guarantees are about those who took part", receipts, wrong)
 
@@ -729,7 +724,6 @@ def _covered(promise: Mapping[str, Any]) -> list[str]:
 
 
 def _lost(receipts: Sequence[Receipt]) -> set[str]:
-    """Return who is lost in everybody's eyes."""
     return set.intersection(*(set(one.lost) for one in receipts))
 
 

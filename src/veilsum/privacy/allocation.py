@@ -224,13 +224,10 @@ def _allocation(
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """The graph and the coalitions."""
-
     topology: Topology
     tolerate: int
 
     def weakest(self, weights: Vector) -> _Point:
-        """Return the value of an allocation and its worst coalitions."""
         n, t = self.topology.n_parties, self.tolerate
         if comb(n, t) > MOST_LISTED:
             edges = self.topology.edges
@@ -250,7 +247,6 @@ class _Problem:
         return _Point(weights, max(0.0, float(values[order[0]])), worst)
 
     def adjacency(self, weights: Vector) -> Matrix:
-        """Return the dense weighted adjacency matrix."""
         i, j = self.topology.edges.T
         matrix = np.zeros((self.topology.n_parties, self.topology.n_parties))
         np.add.at(matrix, (i, j), weights)
@@ -280,7 +276,6 @@ class _Programme:
     spaces: dict[Coalition, Columns] = field(default_factory=dict)
 
     def cut_off(self, point: _Point, bound: float) -> bool:
-        """Add what speaks against a point; return whether anything does."""
         limit = bound * (1.0 - CLOSE_ENOUGH)
         violated = [coalition for coalition, value in point.worst if value < limit]
         news = [self._add(coalition, point.weights) for coalition in violated]

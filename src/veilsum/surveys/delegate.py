@@ -447,7 +447,6 @@ class DelegateStore(OpenFile):
             )
 
     def _key(self, terms: SurveyTerms, me: str) -> X25519PrivateKey:
-        """Return this delegate's key of this survey, and of no other."""
         public = dict(terms.delegates)[me]
         found = self._one("SELECT private, survey FROM key WHERE public = ?", public)
         if found is None:
@@ -480,7 +479,6 @@ class DelegateStore(OpenFile):
 
     @contextmanager
     def _sound(self) -> Iterator[None]:
-        """Refuse a store whose records are not as they were written."""
         try:
             yield
         except (AttributeError, TypeError, ValueError, msgspec.MsgspecError):
@@ -508,7 +506,6 @@ class DelegateStore(OpenFile):
             )
 
     def _invited(self) -> list[Invitation]:
-        """Return all invitations that this store has ever made."""
         rows = self._live().execute("SELECT survey, key, name FROM invited")
         with self._sound():
             return [(survey, key, name.decode()) for survey, key, name in rows]
@@ -589,7 +586,6 @@ def _about(cell: Cell) -> Iterator[None]:
 def _coalitions(
     terms: SurveyTerms, invited: Sequence[Mapping[str, Inviter]]
 ) -> list[frozenset[Inviter]]:
-    """Return who may collude, of all that have ever invited one of these guests."""
     people = _people({who for one in invited for who in one.values()})
     sizes = range(min(terms.tolerate, len(people)) + 1)
     if sum(comb(len(people), size) for size in sizes) > MOST_COALITIONS:
