@@ -245,15 +245,7 @@ def _fleet(table: Frame, periods: int) -> Fleet:
             f"the table has demand_{periods + 1}, and {periods} periods were agreed "
             "on: take out the columns of further ones"
         )
-    running, storing = (
-        _filled(cells, kind) if kind in kinds else np.zeros(len(table), dtype=bool)
-        for kind in (RAMPED, STORE)
-    )
-    if (both := running & storing).any():
-        raise InvalidInputError(
-            f"row {int(np.argmax(both)) + 1} has both {listed(RAMPED)} and "
-            f"{listed(STORE)}: make two rows of it"
-        )
+    running, storing = _rows_of_kinds(cells, RAMPED, STORE, len(table))
     asked = _filled(cells, demands)
     units = {name: cells[name][running] for name in RAMPED if running.any()}
     stores = {name: cells[name][storing] for name in STORE if storing.any()}
@@ -284,15 +276,7 @@ def _site(table: Frame) -> Site:
     kinds = [kind for kind in (GENERATOR, STEP) if {*kind} & {*table.columns}]
     wanted = ("demand", *(one for kind in kinds or [GENERATOR] for one in kind))
     cells = _cells(table, wanted)
-    running, stepping = (
-        _filled(cells, kind) if kind in kinds else np.zeros(len(table), dtype=bool)
-        for kind in (GENERATOR, STEP)
-    )
-    if (both := running & stepping).any():
-        raise InvalidInputError(
-            f"row {int(np.argmax(both)) + 1} has both {listed(GENERATOR)} and "
-            f"{listed(STEP)}: make two rows of it"
-        )
+    running, stepping = _rows_of_kinds(cells, GENERATOR, STEP, len(table))
     columns = {name: cells[name][running] for name in GENERATOR if running.any()}
     if stepping.any():
         prices, quantities = (cells[name][stepping] for name in STEP)
@@ -303,6 +287,21 @@ def _site(table: Frame) -> Site:
     rows = [*np.flatnonzero(running), *np.flatnonzero(stepping)]
     demands = cells["demand"][~np.isnan(cells["demand"])]
     return Site.of(demands, **columns, rows=tuple(int(row) + 1 for row in rows))
+
+
+def _rows_of_kinds(
+    cells: Mapping[str, FloatArray], kind: Sequence[str], other: Sequence[str], n: int
+) -> tuple[Array[Any], Array[Any]]:
+    first, second = (
+        _filled(cells, one) if {*one} <= cells.keys() else np.zeros(n, dtype=bool)
+        for one in (kind, other)
+    )
+    if (both := first & second).any():
+        raise InvalidInputError(
+            f"row {int(np.argmax(both)) + 1} has both {listed(kind)} and "
+            f"{listed(other)}: make two rows of it"
+        )
+    return first, second
 
 
 def _filled(cells: Mapping[str, FloatArray], names: Sequence[str]) -> Array[Any]:

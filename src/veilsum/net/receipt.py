@@ -510,18 +510,30 @@ def verify_receipts(
     """
     if not receipts:
         raise InvalidInputError("expected the receipts of a run, found none")
+
+    def each(check: str, holds: Callable[[Receipt], Any]) -> Finding:
+        return of_each(check, receipts, (r.party for r in receipts if not holds(r)))
+
     findings = [
-        _signatures(receipts),
-        _own_names(receipts),
+        each("signatures are good", lambda r: r.is_signed),
+        each("certificates name their party", _is_own),
         *([] if consortium is None else _agreed(receipts, consortium)),
         _once_each(receipts),
         *(_alike(receipts, field) for field in ALIKE),
         _agreed_to(receipts),
-        _committed(receipts),
-        _in_order(receipts),
+        each("an epoch was committed", lambda r: r.epochs),
+        each(
+            "runs started before they finished",
+            lambda r: (
+                datetime.fromisoformat(r.started) <= datetime.fromisoformat(r.finished)
+            ),
+        ),
         _members(receipts, consortium),
         _enough(receipts, consortium),
-        _promised(receipts),
+        each(
+            "guarantees are about those who took part",
+            lambda r: _covered(r.guarantee) == sorted(r.parties),
+        ),
         _missing(receipts, consortium),
         _edges(receipts, consortium),
         *([] if result is None else _as_signed(receipts, result)),
@@ -542,16 +554,6 @@ def of_each(check: str, receipts: Sequence[Receipt], wrong: Iterable[str]) -> Fi
 
 def _all_of(receipts: Sequence[Receipt]) -> str:
     return f"{len(receipts)} of {len(receipts)}"
-
-
-def _signatures(receipts: Sequence[Receipt]) -> Finding:
-    wrong = (one.party for one in receipts if not one.is_signed)
-    return of_each("signatures are good", receipts, wrong)
-
-
-def _own_names(receipts: Sequence[Receipt]) -> Finding:
-    wrong = (one.party for one in receipts if not _is_own(one))
-    return of_each("certificates name their party", receipts, wrong)
 
 
 def _is_own(receipt: Receipt) -> bool:
@@ -664,17 +666,6 @@ def _sorted_names(listed_: Sequence[Any]) -> Sequence[Any]:
     return sorted(listed_) if all(isinstance(x, str) for x in listed_) else listed_
 
 
-def _committed(receipts: Sequence[Receipt]) -> Finding:
-    wrong = (one.party for one in receipts if not one.epochs)
-    return of_each("an epoch was committed", receipts, wrong)
-
-
-def _in_order(receipts: Sequence[Receipt]) -> Finding:
-    read = datetime.fromisoformat
-    wrong = (one.party for one in receipts if read(one.started) > read(one.finished))
-    return of_each("runs started before they finished", receipts, wrong)
-
-
 def _members(receipts: Sequence[Receipt], consortium: Consortium | None) -> Finding:
     everybody = None if consortium is None else sorted(consortium.certificates)
     wrong = []
@@ -710,11 +701,6 @@ def _why_not(
         return None
     names = listed(sorted(left)) or "nobody"
     return f"{names} of {len(everybody)} parties are not more than half"
-
-
-def _promised(receipts: Sequence[Receipt]) -> Finding:
-    wrong = (r.party for r in receipts if _covered(r.guarantee) != sorted(r.parties))
-    return of_each("guarantees are about those who took part", receipts, wrong)
 
 
 def _covered(promise: Mapping[str, Any]) -> list[str]:
