@@ -15,9 +15,9 @@ from veilsum.net.identity import new_identity
 from veilsum.party.local import Seat
 from veilsum.party.own_survey import STORE, SUBMISSIONS
 from veilsum.surveys.delegate import DelegateStore
+from veilsum.surveys.submission import visit
 from veilsum.surveys.survey_set import set_of, write_submissions
 from veilsum.surveys.terms import closing_of, survey_terms
-from veilsum.surveys.visiting import visit
 
 MEMBERS = ("ann", "bob", "cem")
 N_GUESTS = 20

@@ -15,10 +15,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from veilsum.consortium.consortium import consortium_from
 from veilsum.consortium.pem import pem_of
 from veilsum.surveys.delegate import DelegateStore, masked_sums, share_sums
-from veilsum.surveys.submission import Submission, Words, guest_key, new_code
+from veilsum.surveys.submission import Submission, Words, guest_key, new_code, visit
 from veilsum.surveys.survey_set import SurveySet, set_of
 from veilsum.surveys.terms import SurveyTerms, closing_of, survey_terms
-from veilsum.surveys.visiting import visit
 
 RUN = "a-survey-" + "0123456789abcdef" * 2
 MEMBERS = ("ann", "bob", "cem")

@@ -196,8 +196,7 @@ from .privacy.planner import (
     plan as plan,
 )
 from .privacy.records import record_exchange_distance as record_exchange_distance
-from .privacy.transcript import Transcript as Transcript
-from .privacy.view import View as View
+from .privacy.transcript import Transcript as Transcript, View as View
 from .privacy.worst_case import worst_case as worst_case
 from .questions.cox import cox as cox
 from .questions.cox.binned import BinnedCoxResult as BinnedCoxResult

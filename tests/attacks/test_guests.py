@@ -39,6 +39,7 @@ from veilsum.surveys.submission import (
     masked_bytes,
     open_share,
     sha256_hex,
+    visit,
 )
 from veilsum.surveys.survey_set import SurveySet
 from veilsum.surveys.terms import (
@@ -48,7 +49,6 @@ from veilsum.surveys.terms import (
     tally_of,
     words_of,
 )
-from veilsum.surveys.visiting import visit
 from veilsum.surveys.words import released
 from veilsum.web.guest_page import page_survey, single_file
 

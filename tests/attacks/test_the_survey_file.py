@@ -17,9 +17,8 @@ from click.testing import CliRunner
 from veilsum.cli.app import app
 from veilsum.files.consortiums import read_consortium
 from veilsum.net.identity import new_identity
-from veilsum.surveys.submission import X25519PrivateKey, open_share
+from veilsum.surveys.submission import X25519PrivateKey, open_share, visit
 from veilsum.surveys.terms import survey_terms
-from veilsum.surveys.visiting import visit
 
 ANN, BOB, CEM, DAN = MEMBERS = ("ann", "bob", "cem", "dan")  # dan invites nobody
 PAGE = "https://survey.example.org"

@@ -20,8 +20,16 @@ from veilsum.surveys.collection import GuestCollection
 from veilsum.surveys.survey_set import list_digest
 from veilsum.surveys.terms import survey_terms
 from veilsum.web.collecting import GUEST_SCHEME, SurveyHost
-from veilsum.web.fetching import CLOSED, SENT, fetch_closed, read_closed
-from veilsum.web.membership import CONTEXT, LIFE, MemberDoor, proof
+from veilsum.web.fetching import (
+    CLOSED,
+    CONTEXT,
+    LIFE,
+    SENT,
+    MemberDoor,
+    fetch_closed,
+    proof,
+    read_closed,
+)
 from web.test_collecting import HOST, SHOWN, asking, close, served, submission
 
 CAME = ("Firm 2", "Firm 5")
@@ -184,7 +192,7 @@ def test_whoever_signed_every_key_is_tried(tmp_path, monkeypatch):
         tried.append(key)
         return is_signature(key, *given)
 
-    monkeypatch.setattr("veilsum.web.membership.is_signature", counted)
+    monkeypatch.setattr("veilsum.web.fetching.is_signature", counted)
     for name in MEMBERS:
         tried.clear()
         assert admitted(door, identity_of(name, tmp_path), door.challenge())
@@ -242,7 +250,7 @@ def test_challenges_end_and_asking_for_many_pushes_out_none(tmp_path, monkeypatc
     hours.now += LIFE
     assert not admitted(door, bob, late)
     # What has ended is forgotten, and only then: a member cannot make room.
-    monkeypatch.setattr("veilsum.web.membership.MOST_USED", 2)
+    monkeypatch.setattr("veilsum.web.fetching.MOST_USED", 2)
     assert [admitted(door, bob, door.challenge()) for _ in range(3)] == [
         True,
         True,

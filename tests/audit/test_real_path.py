@@ -52,7 +52,7 @@ from veilsum.questions.statistics import StatisticsRecipe
 from veilsum.sums import presence
 from veilsum.sums.presence import Screened
 from veilsum.sums.recipes import PartyWork
-from veilsum.surveys import delegate, submission, visiting
+from veilsum.surveys import delegate, submission
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -404,17 +404,17 @@ def test_what_machines_do_wrong_when_they_come_back_is_found(leak, monkeypatch):
 
 def constant_without_a_source(patch):
     """The outsider's: guests' shares are constant where no source is handed in."""
-    make = visiting.make_submission
+    make = submission.make_submission
 
     def constant(*given, draw=None):
         return make(*given, draw or (lambda size: bytes([7]) * size))
 
-    patch.setattr(visiting, "make_submission", constant)
+    patch.setattr(submission, "make_submission", constant)
 
 
 def the_last_one_of_no_chance(patch):
     """Only the last delegate's share is a constant: the others see nothing of it."""
-    make = visiting.make_submission
+    make = submission.make_submission
 
     def constant(survey, *given):
         left = len(survey.delegates)
@@ -426,7 +426,7 @@ def the_last_one_of_no_chance(patch):
 
         return make(survey, *given, draw)
 
-    patch.setattr(visiting, "make_submission", constant)
+    patch.setattr(submission, "make_submission", constant)
 
 
 def one_invitation_for_all(patch):

@@ -37,10 +37,9 @@ from veilsum.audit.visits import (
 from veilsum.cli.app import app
 from veilsum.consortium.consortium import consortium_from
 from veilsum.errors import InvalidInputError
-from veilsum.surveys.submission import masked_bytes, words_from
+from veilsum.surveys.submission import masked_bytes, visit, words_from
 from veilsum.surveys.survey_set import set_of, write_submissions
 from veilsum.surveys.terms import closing_of
-from veilsum.surveys.visiting import visit
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

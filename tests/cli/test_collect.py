@@ -24,8 +24,8 @@ from veilsum.cli.app import app
 from veilsum.files.consortiums import read_consortium
 from veilsum.net.identity import new_identity
 from veilsum.surveys.collection import GuestCollection
+from veilsum.surveys.submission import visit
 from veilsum.surveys.terms import survey_terms
-from veilsum.surveys.visiting import visit
 
 MEMBERS = ("ann", "bob", "cem")
 PAGE = "https://survey.example.org"

@@ -11,9 +11,8 @@ from hypothesis import given, strategies as st
 from cases import each
 from surveys import World, opened
 from veilsum.errors import InvalidInputError, RangeError
-from veilsum.surveys.submission import new_code
+from veilsum.surveys.submission import new_code, visit
 from veilsum.surveys.terms import check_filled, words_of
-from veilsum.surveys.visiting import visit
 
 TERMS = opened()
 

@@ -43,10 +43,10 @@ from veilsum.surveys.submission import (
     longest_line,
     make_submission,
     sha256_hex,
+    visit,
 )
 from veilsum.surveys.survey_set import write_submissions
 from veilsum.surveys.terms import closing_of, survey_terms, words_of
-from veilsum.surveys.visiting import visit
 from veilsum.web.collecting import (
     FETCHED,
     GUEST_SCHEME,

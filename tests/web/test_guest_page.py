@@ -13,8 +13,7 @@ import pytest
 from browser import SCHEMES, WIDTHS, chromium, tab, visited
 from guest_scene import asked, code_of, hosting, large
 from surveys import MEMBERS, delegate_key
-from veilsum.surveys.submission import open_share, read_submission
-from veilsum.surveys.visiting import visit
+from veilsum.surveys.submission import open_share, read_submission, visit
 from veilsum.web.guest_page import page_survey, single_file
 
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text()

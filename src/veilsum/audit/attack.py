@@ -34,7 +34,7 @@ from veilsum.numbers.masking import (
     draw_shares,
 )
 from veilsum.numbers.shapes import Bool, Int, Shaped
-from veilsum.privacy.view import touching
+from veilsum.privacy.transcript import touching
 
 # How often all that an audit says may be wrong together, if everything is sound.
 FALSE_ALARMS = 0.05

@@ -61,7 +61,7 @@ from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence
 from veilsum.privacy.guarantee import proof_of
 from veilsum.privacy.lattice import lattice_divergence, lattice_success
-from veilsum.privacy.view import touching
+from veilsum.privacy.transcript import touching
 from veilsum.showing import Both, Showing, Shown, Table
 
 GRAPH, DIM, CORRUPTED, MOVED = "hypercube:4", 10, ("0", "5"), ("3", "12")

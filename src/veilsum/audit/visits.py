@@ -46,11 +46,11 @@ from veilsum.surveys.submission import (
     make_submission,
     new_code,
     open_share,
+    visit,
     words_from,
 )
 from veilsum.surveys.survey_set import is_resent
 from veilsum.surveys.terms import SurveyTerms, Words, words_of
-from veilsum.surveys.visiting import visit
 
 # Bytes as a guest's program asks for them, call after call.
 Source: TypeAlias = Callable[[int], bytes]

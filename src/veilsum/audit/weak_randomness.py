@@ -51,7 +51,7 @@ from veilsum.numbers.laws import Law
 from veilsum.numbers.limbs import to_integers
 from veilsum.numbers.masking import ShareStreams
 from veilsum.numbers.shapes import Shaped
-from veilsum.privacy.view import touching
+from veilsum.privacy.transcript import touching
 from veilsum.scale.pieces import map_pieces, seed_of
 
 # More trials than any batch has: repetition is looked for among all of them.

@@ -62,7 +62,7 @@ def table_options(command: Command) -> Command:
 
 def taken(given: dict[str, Any]) -> dict[str, Any]:
     """Take these options out of a command's: they are what `agreed_table` is told."""
-    from veilsum.files.queries import query_in
+    from veilsum.files.tables import query_in
 
     found = {name: given.pop(name) for name in _NAMES}
     found["new_data"] = given.pop("new_data", False)

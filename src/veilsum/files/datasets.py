@@ -182,7 +182,16 @@ def power_case(name: str, parties: int | None = None) -> Dataset:
             f"there are the power cases {listed(POWER_CASES)}, found {name!r}"
         )
     case = getattr(_module(f"pypower.{name}"), name)()
-    rows = [*_demands(case), *_generators(case)]
+    rows = [
+        *(
+            [
+                [int(bus[BUS_NUMBER]), bus[BUS_DEMAND], *[np.nan] * 4]
+                for bus in case["bus"]
+                if bus[BUS_DEMAND] != 0.0
+            ]
+        ),
+        *_generators(case),
+    ]
     columns = ["bus", "demand", "a", "b", "low", "high"]
     frame = _module("pandas").DataFrame(rows, columns=columns)
     return Dataset(_zones(frame, parties))
@@ -236,15 +245,7 @@ def _fleet(table: Frame, periods: int) -> Fleet:
             f"the table has demand_{periods + 1}, and {periods} periods were agreed "
             "on: take out the columns of further ones"
         )
-    running, storing = (
-        _filled(cells, kind) if kind in kinds else np.zeros(len(table), dtype=bool)
-        for kind in (RAMPED, STORE)
-    )
-    if (both := running & storing).any():
-        raise InvalidInputError(
-            f"row {int(np.argmax(both)) + 1} has both {listed(RAMPED)} and "
-            f"{listed(STORE)}: make two rows of it"
-        )
+    running, storing = _rows_of_kinds(cells, RAMPED, STORE, len(table))
     asked = _filled(cells, demands)
     units = {name: cells[name][running] for name in RAMPED if running.any()}
     stores = {name: cells[name][storing] for name in STORE if storing.any()}
@@ -258,7 +259,6 @@ def _fleet(table: Frame, periods: int) -> Fleet:
 
 
 def _cells(table: Frame, wanted: Sequence[str]) -> dict[str, FloatArray]:
-    """Return columns as numbers; refuse a table that lacks one."""
     missing = [one for one in wanted if one not in table.columns]
     if missing:
         raise InvalidInputError(
@@ -276,15 +276,7 @@ def _site(table: Frame) -> Site:
     kinds = [kind for kind in (GENERATOR, STEP) if {*kind} & {*table.columns}]
     wanted = ("demand", *(one for kind in kinds or [GENERATOR] for one in kind))
     cells = _cells(table, wanted)
-    running, stepping = (
-        _filled(cells, kind) if kind in kinds else np.zeros(len(table), dtype=bool)
-        for kind in (GENERATOR, STEP)
-    )
-    if (both := running & stepping).any():
-        raise InvalidInputError(
-            f"row {int(np.argmax(both)) + 1} has both {listed(GENERATOR)} and "
-            f"{listed(STEP)}: make two rows of it"
-        )
+    running, stepping = _rows_of_kinds(cells, GENERATOR, STEP, len(table))
     columns = {name: cells[name][running] for name in GENERATOR if running.any()}
     if stepping.any():
         prices, quantities = (cells[name][stepping] for name in STEP)
@@ -295,6 +287,21 @@ def _site(table: Frame) -> Site:
     rows = [*np.flatnonzero(running), *np.flatnonzero(stepping)]
     demands = cells["demand"][~np.isnan(cells["demand"])]
     return Site.of(demands, **columns, rows=tuple(int(row) + 1 for row in rows))
+
+
+def _rows_of_kinds(
+    cells: Mapping[str, FloatArray], kind: Sequence[str], other: Sequence[str], n: int
+) -> tuple[Array[Any], Array[Any]]:
+    first, second = (
+        _filled(cells, one) if {*one} <= cells.keys() else np.zeros(n, dtype=bool)
+        for one in (kind, other)
+    )
+    if (both := first & second).any():
+        raise InvalidInputError(
+            f"row {int(np.argmax(both)) + 1} has both {listed(kind)} and "
+            f"{listed(other)}: make two rows of it"
+        )
+    return first, second
 
 
 def _filled(cells: Mapping[str, FloatArray], names: Sequence[str]) -> Array[Any]:
@@ -379,7 +386,6 @@ def _module(name: str) -> Any:
 
 
 def _stretches(frame: Frame, parties: int, kind: str) -> dict[str, Frame]:
-    """Return the rows in order, dealt to so many parties as evenly as can be."""
     _check_parties(parties, len(frame), what="rows")
     pieces = np.array_split(np.arange(len(frame)), parties)
     return {
@@ -389,7 +395,6 @@ def _stretches(frame: Frame, parties: int, kind: str) -> dict[str, Frame]:
 
 
 def _zones(frame: Frame, parties: int | None) -> dict[str, Frame]:
-    """Return the rows of each bus, or of stretches of buses."""
     buses = np.unique(frame["bus"])
     if parties is None:
         names = {bus: f"bus-{bus}" for bus in buses}
@@ -403,16 +408,7 @@ def _zones(frame: Frame, parties: int | None) -> dict[str, Frame]:
     return {name: tables[name].reset_index(drop=True) for name in ordered}
 
 
-def _demands(case: Any) -> list[list[float]]:
-    return [
-        [int(bus[BUS_NUMBER]), bus[BUS_DEMAND], *[np.nan] * 4]
-        for bus in case["bus"]
-        if bus[BUS_DEMAND] != 0.0
-    ]
-
-
 def _generators(case: Any) -> list[list[float]]:
-    """Return the generators in service; costs for reactive power come after and go."""
     units, costs = case["gen"], case["gencost"][: len(case["gen"])]
     return [
         [

@@ -247,7 +247,10 @@ class OpenFile(Secret):
             if self._connection is not None and self._process == os.getpid():
                 self._connection.close()
                 # SQLite removes the log when all of it is in the file.
-                if not self.is_gone and not _log_of(self.path).exists():
+                if (
+                    not self.is_gone
+                    and not (self.path.with_name(f"{self.path.name}-wal")).exists()
+                ):
                     _head_of(self.path).unlink(missing_ok=True)
             self._connection = None
 
@@ -276,7 +279,6 @@ class OpenFile(Secret):
         return sealing
 
     def _reseal(self, live: sqlite3.Connection) -> bytes:
-        """Seal the file as it is now; return the record for the head."""
         assert self._sealing is not None
         number, seal = live.execute("SELECT number, seal FROM head").fetchone()
         rows = self._sealing.sum_rows(number, seal) + sum(self._changes)
@@ -431,7 +433,11 @@ def inspected(
     `owner` the caller calls `check_seal` itself.
     """
     found = _found(path, kind)
-    access: Access = "ro" if _leftovers(path) else "rw"
+    access: Access = (
+        "ro"
+        if (any(Path(f"{path}{ending}").exists() for ending in ("-wal", "-journal")))
+        else "rw"
+    )
     with kind.sentences(path), closing(connect(path, kind, access)) as connection:
         connection.execute("PRAGMA query_only = ON")
         _check_identity(path, kind, connection)
@@ -511,10 +517,6 @@ def files_beside(path: Path) -> list[Path]:
     return [one for one in found if one.exists()]
 
 
-def _log_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}-wal")
-
-
 def _head_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-head")
 
@@ -551,12 +553,7 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def _leftovers(path: Path) -> bool:
-    return any(Path(f"{path}{ending}").exists() for ending in ("-wal", "-journal"))
-
-
 def _found(path: Path, kind: Kind) -> os.stat_result:
-    """Return what is at the path; refuse all but a file."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -23,7 +23,7 @@ from veilsum.memory import check_room
 from veilsum.numbers.arrays import FloatArray, as_rows
 from veilsum.numbers.laws import check_sigma
 from veilsum.numbers.shapes import Float
-from veilsum.privacy.view import touching
+from veilsum.privacy.transcript import touching
 from veilsum.progress import Advance, Progress, silent, watched
 from veilsum.scale.pieces import map_pieces
 from veilsum.scale.workers import shared_by

@@ -45,8 +45,7 @@ from veilsum.numbers.laws import Masks
 from veilsum.numbers.limbs import total
 from veilsum.numbers.units import few_decimals
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.privacy.transcript import Drawn, Transcript, simulated
-from veilsum.privacy.view import View
+from veilsum.privacy.transcript import Drawn, Transcript, View, simulated
 from veilsum.progress import Progress
 from veilsum.showing import Showing, Shown, Table, counted, in_line
 from veilsum.sums.running import run_job

@@ -276,7 +276,12 @@ def neighbour_checks(
         looks: the connections there were, in the direction agreed upon first.
         clock_skew: seconds that two clocks may be apart.
     """
-    best = _best(looks)
+    # The look that came furthest, a direct one first.
+    best = max(
+        looks,
+        key=lambda one: (one.through, not one.relay if one.through else one.stage),
+        default=None,
+    )
     if best is None or (best.unreached and not way.calls):
         return [_direction(way), _not_called(way, best)]
     if best.unreached and way.relayed:
@@ -291,12 +296,6 @@ def neighbour_checks(
     elif best.through and way.relayed:
         found.append(way.checked("way", Health.GOOD, "direct: no relay is needed"))
     return found
-
-
-def _best(looks: Sequence[Look]) -> Look | None:
-    """Return the look that came furthest, a direct one first, the first of several."""
-    key = lambda one: (one.through, not one.relay if one.through else one.stage)  # noqa: E731
-    return max(looks, key=key, default=None)
 
 
 def _direction(way: Way) -> Check:
@@ -354,7 +353,6 @@ def _other_way(way: Way, looks: Sequence[Look]) -> Check:
 
 
 def _reached(way: Way, look: Look) -> list[Check]:
-    """Return what went well before the hello."""
     found = []
     if look.stage > Stage.TCP:
         words = f"it answers at {look.place}"
@@ -371,7 +369,6 @@ def _reached(way: Way, look: Look) -> list[Check]:
 
 
 def _said(way: Way, look: Look, clock_skew: float) -> list[Check]:
-    """Return what a neighbour's hello shows."""
     hello, own = look.hello, look.own
     assert hello is not None
     assert own is not None
@@ -403,21 +400,15 @@ def _clock(way: Way, hello: Hello, own: Hello, clock_skew: float) -> Check:
 
 
 def _ended(way: Way, look: Look) -> Check:
-    """Return why a connection ended before it could be used."""
     if look.error is None:
-        return _refused(way, look)
+        assert look.refusal is not None
+        if look.stage is Stage.TLS:
+            advice = f"ask {way.name} where it is called: another member answers there"
+            return way.checked("certificate", Health.BAD, look.trouble, advice)
+        advice = _AFTER_REFUSAL.get(look.refusal.code, _ask_again(way))
+        return way.checked("hello", Health.BAD, look.trouble, advice)
     check = {Stage.NAME: "name", Stage.HELLO: "hello"}.get(look.stage, look.stage.name)
     return way.checked(check, Health.BAD, look.trouble, _advice(way, look))
-
-
-def _refused(way: Way, look: Look) -> Check:
-    """Return what a close frame, or the certificate of somebody else, means."""
-    assert look.refusal is not None
-    if look.stage is Stage.TLS:
-        advice = f"ask {way.name} where it is called: another member answers there"
-        return way.checked("certificate", Health.BAD, look.trouble, advice)
-    advice = _AFTER_REFUSAL.get(look.refusal.code, _ask_again(way))
-    return way.checked("hello", Health.BAD, look.trouble, advice)
 
 
 def _advice(way: Way, look: Look) -> str:
@@ -430,25 +421,24 @@ def _advice(way: Way, look: Look) -> str:
             "this machine cannot look it up (DNS)"
         )
     if look.stage is Stage.TCP:
-        return _open_up(way, way.there, look)
+        if isinstance(look.error, ProxyError):
+            return look.error.advice(way.name, _START)
+        host, port = way.there.host, f"TCP {way.there.port}"
+        wanted = f"ask IT for: outbound {port} to {host} here, inbound {port} there"
+        if isinstance(look.error, ConnectionRefusedError):
+            return f"ask {way.name} to {_START} now; if it does, {wanted}"
+        return wanted
     return _mend_tls(way, look) if look.stage is Stage.TLS else _ask_again(way)
-
-
-def _open_up(way: Way, there: Address, look: Look) -> str:
-    if isinstance(look.error, ProxyError):
-        return look.error.advice(way.name, _START)
-    port = f"TCP {there.port}"
-    wanted = f"ask IT for: outbound {port} to {there.host} here, inbound {port} there"
-    if isinstance(look.error, ConnectionRefusedError):
-        return f"ask {way.name} to {_START} now; if it does, {wanted}"
-    return wanted
 
 
 def _mend_tls(way: Way, look: Look) -> str:
     there = f"the relay {look.relay}" if look.relay else way.there
     error, untouched = look.error, f"ask IT to let TLS to {there} through untouched"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return _mend_certificate(way, error.verify_code, untouched)
+        if error.verify_code in _DATES:
+            return f"set the clocks right, or ask {way.name} for a new certificate"
+        right = fingerprint(way.certificate)
+        return f"ask {way.name} whether its certificate is {right}; if so, {untouched}"
     mistaken = f"{way.name} may have another certificate of this party"
     if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
         return f"{_COMPARE}: {mistaken}"
@@ -456,13 +446,6 @@ def _mend_tls(way: Way, look: Look) -> str:
         # What the other end says last is often lost with the connection.
         return f"ask {way.name} what its log says: {mistaken}; if nothing, {untouched}"
     return f"ask {way.name} what listens there, and {untouched}"
-
-
-def _mend_certificate(way: Way, code: int, untouched: str) -> str:
-    if code in _DATES:
-        return f"set the clocks right, or ask {way.name} for a new certificate"
-    right = fingerprint(way.certificate)
-    return f"ask {way.name} whether its certificate is {right}; if so, {untouched}"
 
 
 def _ask_again(way: Way) -> str:
@@ -589,7 +572,6 @@ class Doctor(Secret):
         return self._checked("certificate", Health.GOOD, words)
 
     async def _opened(self) -> tuple[Door, Check]:
-        """Listen where a run would; return what came of it."""
         context = server_context(self.identity, self.agreed.certificates)
         door = Door(context, self.limits, self._turned_away)
         place = self.listen or self.agreed.member(self.me).address
@@ -706,7 +688,6 @@ class Doctor(Secret):
             connection.transport.abort()
 
     def _relay_checks(self) -> list[Check]:
-        """Return how it is with the relays themselves."""
         agreed = self.agreed.relays
         if agreed is None:
             return []
@@ -742,7 +723,6 @@ class Doctor(Secret):
         return self._checked("relay", state, words, advice)
 
     def _relayed(self, name: str) -> str:
-        """Say what came of a neighbour at the relays, if there are any."""
         if self.agreed.relays is None:
             return ""
         there = [str(one) for one, why in self.relays.items() if why is None]
@@ -753,7 +733,6 @@ class Doctor(Secret):
         return words if nowhere_else else f"{words} either"
 
     async def _call(self, name: str, address: Address) -> Look:
-        """Call once, step by step on one connection."""
         proxied = proxy_for(address) is not None
         look = Look(name=name, address=str(address), dialled=True, proxied=proxied)
         try:
@@ -766,11 +745,13 @@ class Doctor(Secret):
             connection.transport.abort()
 
     async def _dialled(self, address: Address, look: Look) -> Wire:
-        """Return a connection under TLS, or say in which step that failed."""
         stage, over = Stage.NAME, None
         try:
             if not look.proxied:
-                places = await _looked_up(address)
+                loop = asyncio.get_running_loop()
+                places = await loop.getaddrinfo(
+                    address.host, address.port, type=SOCK_STREAM
+                )
                 stage = Stage.TCP
                 over = await _connected(places, self.limits.open_timeout)
             stage = Stage.TLS
@@ -852,7 +833,6 @@ class Doctor(Secret):
         return neighbour_checks(way, looks, clock_skew=self.limits.clock_skew)
 
     def _turned_away_checks(self, near: list[Check]) -> list[Check]:
-        """Return who was refused, if somebody who was to call has not come."""
         missing = [one.about for one in near if one.state is Health.OPEN]
         if not missing:
             return []
@@ -883,13 +863,7 @@ def _stage(stage: Stage, error: BaseException) -> Stage:
     return stage
 
 
-async def _looked_up(address: Address) -> list[Any]:
-    loop = asyncio.get_running_loop()
-    return await loop.getaddrinfo(address.host, address.port, type=SOCK_STREAM)
-
-
 async def _connected(places: list[Any], seconds: float) -> socket:
-    """Return a connection with the first place that takes one."""
     failed: OSError | None = None
     for family, kind, protocol, _, place in places:
         made = socket(family, kind, protocol)

@@ -402,7 +402,6 @@ class Drop(Secret):
             peer.written = max(peer.written, peer.arrived + 1)
 
     def _keep(self, peer: Correspondent, envelope: Envelope, raw: bytes) -> None:
-        """Know a letter that is taken."""
         if envelope.number == 0:
             peer.key, frames = self._first(peer, envelope)
         else:
@@ -457,7 +456,6 @@ class Drop(Secret):
         )
 
     def _introduce(self, peer: Correspondent) -> None:
-        """Write the first letter to a neighbour."""
         hello = written(said_to(self._own, to=peer.name, time=0.0))
         key = self._secret.public_key().public_bytes_raw()
         # Nothing that a party has to say before it knows its neighbours is private.
@@ -489,7 +487,12 @@ class Drop(Secret):
                     self._waits(), tuple(one.name for one in self._awaited())
                 )
             else:
-                self._tell_gaps()
+                for peer in self._peers.values():
+                    gap = (peer.name, len(peer.taken))
+                    if self._lacks(peer) and gap not in self._gaps:
+                        self._gaps.add(gap)
+                        about = {"party": peer.name, "reason": self._next(peer)}
+                        LOG.warning("a letter is missing", extra=about)
                 await asyncio.wait({ended}, timeout=LOOK_EVERY)
         await ended
 
@@ -527,7 +530,6 @@ class Drop(Secret):
         return hashlib.blake2b(frame, digest_size=MARK_BYTES, key=key).digest()
 
     def _write_letters(self) -> bool:
-        """Write a letter to everybody for whom there is something new; say whether."""
         if not self._stirred:
             return False
         moved = self._stirred = False
@@ -584,7 +586,6 @@ class Drop(Secret):
     # Taking
 
     def _take_letters(self) -> bool:
-        """Take all letters that are next; say whether there was one."""
         moved = False
         for found in sorted(self._look(), key=_number):
             about = found.about
@@ -673,7 +674,6 @@ class Drop(Secret):
         return key, first.frames
 
     def _unsealed(self, envelope: Envelope) -> Letter:
-        """Return what is in a letter."""
         try:
             plain = SUITE.decrypt(envelope.body, self._secret, envelope.info)
         except (InvalidTag, ValueError):
@@ -720,7 +720,6 @@ class Drop(Secret):
         return int(getattr(message, "epoch", epoch)) < epoch
 
     def _message(self, frame: bytes) -> Message | None:
-        """Return what a frame says; None if that is for the machine to complain of."""
         try:
             return self._plan.codec.decode(frame)
         except MalformedMessageError:
@@ -742,17 +741,10 @@ class Drop(Secret):
             for name, found in sorted(seen.items())
             if found.stamp
         }
-        self._forget_gone()
-        return [one for one in self._known.values() if one.about or one.problem]
-
-    def _forget_gone(self) -> None:
-        """Forget what was said of files that are not here: there may be ever new ones.
-
-        Of files that are here there are only so many.
-        """
         self._told = {k: v for k, v in self._told.items() if k in self._known}
         for peer in self._peers.values():
             peer.problems = {k: v for k, v in peer.problems.items() if k in self._known}
+        return [one for one in self._known.values() if one.about or one.problem]
 
     def _ordinary(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[Found]:
         """Return what may be a letter, from a folder of bounded size."""
@@ -773,7 +765,6 @@ class Drop(Secret):
             yield Found(entry.name, stamp)
 
     def _read(self, name: str, new: Found) -> Found:
-        """Return what is known of a file, read again if it has changed."""
         known = self._known.get(name)
         if known is not None and known.stamp == new.stamp:
             return known
@@ -801,7 +792,6 @@ class Drop(Secret):
         return Found(name, new.stamp, hashlib.sha256(raw).digest(), about)
 
     def _is_agreed(self, envelope: Envelope | None) -> bool:
-        """Say whether a letter is of somebody who has agreed to the same."""
         return envelope is not None and envelope.agreed == self._digest
 
     def _concerns(self, envelope: Envelope) -> bool:
@@ -814,7 +804,6 @@ class Drop(Secret):
         return Found(new.name, new.stamp, problem=problem)
 
     def _refuse(self, peer: Correspondent, found: Found, problem: str) -> None:
-        """Note what is wrong with a letter that a member did sign."""
         peer.problems[found.name] = problem
         self._log(found.name, found.digest, problem)
 
@@ -839,27 +828,16 @@ class Drop(Secret):
         return f"its next letter is {name}"
 
     def _lacks(self, peer: Correspondent) -> bool:
-        """Say whether a letter of a neighbour is here before one that comes first."""
         found = (one.about for one in self._known.values() if one.about is not None)
         ends, number = (peer.name, self._me), len(peer.taken)
         return any(
             one.number > number and (one.sender, one.receiver) == ends for one in found
         )
 
-    def _tell_gaps(self) -> None:
-        """Say once which letters are missing, where later ones are here."""
-        for peer in self._peers.values():
-            gap = (peer.name, len(peer.taken))
-            if self._lacks(peer) and gap not in self._gaps:
-                self._gaps.add(gap)
-                about = {"party": peer.name, "reason": self._next(peer)}
-                LOG.warning("a letter is missing", extra=about)
-
     def _awaited(self) -> list[Correspondent]:
         return [one for one in self._peers.values() if not one.left]
 
     def _waits(self) -> str:
-        """Say what is waited for, what is wrong, and what to do."""
         lines = [f"waiting for letters to {self._me}"]
         lines += [f"from {peer.name}: {self._next(peer)}" for peer in self._awaited()]
         odd = {one.name: one.problem for one in self._known.values() if one.problem}

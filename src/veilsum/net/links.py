@@ -124,9 +124,6 @@ class Link(Secret):
         if not self._held and connection.buffered < limits.write_bytes:
             connection.give(item)
             return True
-        return self._enqueue(item)
-
-    def _enqueue(self, item: bytes | str) -> bool:
         # Whatever its size, one frame may always wait.
         if self._held and self._held + len(item) > self._limits.queue_bytes:
             return False
@@ -137,7 +134,6 @@ class Link(Secret):
         return True
 
     async def _write(self) -> None:
-        """Give what waits to the connection, as fast as that takes it."""
         try:
             while self._queue:
                 item = self._queue.popleft()
@@ -198,7 +194,6 @@ class Link(Secret):
             await asyncio.gather(rest, return_exceptions=True)
 
     def _take_now(self, take: Take, failed: asyncio.Future[None], frame: bytes) -> None:
-        """Hand over a frame, unless it is over."""
         if self.ended or failed.done():
             return
         try:
@@ -382,7 +377,6 @@ class Meetings(Secret):
     async def _greet(
         self, connection: Wire, peer: Peer | None, called: Peer | None, name: str
     ) -> Hello | Refusal:
-        """Say hello and return the neighbour's, unless something is wrong."""
         if called is not None and peer is not called:
             return Refusal(Close.CERTIFICATE, f"it has the certificate of {name}")
         if peer is None:
@@ -439,7 +433,6 @@ class Meetings(Secret):
         return old.dialled != peer.designated or link.said_at >= old.said_at
 
     async def _serve(self, peer: Peer, link: Link) -> None:
-        """Make a connection the one with its neighbour, and read it to its end."""
         old = peer.link
         peer.connect(link)
         try:
@@ -598,7 +591,10 @@ class Network(Secret):
         call = partial(self._reach, client_context(self._identity, certificates))
         for peer in self._peers.values():
             if peer.address is not None or self._tunnels is not None:
-                self._start(self._keep_calling(peer, partial(call, peer)))
+                work = self._keep_calling(peer, partial(call, peer))
+                task = asyncio.get_running_loop().create_task(work)
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -616,11 +612,6 @@ class Network(Secret):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # Sending
 
@@ -673,7 +664,6 @@ class Network(Secret):
     async def _keep_calling(
         self, peer: Peer, call: Callable[[], Coroutine[Any, Any, float]]
     ) -> None:
-        """Call a neighbour whenever there is no connection with it."""
         backoff = Backoff(self._limits)
         # Where no call can come, nobody waits for one.
         waits = not peer.designated and self._listen is not None
@@ -706,7 +696,6 @@ class Network(Secret):
     async def _call(
         self, context: ssl.SSLContext, peer: Peer, address: Address
     ) -> float | None:
-        """Call once, and serve the connection to its end; say how long that was."""
         try:
             connection = await dial(address, context, self._limits)
         except UNANSWERED as error:
@@ -754,7 +743,6 @@ class Network(Secret):
         )
 
     def _noted(self, peer: Peer, why: str) -> None:
-        """Keep how it stands at a relay."""
         if why != peer.trouble and peer.link is None:
             LOG.info("not met yet", extra={"party": peer.name, "reason": why})
         peer.fail(why, refused=False)
@@ -766,7 +754,6 @@ class Network(Secret):
             connection.transport.abort()
 
     async def _answer(self, connection: Answered) -> None:
-        """Serve a connection that somebody else made."""
         await self._meetings.hold(connection, None)
 
     def _turned_away(self, address: str, error: BaseException) -> None:

@@ -109,7 +109,10 @@ class MetricsServer:
             "/healthz": lambda: (200, "ok\n") if healthy() else (503, "not well\n"),
         }
         # A page that a browser here has open must not read this under another name.
-        hosts = {f"{host}:{address.port}" for host in ("localhost", str_host(address))}
+        hosts = {
+            f"{host}:{address.port}"
+            for host in ("localhost", str(address).rpartition(":")[0])
+        }
         handler = type("Handler", (_Handler,), {"pages": pages, "hosts": hosts})
         is_six = isinstance(ip_address(address.host), IPv6Address)
         family = {"address_family": AF_INET6 if is_six else AF_INET}
@@ -138,11 +141,6 @@ class MetricsServer:
         self._thread.join()
 
 
-def str_host(address: Address) -> str:
-    """Return a host as it stands in an address."""
-    return str(address).rpartition(":")[0]
-
-
 class _Server(ThreadingMixIn, HTTPServer):
     """A thread for every question, and so many questions at a time."""
 
@@ -165,7 +163,6 @@ class _Server(ThreadingMixIn, HTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """Forget a question that is answered."""
         with self._lock:
             self._asking.pop(request, None)
         super().shutdown_request(request)
@@ -185,8 +182,6 @@ class _Server(ThreadingMixIn, HTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers one question."""
-
     pages: dict[str, Callable[[], tuple[int, str]]]
     hosts: set[str]
     timeout = PATIENCE

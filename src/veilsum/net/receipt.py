@@ -245,7 +245,9 @@ def receipt_from(table: Any) -> Receipt:
     """Return the receipt that plain values describe; refuse all that is odd."""
     content = checked(table, FORMAT, FIELDS, optional=OPTIONAL)
     public_key(content["certificate"])
-    return Receipt(**{key: _frozen(value) for key, value in content.items()})
+    for key, value in content.items():
+        content[key] = tuple(value) if isinstance(value, list) else value
+    return Receipt(**content)
 
 
 def check_format(table: Any, *kinds: str) -> None:
@@ -284,10 +286,6 @@ def _to_sign(content: Mapping[str, Any]) -> bytes:
     return CONTEXT + canonical(content)
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _parsed(text: str) -> Any:
     """Return JSON's values; refuse what two readers could understand differently."""
     found = json.loads(text, object_pairs_hook=_once)
@@ -298,7 +296,6 @@ def _parsed(text: str) -> Any:
 
 
 def _depth(value: Any) -> int:
-    """Return how deep lists and tables are nested, one level after the other."""
     depth, level = 0, [value]
     while level:
         inside = [list(one.values()) if isinstance(one, dict) else one for one in level]
@@ -319,7 +316,6 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """Say whether a value is a number that float64 has room for."""
     return type(value) in {int, float} and abs(value) <= sys.float_info.max
 
 
@@ -352,7 +348,6 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_release(value: Any) -> bool:
-    """Say whether a value describes a released sum."""
     if not isinstance(value, dict) or not value.keys() <= RELEASE.keys():
         return False
     return all(RELEASE[key](part) for key, part in value.items())
@@ -515,18 +510,30 @@ def verify_receipts(
     """
     if not receipts:
         raise InvalidInputError("expected the receipts of a run, found none")
+
+    def each(check: str, holds: Callable[[Receipt], Any]) -> Finding:
+        return of_each(check, receipts, (r.party for r in receipts if not holds(r)))
+
     findings = [
-        _signatures(receipts),
-        _own_names(receipts),
+        each("signatures are good", lambda r: r.is_signed),
+        each("certificates name their party", _is_own),
         *([] if consortium is None else _agreed(receipts, consortium)),
         _once_each(receipts),
         *(_alike(receipts, field) for field in ALIKE),
         _agreed_to(receipts),
-        _committed(receipts),
-        _in_order(receipts),
+        each("an epoch was committed", lambda r: r.epochs),
+        each(
+            "runs started before they finished",
+            lambda r: (
+                datetime.fromisoformat(r.started) <= datetime.fromisoformat(r.finished)
+            ),
+        ),
         _members(receipts, consortium),
         _enough(receipts, consortium),
-        _promised(receipts),
+        each(
+            "guarantees are about those who took part",
+            lambda r: _covered(r.guarantee) == sorted(r.parties),
+        ),
         _missing(receipts, consortium),
         _edges(receipts, consortium),
         *([] if result is None else _as_signed(receipts, result)),
@@ -547,16 +554,6 @@ def of_each(check: str, receipts: Sequence[Receipt], wrong: Iterable[str]) -> Fi
 
 def _all_of(receipts: Sequence[Receipt]) -> str:
     return f"{len(receipts)} of {len(receipts)}"
-
-
-def _signatures(receipts: Sequence[Receipt]) -> Finding:
-    wrong = (one.party for one in receipts if not one.is_signed)
-    return of_each("signatures are good", receipts, wrong)
-
-
-def _own_names(receipts: Sequence[Receipt]) -> Finding:
-    wrong = (one.party for one in receipts if not _is_own(one))
-    return of_each("certificates name their party", receipts, wrong)
 
 
 def _is_own(receipt: Receipt) -> bool:
@@ -656,36 +653,20 @@ def same(one: Any, other: Any) -> bool:
         left, right = _sorted_names(one), _sorted_names(other)
         return len(left) == len(right) and all(map(same, left, right))
     if is_number(one) and is_number(other) and one != other:
-        return _is_close(one, other)
+        if isinstance(one, int) and isinstance(other, int):
+            return False
+        try:
+            return isclose(one, other, rel_tol=LAST_DIGITS)
+        except OverflowError:  # whoever wrote it wants to be looked at
+            return False
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
-
-
-def _is_close(one: float, other: float) -> bool:
-    if isinstance(one, int) and isinstance(other, int):
-        return False
-    try:
-        return isclose(one, other, rel_tol=LAST_DIGITS)
-    except OverflowError:  # whoever wrote it wants to be looked at
-        return False
 
 
 def _sorted_names(listed_: Sequence[Any]) -> Sequence[Any]:
     return sorted(listed_) if all(isinstance(x, str) for x in listed_) else listed_
 
 
-def _committed(receipts: Sequence[Receipt]) -> Finding:
-    wrong = (one.party for one in receipts if not one.epochs)
-    return of_each("an epoch was committed", receipts, wrong)
-
-
-def _in_order(receipts: Sequence[Receipt]) -> Finding:
-    read = datetime.fromisoformat
-    wrong = (one.party for one in receipts if read(one.started) > read(one.finished))
-    return of_each("runs started before they finished", receipts, wrong)
-
-
 def _members(receipts: Sequence[Receipt], consortium: Consortium | None) -> Finding:
-    """Return whether everybody counts itself in, and who took part adds up."""
     everybody = None if consortium is None else sorted(consortium.certificates)
     wrong = []
     for one in receipts:
@@ -722,12 +703,6 @@ def _why_not(
     return f"{names} of {len(everybody)} parties are not more than half"
 
 
-def _promised(receipts: Sequence[Receipt]) -> Finding:
-    """Return whether the guarantee was worked out for those who took part."""
-    wrong = (r.party for r in receipts if _covered(r.guarantee) != sorted(r.parties))
-    return of_each("guarantees are about those who took part", receipts, wrong)
-
-
 def _covered(promise: Mapping[str, Any]) -> list[str]:
     named = (promise.get(side) for side in ("corrupted", "honest"))
     lists = (names for names in named if isinstance(names, list))
@@ -735,7 +710,6 @@ def _covered(promise: Mapping[str, Any]) -> list[str]:
 
 
 def _lost(receipts: Sequence[Receipt]) -> set[str]:
-    """Return who is lost in everybody's eyes."""
     return set.intersection(*(set(one.lost) for one in receipts))
 
 
@@ -764,7 +738,7 @@ def _edges(receipts: Sequence[Receipt], consortium: Consortium | None) -> Findin
         idle = {one.party for one in receipts} - {name for e in real for name in e}
         wrong = [f"{name} confirms none" for name in sorted(idle)]
     else:
-        real = {e for e in _graph(consortium) if not lost & set(e)}
+        real = {_edge(*e) for e in consortium.links if not lost & set(e)}
         wrong = [f"{a} - {b} is no edge" for a, b in sorted(claimed - real)]
     wrong += [
         f"{a} - {b} not by {a}"
@@ -778,7 +752,3 @@ def _edges(receipts: Sequence[Receipt], consortium: Consortium | None) -> Findin
 
 def _edge(one: str, other: str) -> Edge:
     return (one, other) if one < other else (other, one)
-
-
-def _graph(consortium: Consortium) -> set[Edge]:
-    return {_edge(*pair) for pair in consortium.links}

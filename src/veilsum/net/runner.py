@@ -192,7 +192,8 @@ class Runner(Secret):
             conditions = self._conditions()
             await self._part()
         finally:
-            self._stop_timers()
+            for handle in self._timers.values():
+                handle.cancel()
             await self._net.close()
         if self._away is None:
             self._close()
@@ -207,14 +208,15 @@ class Runner(Secret):
         for effect in first:
             if isinstance(effect, Abort) and effect.reason == "input":
                 raise InvalidInputError(effect.detail)
-        self._left.update(_byes(stored))
+        self._left.update(
+            key.removeprefix("bye/") for key in stored if key.startswith("bye/")
+        )
         self._sent = int(stored.get(SENT, b"0"))
         if "opened" not in stored:
             self.store.write([Persist("opened", _now().encode())])
         return first
 
     def _close(self) -> None:
-        """Write down how it went, and erase everything that was secret."""
         began = self.store.read()["opened"].decode()
         notes = {
             "began": began,
@@ -303,18 +305,15 @@ class Runner(Secret):
         except PeerProtocolError as error:
             self._complain(error)
         except Exception as error:
-            self._fail(error)
+            if self._ended.done():
+                raise
+            self._ended.set_exception(error)
         if self.watch is not None and not self._broken():
             self.watch(self.machine)
 
     def _broken(self) -> bool:
         ended = self._ended
         return ended.cancelled() or (ended.done() and ended.exception() is not None)
-
-    def _fail(self, error: Exception) -> None:
-        if self._ended.done():
-            raise error
-        self._ended.set_exception(error)
 
     def _complain(self, error: PeerProtocolError) -> None:
         if isinstance(error, UntimelyError):
@@ -343,7 +342,10 @@ class Runner(Secret):
             if writes:
                 writes = self._write(writes)
             if isinstance(effect, Send):
-                self._send(effect)
+                if self.record is not None:
+                    self.record("send", effect.frame, effect.to)
+                self._sent += len(effect.frame)
+                self._net.send(effect.to, effect.frame)
                 continue
             if isinstance(effect, Emission) and (refusal := self._charged(effect)):
                 self._carry_out(self.machine.stop("ledger", refusal))
@@ -362,14 +364,7 @@ class Runner(Secret):
         self._note("written", None)
         return []
 
-    def _send(self, send: Send) -> None:
-        if self.record is not None:
-            self.record("send", send.frame, send.to)
-        self._sent += len(send.frame)
-        self._net.send(send.to, send.frame)
-
     def _charged(self, charge: Emission) -> str | None:
-        """Charge the ledger; return why it refuses, if it does."""
         try:
             if self.charge is not None:
                 self.charge(charge, Stored(self.machine.plan, self.store.read()).sums())
@@ -381,7 +376,12 @@ class Runner(Secret):
 
     def _carry_out_one(self, effect: Effect) -> None:
         if isinstance(effect, SetTimer):
-            self._set_timer(effect)
+            if effect.name in self._timers:
+                self._timers[effect.name].cancel()
+            loop = asyncio.get_running_loop()
+            self._timers[effect.name] = loop.call_later(
+                effect.seconds, self._ring, effect.name
+            )
         elif isinstance(effect, Accuse):
             about = {"party": effect.party, "reason": effect.words}
             did = "contradicts itself" if effect.proved else "started anew"
@@ -392,18 +392,6 @@ class Runner(Secret):
             if isinstance(effect, Abort) and not effect.final:
                 self._away = effect
             self._ended.set_result(None)
-
-    def _set_timer(self, timer: SetTimer) -> None:
-        if timer.name in self._timers:
-            self._timers[timer.name].cancel()
-        loop = asyncio.get_running_loop()
-        self._timers[timer.name] = loop.call_later(
-            timer.seconds, self._ring, timer.name
-        )
-
-    def _stop_timers(self) -> None:
-        for handle in self._timers.values():
-            handle.cancel()
 
     # The end
 
@@ -431,10 +419,6 @@ class Runner(Secret):
 def erase_secrets(store: RunStore) -> None:
     """Erase from a closed run's file all but what was released, and how it ended."""
     store.wipe([key for key in store.read() if key.startswith(KEPT)])
-
-
-def _byes(stored: dict[str, bytes]) -> set[str]:
-    return {key.removeprefix("bye/") for key in stored if key.startswith("bye/")}
 
 
 def _now() -> str:

@@ -120,11 +120,6 @@ class ProxyError(Exception):
         return self._hitch.advice.format(name=name, start=start, **self._facts)
 
 
-def after_status(status: int) -> Hitch:
-    """Return what an answer to CONNECT means that is no yes."""
-    return _BY_STATUS.get(status, Hitch.FORBIDDEN)
-
-
 def proxy_for(address: Address) -> str | None:
     """Return the proxy for calls to an address, as the environment has it."""
     if is_loopback(address.host) or proxy_bypass(f"{address.host}:{address.port}"):
@@ -188,19 +183,16 @@ def failure(error: BaseException) -> str:
         found = error.verify_code
         return _CERTIFICATE.get(found, f"its certificate is no good (code {found})")
     if isinstance(error, ssl.SSLError):
-        return _handshake(error.reason or "")
+        reason = error.reason or ""
+        for part, words in _HANDSHAKE.items():
+            if part in reason:
+                return words
+        return f"TLS failed ({reason.lower().replace('_', ' ') or 'no reason given'})"
     if isinstance(error, TimeoutError | ConnectionAbortedError):
         return "no answer in time"
     if isinstance(error, ConnectionResetError | BrokenPipeError | EOFError):
         return HUNG_UP
     return _system(error)
-
-
-def _handshake(reason: str) -> str:
-    for part, words in _HANDSHAKE.items():
-        if part in reason:
-            return words
-    return f"TLS failed ({reason.lower().replace('_', ' ') or 'no reason given'})"
 
 
 def _system(error: BaseException) -> str:
@@ -551,10 +543,9 @@ async def dial_at(
 
 
 def _stopped(error: BaseException, there: Address, proxy: str) -> ProxyError:
-    """Return why a call did not get past its proxy."""
     if isinstance(error, InvalidProxyStatus):
         status = error.response.status_code
-        hitch, why = after_status(status), f"HTTP {status}"
+        hitch, why = (_BY_STATUS.get(status, Hitch.FORBIDDEN)), f"HTTP {status}"
     else:
         fitting = (hitch for kind, hitch in _HITCHES if isinstance(error, kind))
         hitch = next(fitting, Hitch.NO_ADDRESS)
@@ -563,7 +554,6 @@ def _stopped(error: BaseException, there: Address, proxy: str) -> ProxyError:
 
 
 def _options(limits: Limits) -> dict[str, Any]:
-    """Return what both ends have in common."""
     return {"compression": None, **protocol_options(limits), **pace(limits)}
 
 

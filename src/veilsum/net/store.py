@@ -225,7 +225,6 @@ class _Owner:
 
     @classmethod
     def of(cls, plan: bytes, party: str, consortium: Consortium | None) -> Self:
-        """Return the one that a party asks for."""
         if consortium is None:
             return cls(plan, party, None)
         sections = consortium.section_digests
@@ -239,15 +238,10 @@ class _Owner:
 
     @property
     def sections(self) -> dict[str, str]:
-        """The sections' digests."""
         try:
             return dict(json.loads(self.agreed or b"{}")["sections"])
         except (KeyError, TypeError, ValueError):  # nothing, or nothing to be read
             return {}
-
-    def has_file_of(self, other: Self) -> bool:
-        """Say whether both have one consortium file, as far as is known."""
-        return None in (self.agreed, other.agreed) or self.agreed == other.agreed
 
 
 def has_begun(keys: Iterable[str]) -> bool:
@@ -256,7 +250,6 @@ def has_begun(keys: Iterable[str]) -> bool:
 
 
 def _owner(path: Path, connection: sqlite3.Connection) -> _Owner:
-    """Return the owner that a store names."""
     if connection.execute(_ODD).fetchone() is not None:
         raise STORE.damaged(path, "what it holds is of another type")
     rows = connection.execute("SELECT plan, party FROM owner").fetchall()
@@ -289,7 +282,9 @@ def _check_owner(
             f"{wanted.party!r}, or is damaged: every party has its own; give another "
             "path, or put a sound copy back"
         )
-    of_other_file = found.begun and not found.has_file_of(wanted)
+    of_other_file = found.begun and not (
+        None in (found.agreed, wanted.agreed) or found.agreed == wanted.agreed
+    )
     damaged = ""
     try:
         check_seal(path, STORE, connection, key)

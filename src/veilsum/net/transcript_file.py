@@ -211,7 +211,6 @@ def earlier_transcript(
 
 
 def _digests(identity: Identity, run: str) -> tuple[bytes, bytes]:
-    """Return what says in the clear which run it was and whose transcript it is."""
     told = b"veilsum run\0" + run.encode(), der_of(identity.certificate)
     one, other = (hashlib.sha256(part).digest() for part in told)
     return one, other
@@ -288,17 +287,17 @@ def _law(content: _Content, graph: Topology) -> Law:
     name: Any = content.law
     if content.bits is None:
         masks = Masks(
-            name, content.sigma, content.grid, content.largest, _unit(content.unit)
+            name,
+            content.sigma,
+            content.grid,
+            content.largest,
+            (None if content.unit is None else _fraction(content.unit)),
         )
         return masks.on(graph)
     # The grid of masks for whole numbers follows from what these count.
     units = tuple(map(_fraction, content.units))
     counts = Counts(units, content.bits, tuple(content.fields))
     return Masks(name, content.sigma).for_sums(graph, counts)
-
-
-def _unit(text: str | None) -> Fraction | None:
-    return None if text is None else _fraction(text)
 
 
 def _fraction(text: str) -> Fraction:

@@ -599,7 +599,6 @@ class _Asked:
 
 
 def _asked(known: History) -> list[_Asked]:
-    """Return all numbers of a data set that were released, or are reserved."""
     pending = known.pending
     found: dict[tuple[tuple[str, ...], ...], tuple[int, int]] = {}
     entries: list[KnownSum | Reservation] = [*known.releases, *known.reservations]
@@ -715,7 +714,6 @@ def _same_effective(old: Charge, new: Charge) -> Decision | None:
 
 
 def _difference(old: Charge, new: Charge) -> str | None:
-    """Name what two charges for the same masks disagree on; None if on nothing."""
     pairs = {
         "data": (old.data, new.data),
         "masked costs": (old.effective, new.effective),
@@ -726,14 +724,11 @@ def _difference(old: Charge, new: Charge) -> str | None:
     for what, (before, now) in pairs.items():
         if before != now:
             return what
-    return None if _same_exposures(old, new) else "bounds"
-
-
-def _same_exposures(old: Charge, new: Charge) -> bool:
-    return len(old.exposures) == len(new.exposures) and all(
+    same = len(old.exposures) == len(new.exposures) and all(
         before.agrees_with(now)
         for before, now in zip(old.exposures, new.exposures, strict=True)
     )
+    return None if same else "bounds"
 
 
 def _reuse_sentence(old: Charge, difference: str) -> str:
@@ -749,7 +744,6 @@ def _reuse_sentence(old: Charge, difference: str) -> str:
 
 
 def _within(known: History, charge: Charge, budget: Budget) -> Decision:
-    """Decide about fresh masks on a data set with this history."""
     limit, after = budget.epsilon, mobile_total((*known.charges, charge))
     if limit is None:
         return Decision("accepted", "no limit is set")
@@ -762,18 +756,14 @@ def _within(known: History, charge: Charge, budget: Budget) -> Decision:
         )
     if after.epsilon > limit * (1.0 + ROUNDING):
         left = epsilon_left(known, budget) or 0.0
-        why = _overspent_sentence(charge, limit, left)
+        why = (
+            f"epoch {charge.epoch!r} needs epsilon {charge.worst_bound:.6g}, and of "
+            f"the budget of {limit:.6g} for this data set {left:.6g} is left; send the "
+            "stored masked costs again, or use more noise"
+        )
         return Decision("refused", why + _or_new(known))
     left = max(0.0, limit - after.epsilon)
     return Decision("accepted", f"epsilon {left:.6g} is left")
-
-
-def _overspent_sentence(charge: Charge, limit: float, left: float) -> str:
-    return (
-        f"epoch {charge.epoch!r} needs epsilon {charge.worst_bound:.6g}, and of the "
-        f"budget of {limit:.6g} for this data set {left:.6g} is left; send the stored "
-        "masked costs again, or use more noise"
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

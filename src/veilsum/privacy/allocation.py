@@ -224,16 +224,18 @@ def _allocation(
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """The graph and the coalitions."""
-
     topology: Topology
     tolerate: int
 
     def weakest(self, weights: Vector) -> _Point:
-        """Return the value of an allocation and its worst coalitions."""
         n, t = self.topology.n_parties, self.tolerate
         if comb(n, t) > MOST_LISTED:
-            return self._searched(weights)
+            edges = self.topology.edges
+            weighted = Topology(self.topology.parties, edges, frozen(weights.copy()))
+            found = worst_mu2(weighted, tolerate=self.tolerate)
+            return _Point(
+                weights, found.lower or 0.0, ((found.coalition, found.upper),)
+            )
         sets = np.array(list(combinations(range(n), t)), dtype=np.int64)
         sets = sets.reshape(comb(n, t), t)
         adjacency = self.adjacency(weights)
@@ -244,15 +246,7 @@ class _Problem:
         worst = tuple((tuple(sets[k].tolist()), float(values[k])) for k in order)
         return _Point(weights, max(0.0, float(values[order[0]])), worst)
 
-    def _searched(self, weights: Vector) -> _Point:
-        """Return the same from the search, whose lower bound is what is certified."""
-        edges = self.topology.edges
-        weighted = Topology(self.topology.parties, edges, frozen(weights.copy()))
-        found = worst_mu2(weighted, tolerate=self.tolerate)
-        return _Point(weights, found.lower or 0.0, ((found.coalition, found.upper),))
-
     def adjacency(self, weights: Vector) -> Matrix:
-        """Return the dense weighted adjacency matrix."""
         i, j = self.topology.edges.T
         matrix = np.zeros((self.topology.n_parties, self.topology.n_parties))
         np.add.at(matrix, (i, j), weights)
@@ -282,7 +276,6 @@ class _Programme:
     spaces: dict[Coalition, Columns] = field(default_factory=dict)
 
     def cut_off(self, point: _Point, bound: float) -> bool:
-        """Add what speaks against a point; return whether anything does."""
         limit = bound * (1.0 - CLOSE_ENOUGH)
         violated = [coalition for coalition, value in point.worst if value < limit]
         news = [self._add(coalition, point.weights) for coalition in violated]
@@ -371,8 +364,13 @@ def _solved(blocks: list[FloatArray], m: int) -> tuple[FloatArray, list[FloatArr
 
     Returns (w, g) and the dual of every block.
     """
-    clarabel = _clarabel()
-    sizes = [_side(len(block)) for block in blocks]
+    try:
+        import clarabel
+    except ImportError:
+        raise MissingExtraError(
+            f"allocating noise needs clarabel: {installing('plan')}"
+        ) from None
+    sizes = [(round((np.sqrt(8 * len(block) + 1) - 1) / 2)) for block in blocks]
     identity = [_to_svec(np.eye(r)) for r in sizes]
     rows = [np.append(np.ones(m), 0.0), np.eye(m, m + 1) * -1.0]
     rows += [
@@ -395,18 +393,3 @@ def _solved(blocks: list[FloatArray], m: int) -> tuple[FloatArray, list[FloatArr
     ends = np.cumsum([1 + m, *map(len, blocks)])
     duals = np.split(np.array(answer.z), ends)[1:-1]
     return np.array(answer.x), list(duals)
-
-
-def _side(triangle: int) -> int:
-    """Return r with r (r + 1) / 2 entries in its triangle."""
-    return round((np.sqrt(8 * triangle + 1) - 1) / 2)
-
-
-def _clarabel() -> Any:
-    try:
-        import clarabel
-    except ImportError:
-        raise MissingExtraError(
-            f"allocating noise needs clarabel: {installing('plan')}"
-        ) from None
-    return clarabel

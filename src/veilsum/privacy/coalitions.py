@@ -104,7 +104,6 @@ class _Work:
 
 
 def _greedy(adjacency: Matrix, size: int, work: _Work) -> tuple[int, ...] | None:
-    """Take one party after the other, each the worst loss at its turn."""
     chosen: tuple[int, ...] = ()
     for _ in range(size):
         if not work.allows(1, len(chosen)):
@@ -125,7 +124,6 @@ def _around_the_weakest(adjacency: Matrix, size: int) -> tuple[int, ...]:
 def _exchange(
     adjacency: Matrix, start: tuple[int, ...], work: _Work
 ) -> tuple[int, ...]:
-    """Swap one member for one outsider while that lowers mu2."""
     best, value = start, float(values_without(adjacency, [start])[0])
     while work.allows(len(best), len(best) - 1):
         tries = [
@@ -205,7 +203,8 @@ class Search:
                 if first == firsts[-1] or self._batch_is_full():
                     self._clear_waiting()
                     self.done = first + 1
-                    self._report(len(firsts))
+                    if self.progress is not None:
+                        self.progress(self.done, len(firsts))
         except _OutOfWorkError:
             return self._open_bracket()
         except KeyboardInterrupt:
@@ -216,10 +215,6 @@ class Search:
         """Symmetries are worth looking for where they save more than they cost."""
         many = comb(self.topology.n_parties, self.size) > SMALL_FAMILY
         return self.size > 1 and many and is_vertex_transitive(self.topology)
-
-    def _report(self, total: int) -> None:
-        if self.progress is not None:
-            self.progress(self.done, total)
 
     def _offer(self, coalition: tuple[int, ...]) -> None:
         value = float(values_without(self.adjacency, [coalition])[0])
@@ -234,7 +229,6 @@ class Search:
         return self.value - SLACK * float(self.adjacency.sum(axis=1).max())
 
     def _clear_family(self, members: tuple[int, ...]) -> None:
-        """Deal with every coalition that starts with these members, in index order."""
         later = range(members[-1] + 1, self.topology.n_parties)
         more = self.size - len(members)
         if self._not_worth_bounding(len(later), more):

@@ -209,7 +209,10 @@ def total_against(charges: Iterable[Charge], coalition: Iterable[str] | int) -> 
 
 def worst_total(charges: Sequence[Charge]) -> Total:
     """Return the largest total over the coalitions that were recorded."""
-    return _largest(total_against(charges, who) for who in coalitions(charges))
+    terms = tuple(total_against(charges, who) for who in coalitions(charges))
+    return _without_bound(terms) or Total(
+        max((term.epsilon or 0.0 for term in terms), default=0.0)
+    )
 
 
 def mobile_total(charges: Iterable[Charge]) -> Total:
@@ -318,7 +321,6 @@ def _stated(charge: Charge, exposure: Exposure) -> Total:
 
 
 def _against(charge: Charge, who: tuple[str, ...] | int) -> Total:
-    """Return the best bound of one run that holds for a coalition."""
     present = who if isinstance(who, int) else _present(charge, who)
     stated = [_stated(charge, e) for e in charge.exposures if e.covers(present)]
     if not stated:
@@ -354,13 +356,6 @@ def _sum(totals: Iterable[Total]) -> Total:
     """Add up; fsum rounds once, so the order of runs does not matter."""
     terms = tuple(totals)
     return _without_bound(terms) or Total(fsum(term.epsilon or 0.0 for term in terms))
-
-
-def _largest(totals: Iterable[Total]) -> Total:
-    terms = tuple(totals)
-    return _without_bound(terms) or Total(
-        max((term.epsilon or 0.0 for term in terms), default=0.0)
-    )
 
 
 def _without_bound(terms: tuple[Total, ...]) -> Total | None:

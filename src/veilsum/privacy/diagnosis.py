@@ -157,10 +157,28 @@ class Diagnosis(Shown):
             "safe": self.safe,
             "tolerate": self.tolerate,
             "vertex_connectivity": self.vertex_connectivity,
-            "cuts": [_plain_cut(cut) for cut in self.cuts],
+            "cuts": [
+                (
+                    {
+                        "parties": list(cut.parties),
+                        "separates": [list(piece) for piece in cut.pieces],
+                    }
+                )
+                for cut in self.cuts
+            ],
             "links_to_add": [list(link) for link in self.links_to_add],
             "gap": self.gap,
-            "helpful_links": [_plain_link(link) for link in self.helpful_links],
+            "helpful_links": [
+                (
+                    {
+                        "link": list(link.link),
+                        "epsilon_ratio": link.epsilon_ratio,
+                        "mu2_before": link.mu2_before,
+                        "mu2_after": link.mu2_after,
+                    }
+                )
+                for link in self.helpful_links
+            ],
         }
 
 
@@ -309,19 +327,3 @@ def _promising_links(topology: Topology, coalition: Sequence[int]) -> list[Link]
     i, j = np.unravel_index(best, gaps.shape)
     pairs = zip(i.tolist(), j.tolist(), strict=True)
     return [(honest[a], honest[b]) for a, b in pairs if gaps[a, b] > 0]
-
-
-def _plain_cut(cut: Cut) -> dict[str, Any]:
-    return {
-        "parties": list(cut.parties),
-        "separates": [list(piece) for piece in cut.pieces],
-    }
-
-
-def _plain_link(helpful: HelpfulLink) -> dict[str, Any]:
-    return {
-        "link": list(helpful.link),
-        "epsilon_ratio": helpful.epsilon_ratio,
-        "mu2_before": helpful.mu2_before,
-        "mu2_after": helpful.mu2_after,
-    }

@@ -110,8 +110,9 @@ def kl_divergence(
         raise InvalidPairError(
             f"A and B differ in shape: {rows_a.shape} and {rows_b.shape}"
         )
-    sigmas, own = _per_column(sigma, rows_a), _own_noise(tau, rows_a)
-    _check_agreement(topology, rows_a, rows_b, colluders)
+    sigmas = _per_column(check_sigma(sigma), rows_a, "sigma")
+    own = _own_noise(tau, rows_a)
+    check_agreement(topology, rows_a, rows_b, colluders)
     honest = [i for i in range(topology.n_parties) if i not in colluders]
     if not own.any():
         check_pair(topology, rows_a, rows_b, colluders)
@@ -148,7 +149,7 @@ def swap_divergence(
     topology = Topology.of(topology)
     resistance = effective_resistance(topology, first, second, corrupted=corrupted)
     gaps = np.atleast_1d(as_floats(gap, what="the gap"))
-    sigmas = _per_column(sigma, gaps[None, :])
+    sigmas = _per_column(check_sigma(sigma), gaps[None, :], "sigma")
     if not gaps.any():
         return 0.0
     size = float(((gaps / sigmas) ** 2).sum())
@@ -217,7 +218,7 @@ def check_pair(
     topology: Topology, a: PartyRows, b: PartyRows, corrupted: frozenset[int]
 ) -> None:
     """Refuse a pair that Definition 2 does not compare, naming what it breaks."""
-    _check_agreement(topology, a, b, corrupted)
+    check_agreement(topology, a, b, corrupted)
     honest = [i for i in range(topology.n_parties) if i not in corrupted]
     if not _sums_agree(a[honest] - b[honest], abs(a[honest]) + abs(b[honest])):
         gap = np.abs((a[honest] - b[honest]).sum(axis=0)).max()
@@ -227,7 +228,7 @@ def check_pair(
         )
 
 
-def _check_agreement(
+def check_agreement(
     topology: Topology, a: PartyRows, b: PartyRows, corrupted: frozenset[int]
 ) -> None:
     """Refuse alternatives that the coalition tells apart by its own coefficients."""
@@ -250,29 +251,25 @@ def _rows(topology: Topology, values: ArrayLike, name: str) -> PartyRows:
     return rows
 
 
-def _per_column(sigma: ArrayLike, rows: PartyRows) -> PerColumn:
-    array, width = check_sigma(sigma), rows.shape[1]
+def _per_column(array: FloatArray, rows: PartyRows, name: str) -> PerColumn:
+    width = rows.shape[1]
     if array.shape not in {(), (width,)}:
         raise InvalidInputError(
-            f"sigma must be one number or {width}, one for each coefficient, "
+            f"{name} must be one number or {width}, one for each coefficient, "
             f"found {array.size}"
         )
     return np.broadcast_to(array, (width,))
 
 
 def _own_noise(tau: ArrayLike, rows: PartyRows) -> PerColumn:
-    array, width = as_floats(tau, what="tau"), rows.shape[1]
-    if array.shape not in {(), (width,)}:
-        raise InvalidInputError(
-            f"tau must be one number or {width}, one for each coefficient, "
-            f"found {array.size}"
-        )
+    array = as_floats(tau, what="tau")
+    noise = _per_column(array, rows, "tau")
     if not ((array > 0).all() or (array == 0).all()):
         raise InvalidInputError(
             "tau must be positive, or zero for every coefficient: a coefficient "
             f"without it has its exact sum released; found {array}"
         )
-    return np.broadcast_to(array, (width,))
+    return noise
 
 
 def _sums_agree(shift: PartyRows, scale: PartyRows) -> bool:
@@ -438,7 +435,6 @@ class Circuit:
     def _left(
         self, wanted: Rationals, potentials: Rationals
     ) -> tuple[list[Fraction], Fraction]:
-        """Return d - L x and x' L x."""
         left, spent = [*wanted], Fraction(0)
         for i, j, weight in self.links:
             drop = potentials[i] - potentials[j]
@@ -493,7 +489,6 @@ class Circuit:
         return joined, degrees
 
     def _solve(self, currents: FloatArray) -> FloatArray:
-        """Return about L^+ d, in float64."""
         shares, degrees = self.eliminated
         flow, potential = currents.copy(), np.zeros(self.n)
         for k in range(self.n - 1, 0, -1):
@@ -582,9 +577,9 @@ class DegenerateGaussian:
         """Return the log density on 1-perp; -inf for a point that is not zero-sum."""
         size = np.abs(points).sum(axis=-1)
         inside = np.abs(points.sum(axis=-1)) <= ZERO_SUM_TOLERANCE * size
-        log_volume = (
-            self._rank * log(2 * pi * self.scale) + self._log_pseudo_determinant
-        )
+        log_volume = (self.topology.n_parties - 1) * log(
+            2 * pi * self.scale
+        ) + self._log_pseudo_determinant
         density = -0.5 * (log_volume + self.squared_norm(points))
         return np.where(inside, density, -np.inf)
 
@@ -594,10 +589,6 @@ class DegenerateGaussian:
         d' L^+ d / (2 c); with c = 2 sigma^2 this is the paper's d' L^+ d / (4 sigma^2).
         """
         return np.asarray(0.5 * self.squared_norm(shift))
-
-    @property
-    def _rank(self) -> int:
-        return self.topology.n_parties - 1
 
     @cached_property
     def _log_pseudo_determinant(self) -> float:

@@ -183,7 +183,6 @@ def _middle(n: int, degree: int) -> Offsets:
 
 
 def _offset_sets(n: int, degree: int, seed: int) -> OffsetSets:
-    """Return sets of offsets below n/2, each of which gives two links."""
     offsets, size = np.arange(1, (n + 1) // 2), degree // 2
     if comb(len(offsets), size) <= MOST_OFFSET_SETS:
         chosen = list(combinations(offsets.tolist(), size))
@@ -248,7 +247,6 @@ def _rooted(
 
 
 def _with_worst(candidate: Candidate, size: int) -> Candidate:
-    """Add the worst coalition of a circulant graph, if all of them can be tried."""
     n = candidate.topology.n_parties
     if size and comb(n - 1, size - 1) > FEW_ROOTED_COALITIONS:
         return candidate
@@ -431,13 +429,18 @@ class _Swaps:
     ) -> None:
         self.start, self.size, self.stream = start, size, stream
         self.looks = CLOSE_LOOKS // start.n_parties**2 + 1
-        self.here = _filled(start.adjacency.toarray(), degree, stream)
+        # Links where the degree allows some: more links never weaken a graph.
+        filled = start.adjacency.toarray()
+        pairs = np.argwhere(np.triu(filled == 0, 1))
+        for a, b in stream.permutation(pairs).tolist():
+            if max(filled[a].sum(), filled[b].sum()) < degree:
+                filled[a, b] = filled[b, a] = 1.0
+        self.here = filled
         found = weakest(self.here, size, above=-1.0)
         self.value, self.memory = found.value, [found.coalition]
         self.best, self.best_value = self.here, found.value
 
     def step(self, leeway: float) -> None:
-        """Try one exchange; keep it unless it loses more than the leeway."""
         other = _exchanged(self.here, self.stream)
         if other is None or self.looks == 0:
             return
@@ -447,9 +450,12 @@ class _Swaps:
             # A glance may miss the worst; a new best has to stand a closer look.
             self.looks -= 1
             found = weakest(other, self.size, above=least)
-            self._remember(found.coalition)
+            if found.coalition not in self.memory:
+                self.memory = [found.coalition, *self.memory][:MEMORY]
         if found.value > least:
-            self._move(other, found.value)
+            self.here, self.value = other, found.value
+            if found.value > self.best_value * BETTER:
+                self.best, self.best_value = other, found.value
 
     def _glance(self, other: Matrix, least: float) -> Weakness:
         """Return the worst of what spoilt graphs before and what is easily found."""
@@ -460,17 +466,7 @@ class _Swaps:
             other, [found.coalition, *suspects(other, self.size)], above=0.0
         )
 
-    def _remember(self, coalition: tuple[int, ...]) -> None:
-        if coalition not in self.memory:
-            self.memory = [coalition, *self.memory][:MEMORY]
-
-    def _move(self, other: Matrix, value: float) -> None:
-        self.here, self.value = other, value
-        if value > self.best_value * BETTER:
-            self.best, self.best_value = other, value
-
     def result(self) -> Candidate | None:
-        """Return the best graph seen, with the parties' names; None for the start."""
         names, ends = self.start.parties, np.argwhere(np.triu(self.best))
         edges = [(names[a], names[b]) for a, b in ends.tolist()]
         found = Topology.from_edges(edges, parties=names)
@@ -478,18 +474,7 @@ class _Swaps:
         return None if same else Candidate("edge swaps", "edges", found)
 
 
-def _filled(adjacency: Matrix, degree: int, stream: np.random.Generator) -> Matrix:
-    """Add links where the degree allows some: more links never weaken a graph."""
-    filled = adjacency.copy()
-    pairs = np.argwhere(np.triu(filled == 0, 1))
-    for a, b in stream.permutation(pairs).tolist():
-        if max(filled[a].sum(), filled[b].sum()) < degree:
-            filled[a, b] = filled[b, a] = 1.0
-    return filled
-
-
 def _exchanged(adjacency: Matrix, stream: np.random.Generator) -> Matrix | None:
-    """Return the graph with two links exchanged, None if the draw does not fit."""
     edges = np.argwhere(np.triu(adjacency))
     first, second = stream.integers(len(edges), size=2)
     (a, b), (c, d) = edges[first].tolist(), edges[second].tolist()

@@ -109,7 +109,7 @@ from veilsum.numbers.fixed_point import Grid, IntegerArray, as_python_integers
 from veilsum.numbers.laws import check_sigma
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.privacy.conversions import check_divergence
-from veilsum.privacy.divergence import Circuit
+from veilsum.privacy.divergence import Circuit, check_agreement
 
 # A larger flow has no exact neighbours in float64 once it was computed with.
 LARGEST_FLOW = 2.0**40
@@ -387,12 +387,7 @@ def _quantised_shift(
         raise InvalidPairError(
             f"A and B differ in shape: {rows_a.shape} and {rows_b.shape}"
         )
-    moved = [i for i in corrupted if not np.array_equal(rows_a[i], rows_b[i])]
-    if moved:
-        raise InvalidPairError(
-            "A and B must agree on every corrupted party, which knows its own "
-            f"coefficients; they differ on {listed(topology.names(moved))}"
-        )
+    check_agreement(topology, rows_a, rows_b, corrupted)
     whole_a, whole_b = (as_python_integers(grid.quantise(x)) for x in (rows_a, rows_b))
     honest = [i for i in range(topology.n_parties) if i not in corrupted]
     shift = (whole_a - whole_b)[honest]
@@ -407,7 +402,6 @@ def _quantised_shift(
 
 
 def _whole_rows(topology: Topology, shift: ArrayLike) -> WholeRows:
-    """Return whole numbers as Python integers, one row per party."""
     array = np.array(shift, dtype=object)
     rows = array[:, None] if array.ndim == 1 else array
     if rows.ndim != 2 or len(rows) != topology.n_parties:
@@ -684,7 +678,6 @@ def _charges(topology: Topology, flow: Flow) -> Flow:
 
 
 def _divergence(topology: Topology, flow: Flow) -> Shift:
-    """Return Theta f, exactly."""
     out = as_python_integers(np.zeros(topology.n_parties))
     np.add.at(out, topology.edges[:, 0], flow)
     np.subtract.at(out, topology.edges[:, 1], flow)

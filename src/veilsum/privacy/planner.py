@@ -135,7 +135,8 @@ def plan(
     )
     given = _given(graph)
     count = _checked_parties(parties, given)
-    _check_tolerate(count, tolerate)
+    # The check looks at the number of parties only, so any graph of that size will do.
+    check_tolerate(Topology.family(f"path:{count}"), tolerate)
     _check_degree(count, tolerate, degree)
     if law not in RATINGS:
         raise InvalidInputError(
@@ -212,11 +213,6 @@ def _checked_parties(parties: int | None, given: Candidate | None) -> int:
     return parties
 
 
-def _check_tolerate(count: int, tolerate: int) -> None:
-    # The check looks at the number of parties only, so any graph of that size will do.
-    check_tolerate(Topology.family(f"path:{count}"), tolerate)
-
-
 def _check_degree(count: int, tolerate: int, degree: int | None) -> None:
     """Refuse a degree budget that no graph on so many parties meets."""
     if degree is None:
@@ -272,7 +268,6 @@ class _Planning:
     interrupted: bool = False
 
     def for_one(self, given: Candidate) -> Plans:
-        """Plan for a given network; refuse it if it cannot meet the target."""
         self._consider(given)
         if not self.plans:
             raise InvalidGraphError(
@@ -282,7 +277,6 @@ class _Planning:
         return self._result()
 
     def for_any(self) -> Plans:
-        """Plan over the families and what the searches find."""
         try:
             for candidate in self._candidates():
                 self._consider(candidate)
@@ -311,7 +305,6 @@ class _Planning:
         )
 
     def _candidates(self) -> Iterator[Candidate]:
-        """Yield networks, the quick ones first, each once."""
         seen: set[Topology] = set()
         # Lazily: a later search starts from what was rated before it.
         for candidate in chain(families(self.count), self._searched()):
@@ -320,7 +313,6 @@ class _Planning:
                 yield candidate
 
     def _searched(self) -> Iterable[Candidate]:
-        """Yield what the searches find within the degree, best of all last."""
         degree = self._search_degree()
         if not 3 <= degree < self.count - 1:
             return
@@ -339,16 +331,12 @@ class _Planning:
         found.append(best_random_regular(self.count, **keys))
         yield from filter(None, found[1:])
         if self.plans:
-            starts = self._starts(degree)
+            fitting = [one for one in self.plans if one.links_per_party[1] <= degree]
+            ranked = sorted(fitting, key=lambda one: one.sigma or 0.0)
+            few = SWAP_STARTS if self.count <= SMALL_NETWORK else 1
+            starts = [one.topology for one in ranked[:few]]
             swapped = improved_by_swaps(starts, **keys, stopped=self._stop)
             yield from filter(None, [swapped])
-
-    def _starts(self, degree: int) -> list[Topology]:
-        """Return the best networks so far that the degree allows."""
-        fitting = [one for one in self.plans if one.links_per_party[1] <= degree]
-        ranked = sorted(fitting, key=lambda one: one.sigma or 0.0)
-        few = SWAP_STARTS if self.count <= SMALL_NETWORK else 1
-        return [one.topology for one in ranked[:few]]
 
     def _search_degree(self) -> int:
         """Return the budget, or a small even degree that leaves some slack."""
@@ -388,7 +376,6 @@ class _Planning:
         return f"{{{listed(topology.names(cut))}}} separates {' from '.join(names[:2])}"
 
     def _rated(self, candidate: Candidate) -> WorstMu2:
-        """Return the worst mu2; a search that tried all coalitions need not repeat."""
         t, n = self.tolerate, candidate.topology.n_parties
         if candidate.kind == "complete":
             return _exactly(float(n - t), tuple(range(t)))
@@ -714,7 +701,6 @@ class _LatticeRating(Rating):
         smooth = smoothness(topology, deviations, mu2=mu2)
 
         def success(reach: float) -> float:
-            """Return it at so many sigmas of distance."""
             moved = most_moved(reach, step)
             return lattice_success(unit * reach**2, smooth=smooth, moved=moved)
 

@@ -84,10 +84,17 @@ def record_exchange_distance(
         )
     measures, words = _checked(columns), STATISTICS[model]
     if model in {"sum", "mean"}:
-        _refuse_response(response, model)
+        if response is not None:
+            raise InvalidInputError(
+                f"the model {model!r} has no response: list it among the columns"
+            )
         squared, exact = sum(_width(_range(one)) ** 2 for one in measures), True
     else:
-        target = _given(response, model)
+        if response is None:
+            raise InvalidInputError(
+                f"the model {model!r} needs the range of its response, as in y:0:300"
+            )
+        target = _measure(response, "the response")
         if intercept:
             words += INTERCEPT
             made = RowMeasures.of([ONES, *measures], target, intercept=0)
@@ -112,7 +119,6 @@ def _checked(columns: Mapping[str, Range | Measure]) -> list[Measure]:
 
 
 def _measure(bounds: Range | Measure, name: str) -> Measure:
-    """Return how a column is counted; from a range as a schema would."""
     if isinstance(bounds, Measure):
         return bounds
     low, high = float(bounds[0]), float(bounds[1])
@@ -128,21 +134,6 @@ def _range(measure: Measure) -> Range:
     """Return the least and the greatest of what is counted, the centre taken off."""
     ends = (measure.least - measure.centre, measure.most - measure.centre)
     return float(ends[0] * measure.unit), float(ends[1] * measure.unit)
-
-
-def _refuse_response(response: Range | Measure | None, model: Model) -> None:
-    if response is not None:
-        raise InvalidInputError(
-            f"the model {model!r} has no response: list it among the columns"
-        )
-
-
-def _given(response: Range | Measure | None, model: Model) -> Measure:
-    if response is None:
-        raise InvalidInputError(
-            f"the model {model!r} needs the range of its response, as in y:0:300"
-        )
-    return _measure(response, "the response")
 
 
 def _linear_diameter(x: list[Range], y: Range, model: Model) -> tuple[float, bool]:
@@ -181,7 +172,6 @@ def _width(bounds: Range) -> float:
 
 
 def _product(first: Range, second: Range) -> Range:
-    """Return the range of a product of two separate numbers."""
     corners = [a * b for a in first for b in second]
     return min(corners), max(corners)
 

@@ -16,6 +16,12 @@ place, and from what a machine really sent and received (see `drivers.tap`).
     (Transcript of 0, 2: private; 1 epoch, True)
     >>> both.view().component_sums()  # parties 1 and 3 are not linked
     {('1',): array([2], dtype=uint64), ('3',): array([6], dtype=uint64)}
+
+A view, View_C of Definition 1, has the same as plain arrays. The model is the proof's:
+the coalition knows its own costs, every share on an edge that touches it, and every
+effective coefficient. Known shares are stripped at once; what is left of an honest
+party is alpha_bar_i, its coefficients plus its honest edges' masks. Under integer laws
+all of this is in whole grid steps, `uniform` modulo 2^64.
 """
 
 from __future__ import annotations
@@ -30,14 +36,80 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.spreading import spanning_tree
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.arrays import Array, listed
+from veilsum.numbers.arrays import Array, FloatArray, listed
 from veilsum.numbers.laws import Law
-from veilsum.numbers.limbs import add, subtract, to_integers, type_name
-from veilsum.numbers.masking import Shares
+from veilsum.numbers.limbs import add, subtract, to_integers, total, type_name
+from veilsum.numbers.masking import MaskRows, ShareArray, Shares, at_both_ends
 from veilsum.numbers.secrets import Secret
-from veilsum.numbers.shapes import Shaped
-from veilsum.privacy.view import View, known_masks, touching
+from veilsum.numbers.shapes import Float, Shaped
 from veilsum.showing import Showing, Shown, counted
+
+Estimates = Float[FloatArray, "times heard m"]
+ColluderRows = Shaped[Array[Any], "c p"]
+HonestRows = Shaped[Array[Any], "h p"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class View(Shown):
+    """One sample of what C saw in a run.
+
+    Attributes:
+        corrupted: C, by name.
+        honest: H, by name, as far as C held masked vectors; the rows of `effective` and
+            `stripped`.
+        coefficients: C's own private coefficients, (|C|, p).
+        known_edges: names of the two ends of every edge that touches C.
+        known_shares: the shares on those edges, (edges, 2, p): r_ij then r_ji.
+        effective: theta~ of the honest parties, (|H|, p).
+        stripped: alpha_bar of the honest parties: effective less the known shares.
+        heard: whose estimates C held or received in phase II.
+        estimates: those estimates at the recorded iterations, or what was told in every
+            round.
+        pieces: the components of G[H], as rows of `stripped`.
+    """
+
+    corrupted: tuple[str, ...]
+    honest: tuple[str, ...]
+    coefficients: ColluderRows
+    known_edges: tuple[tuple[str, str], ...]
+    known_shares: ShareArray
+    effective: HonestRows
+    stripped: HonestRows
+    heard: tuple[str, ...]
+    estimates: Estimates
+    pieces: tuple[tuple[int, ...], ...]
+
+    def component_sums(self) -> dict[tuple[str, ...], Array[Any]]:
+        """Return what any view reveals exactly: each piece's sum of coefficients."""
+        return {
+            tuple(self.honest[i] for i in piece): total(self.stripped[list(piece)])
+            for piece in self.pieces
+        }
+
+    def showing(self) -> Showing:
+        """Return how much there is in it, and no number of it."""
+        return Showing(
+            f"View of {listed(self.corrupted) or 'nobody'}: private",
+            [
+                f"{len(self.known_edges)} known links, masked numbers of "
+                f"{counted(len(self.honest), 'honest party')}, estimates heard of "
+                f"{len(self.heard)}; none of them is printed"
+            ],
+        )
+
+
+def touching(topology: Topology, colluders: frozenset[int]) -> Array[np.bool_]:
+    """Return which edges have an end in C."""
+    inside = np.isin(topology.edges, list(colluders))
+    return inside[:, 0] | inside[:, 1]
+
+
+def known_masks(shares: Shares, known: Array[np.bool_]) -> MaskRows:
+    """Return the part of every mask that comes from known edges."""
+    noise = np.asarray(shares.edge_noise()).copy()
+    noise[~known] = np.zeros((), dtype=noise.dtype)
+    return at_both_ends(shares.topology, noise)
+
 
 Held = Mapping[Any, Array[Any]]
 # Whose masked vectors a party holds: where they are flooded everybody's; where they
@@ -170,14 +242,12 @@ class Transcript(Shown, Secret):
 
 
 def _agreed(one: Transcript) -> tuple[object, ...]:
-    """Return what is the same for all members of a run."""
     law, counts = one.law, one.law.counted
     counted = None if counts is None else (counts.bits, counts.units, counts.fields)
     return one.plan, one.topology, law.masks, type_name(law.dtype), counted
 
 
 def _plain(exchange: Exchange) -> list[object]:
-    """Return all numbers as lists, which compare."""
     parts = exchange.held.values()
     total = exchange.total
     return [
@@ -192,7 +262,6 @@ def _plain(exchange: Exchange) -> list[object]:
 
 
 def _merged(exchanges: Sequence[Exchange]) -> Exchange:
-    """Return what several hold of one epoch together."""
     first = exchanges[0]
     parts: dict[str, dict[Any, Array[Any]]] = {name: {} for name in HELD}
     total: dict[str, Array[Any]] = {}
@@ -214,13 +283,11 @@ def _merged(exchanges: Sequence[Exchange]) -> Exchange:
 def _take(into: dict[Any, Array[Any]], found: Held, what: str, epoch: int) -> None:
     for key, numbers in found.items():
         known = into.setdefault(key, numbers)
-        if known is not numbers and _differ(known, numbers):
+        if known is not numbers and (
+            bool(to_integers(known).tolist() != to_integers(numbers).tolist())
+        ):
             whom = " to ".join(map(str, key)) if isinstance(key, tuple) else key
             _disagree(epoch, f"{what} {whom}")
-
-
-def _differ(known: Array[Any], numbers: Array[Any]) -> bool:
-    return bool(to_integers(known).tolist() != to_integers(numbers).tolist())
 
 
 def _disagree(epoch: int, what: str) -> None:
@@ -374,7 +441,6 @@ def simulated(
 def _known(
     drawn: Drawn, law: Law, corrupted: frozenset[str], *, reach: Reach, by_tree: bool
 ) -> Exchange:
-    """Return what a coalition knows of an epoch."""
     graph, values = drawn.shares.topology, drawn.shares.values
     near = {*corrupted}
     if reach != "itself" or drawn.told:

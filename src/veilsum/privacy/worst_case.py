@@ -382,7 +382,9 @@ def sparse_bound(topology: Topology, *, mu2: float, size: int) -> float:
     plain = mu2 - size * float(topology.weights.max())
     if (topology.weights != 1).any() or size not in {1, 2}:
         return plain
-    neighbours = _neighbours(topology)
+    adjacency = topology.adjacency
+    pairs = zip(adjacency.indptr[:-1], adjacency.indptr[1:], strict=True)
+    neighbours = [adjacency.indices[low:high].tolist() for low, high in pairs]
     if size == 1:
         sets: Iterable[tuple[int, ...]] = ((v,) for v in range(len(neighbours)))
         return max(plain, _best_bound(_kinds(neighbours, sets), mu2))
@@ -390,14 +392,7 @@ def sparse_bound(topology: Topology, *, mu2: float, size: int) -> float:
     return max(plain, min(mu2 - 1.0, near))
 
 
-def _neighbours(topology: Topology) -> list[list[int]]:
-    adjacency = topology.adjacency
-    pairs = zip(adjacency.indptr[:-1], adjacency.indptr[1:], strict=True)
-    return [adjacency.indices[low:high].tolist() for low, high in pairs]
-
-
 def _meeting_pairs(neighbours: list[list[int]]) -> set[tuple[int, ...]]:
-    """Return the pairs of parties that have a neighbour in common."""
     return {
         (min(u, v), max(u, v))
         for around in neighbours
@@ -406,7 +401,6 @@ def _meeting_pairs(neighbours: list[list[int]]) -> set[tuple[int, ...]]:
 
 
 def _kinds(neighbours: list[list[int]], sets: Iterable[tuple[int, ...]]) -> set[Hurt]:
-    """Return the different things that losing one of the sets does to a neighbour."""
     return {hurt for members in sets for hurt in _hurts(neighbours, members)}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -242,7 +242,10 @@ class GuestCollection(OpenFile):
     def _put(self, new: Submission, digest: str) -> None:
         live = self._live()
         try:
-            live.executemany("INSERT INTO part VALUES (?)", _parts(new))
+            live.executemany(
+                "INSERT INTO part VALUES (?)",
+                ((sha256_hex(part),) for part in (new.masked, *new.sealed)),
+            )
         except sqlite3.IntegrityError:
             # One of these would keep the whole survey from being closed.
             raise InvalidInputError(
@@ -253,7 +256,3 @@ class GuestCollection(OpenFile):
             "INSERT INTO submission VALUES (?, ?, ?, ?)",
             (new.guest, new.number, digest, new.to_json().encode()),
         )
-
-
-def _parts(new: Submission) -> Iterable[tuple[str]]:
-    return ((sha256_hex(part),) for part in (new.masked, *new.sealed))

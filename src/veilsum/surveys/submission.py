@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 
 from veilsum.errors import InvalidInputError, MissingExtraError, installing, printable
-from veilsum.surveys.terms import GuestTable, SurveyTerms, Words, check_filled
+from veilsum.surveys.terms import GuestTable, SurveyTerms, Words, check_filled, words_of
 
 try:
     from cryptography.exceptions import InvalidSignature, InvalidTag
@@ -384,7 +384,6 @@ def _text(content: bytes) -> str:
 
 
 def _bytes(text: Any, what: str) -> bytes:
-    """Return what base64 stands for, in its one spelling."""
     try:
         found = base64.b64decode(text, validate=True)
     except ValueError:
@@ -395,7 +394,6 @@ def _bytes(text: Any, what: str) -> bytes:
 
 
 def _hex_bytes(text: str) -> bytes:
-    """Return which cells are filled, from its one spelling."""
     try:
         found = bytes.fromhex(text)
     except ValueError:
@@ -405,3 +403,35 @@ def _hex_bytes(text: str) -> bytes:
             "the submission's filled is not written in hexadecimal digits"
         )
     return found
+
+
+def visit(
+    survey: SurveyTerms,
+    code: str,
+    cells: Sequence[Sequence[float | None]],
+    number: int = 1,
+) -> Submission:
+    """Return what a guest sends: its table masked, with a sealed share a delegate.
+
+    Which cells are left empty is not masked: all members see that.
+
+    Args:
+        survey: as its file says.
+        code: the guest's invitation.
+        cells: row by row; None where a cell is left empty.
+        number: 1, and one more for each correction. What is sent again because nobody
+            answered is the same submission: keep it, and do not make another.
+
+    Raises:
+        InvalidInputError: the code or a cell cannot be used; nothing was made.
+    """
+    if survey.set is not None:
+        raise InvalidInputError("the survey is closed: nothing is taken any more")
+    key = guest_key(code)
+    public = key.public_key().public_bytes_raw()
+    name = next((one.name for one in survey.guests if one.key == public), None)
+    if name is None:
+        raise InvalidInputError(
+            "the invitation is to another survey, or has a typing error"
+        )
+    return make_submission(survey, name, key, words_of(survey, cells), number)

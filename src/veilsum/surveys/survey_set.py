@@ -92,7 +92,10 @@ def is_resent(kept: Iterable[Submission], new: Submission) -> bool:
             else f"{new.guest!r} has sent number {newest}: next comes {newest + 1}, "
             f"not {new.number}"
         )
-    if any(_shared(one, new) for one in mine):
+    if any(
+        (not {one.masked, *one.sealed}.isdisjoint({new.masked, *new.sealed}))
+        for one in mine
+    ):
         raise InvalidInputError(
             f"{new.guest!r}: a correction must have all shares drawn anew, and this "
             "has something of an earlier one in it"
@@ -179,7 +182,3 @@ def read_submissions(content: bytes, survey: SurveyTerms) -> tuple[Submission, .
 def write_submissions(submissions: Iterable[Submission]) -> bytes:
     """Return the file that `read_submissions` reads."""
     return "".join(f"{one.to_json()}\n" for one in submissions).encode()
-
-
-def _shared(one: Submission, other: Submission) -> bool:
-    return not {one.masked, *one.sealed}.isdisjoint({other.masked, *other.sealed})

@@ -224,7 +224,11 @@ class RunWatch:
         version = before.version + 1
         self._read = {one: self._reading(one) for one in status_files(self._folder)}
         there = {
-            name_of(path): status
+            (
+                hashlib.sha256(
+                    str(path).encode("utf-8", "surrogateescape")
+                ).hexdigest()[:16]
+            ): status
             for path, (_, status) in self._read.items()
             if status is not None
         }
@@ -307,18 +311,11 @@ def _shown(name: str, one: RunStatus, now: float) -> dict[str, Any]:
 
 
 def _is_reported(one: RunStatus) -> bool:
-    """Say whether there is something to report of a run that is over."""
     files = (Path(one.out) / name for name in ("receipt.json", "study.json"))
     return one.out != "" and any(file.exists() for file in files)
 
 
-def name_of(path: Path) -> str:
-    """Return what a status is called in the list, and in addresses."""
-    return hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-
-
 def _drawn(digest: str, file: Path) -> dict[str, Any] | None:
-    """Return a run's title, parties, places and links, from its consortium file."""
     agreed = _agreed(digest, file)
     if agreed is None:
         return None
@@ -334,7 +331,6 @@ def _drawn(digest: str, file: Path) -> dict[str, Any] | None:
 
 
 def _agreed(digest: str, file: Path) -> Consortium | None:
-    """Return what a file agrees on, if it is the one that a status is about."""
     with suppress(VeilsumError, OSError):
         found = read_agreement(file)
         runs = runs_of(found)
