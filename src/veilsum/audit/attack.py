@@ -48,7 +48,7 @@ Worlds = Int[Array[Any], " trials"]
 Hits = Bool[Array[Any], " trials"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Outcome:
     """How often one attack succeeded, beside how often it may.
 

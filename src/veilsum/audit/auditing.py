@@ -1266,15 +1266,8 @@ def _tapped(
         # transcript has the first word of each, and nobody has a second one.
         twice = any(map(says_twice, machines.worlds))
         different += one != other or twice
-    yield Outcome(
-        attack=TAPPED,
-        coalition=coalition,
-        about="a number that is not what the theory's parties would send",
-        trials=trials,
-        successes=different,
-        promised=0.0,
-        looked_at="frames",
-    )
+    about = "a number that is not what the theory's parties would send"
+    yield Outcome(TAPPED, coalition, about, trials, different, 0.0, "frames")
 
 
 def _crash(parties: Sequence[str], chance: np.random.Generator) -> Crash:
@@ -1304,15 +1297,8 @@ def _restarted(
             again = len(known) < len(before) + len(drawn)
             again &= never_twice(world.plan.law, world.plan.size, len(known))
             wrong += again or says_twice(world) or not is_masked(world)
-    yield Outcome(
-        attack=RESTARTED,
-        coalition=coalition,
-        about="numbers sent anew, or not masked, or masked as in another run",
-        trials=trials,
-        successes=wrong,
-        promised=0.0,
-        looked_at="frames",
-    )
+    about = "numbers sent anew, or not masked, or masked as in another run"
+    yield Outcome(RESTARTED, coalition, about, trials, wrong, 0.0, "frames")
 
 
 def _same_frames(
@@ -1350,12 +1336,5 @@ def _same_frames(
             seed=seed % 2**32,
             faults=Faults(crashes=crashes),
         ).equal
-    yield Outcome(
-        attack=FRAMES,
-        coalition=tuple(coalition),
-        about="a difference in any frame, its time or its length",
-        trials=trials,
-        successes=different,
-        promised=0.0,
-        looked_at="frames",
-    )
+    about = "a difference in any frame, its time or its length"
+    yield Outcome(FRAMES, tuple(coalition), about, trials, different, 0.0, "frames")

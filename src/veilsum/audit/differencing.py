@@ -55,16 +55,9 @@ def play(
                 break
             right += hit
         else:
+            about = f"what {what} gave, by two questions"
             found.append(
-                Outcome(
-                    attack=ATTACK,
-                    coalition=tuple(coalition),
-                    about=f"what {what} gave, by two questions",
-                    trials=trials,
-                    successes=right,
-                    promised=0.0,
-                    looked_at="sums",
-                )
+                Outcome(ATTACK, tuple(coalition), about, trials, right, 0.0, "sums")
             )
     return tuple(found)
 

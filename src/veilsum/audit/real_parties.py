@@ -103,15 +103,8 @@ def play(
             found = [*_compared(company, held, played, dealt)]
         wrong += bool(found)
         words |= dict.fromkeys(found)
-    yield Outcome(
-        attack=REAL_PARTIES,
-        coalition=tuple(coalition),
-        about="a share or a row that shows in files, letters, logs or events",
-        trials=trials,
-        successes=wrong,
-        promised=0.0,
-        looked_at="frames",
-    )
+    about = "a share or a row that shows in files, letters, logs or events"
+    yield Outcome(REAL_PARTIES, tuple(coalition), about, trials, wrong, 0.0, "frames")
     yield from (f"{REAL_PARTIES}: {one}" for one in words)
 
 

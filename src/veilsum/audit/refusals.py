@@ -50,15 +50,7 @@ def play(
         return (Skipped(ATTACK, "no rules refuse what is not about tables"),)
 
     def counted(about: str, right: int, times: int, promised: float) -> Outcome:
-        return Outcome(
-            attack=ATTACK,
-            coalition=tuple(coalition),
-            about=about,
-            trials=times,
-            successes=right,
-            promised=promised,
-            looked_at="words",
-        )
+        return Outcome(ATTACK, tuple(coalition), about, times, right, promised, "words")
 
     guesses = [
         hit

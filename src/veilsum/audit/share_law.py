@@ -187,14 +187,8 @@ class ByNumber:
         else:
             weights = np.array([weight for _, _, weight in whose])
             odd = self._odd(self._deviates(drawn, weights), self._narrow)
-        return Outcome(
-            attack=BY_NUMBER,
-            coalition=(),
-            about="numbers whose shares are not as wide, or as even, as agreed",
-            trials=width,
-            successes=int(np.count_nonzero(odd)),
-            promised=LUCK,
-        )
+        about = "numbers whose shares are not as wide, or as even, as agreed"
+        return Outcome(BY_NUMBER, (), about, width, int(np.count_nonzero(odd)), LUCK)
 
     def _odd(self, drawn: Array[Any], test: Callable[[Array[Any]], Odd]) -> Odd:
         """Return which numbers fail, over all links or on one of them."""
@@ -319,14 +313,8 @@ def _usual(count: int, part: float, luck: float) -> tuple[int, int]:
 
 
 def _outcome(attack: str, odd: Sequence[bool]) -> Outcome:
-    return Outcome(
-        attack=attack,
-        coalition=(),
-        about="counts of shares that chance would not have made",
-        trials=len(odd),
-        successes=sum(odd),
-        promised=LUCK,
-    )
+    about = "counts of shares that chance would not have made"
+    return Outcome(attack, (), about, len(odd), sum(odd), LUCK)
 
 
 Arc = tuple[Numbers, Float[FloatArray, " p"]]

@@ -125,17 +125,8 @@ def frames(
         worlds = [_world(question, one, trial) for one in (held, {**held, **turned})]
         one, other = map(trace, worlds)
         told += one != other
-    return (
-        Outcome(
-            attack=ATTACK,
-            coalition=tuple(coalition),
-            about="which honest party has more rows, by times and lengths of frames",
-            trials=trials,
-            successes=told,
-            promised=0.0,
-            looked_at="frames",
-        ),
-    )
+    about = "which honest party has more rows, by times and lengths of frames"
+    return (Outcome(ATTACK, tuple(coalition), about, trials, told, 0.0, "frames"),)
 
 
 def _world(question: Rehearsal, held: Any, seed: int) -> World:

@@ -78,15 +78,8 @@ def play(
         ]
         wrong += bool(found)
         words |= dict.fromkeys(found)
-    yield Outcome(
-        attack=ATTACK,
-        coalition=tuple(coalition),
-        about="a masked number that the list of released numbers does not name",
-        trials=trials,
-        successes=wrong,
-        promised=0.0,
-        looked_at="sums",
-    )
+    about = "a masked number that the list of released numbers does not name"
+    yield Outcome(ATTACK, tuple(coalition), about, trials, wrong, 0.0, "sums")
     yield from (f"{ATTACK}: {one}" for one in words)
 
 

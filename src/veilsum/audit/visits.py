@@ -362,14 +362,8 @@ def keys_and_codes() -> Outcome:
     same = sum(len(one) == 1 for one in letters) > codes[0].count("-")
     odd = [counts[one] > 1 for one in keys]
     odd += [same or counts[one] > 1 for one in codes]
-    return Outcome(
-        attack=KEYS,
-        coalition=(),
-        about="keys or invitations that repeat, or have a letter that never changes",
-        trials=len(odd),
-        successes=sum(odd),
-        promised=LUCK,
-    )
+    about = "keys or invitations that repeat, or have a letter that never changes"
+    return Outcome(KEYS, (), about, len(odd), sum(odd), LUCK)
 
 
 def solved(aim: Against) -> Outcome:

@@ -194,14 +194,8 @@ def look_up(
         again = replace(scene, draw=soundly).batch(guess, executions)
         found = law.wrap(sight.effective - again.masks[list(sight.honest)])
         right += bool(same(scene, found, truth[list(sight.honest), None]).all())
-    return Outcome(
-        attack="few seeds",
-        coalition=topology.names(colluders),
-        about=f"what everybody holds, from roots of {bits} bits",
-        trials=trials,
-        successes=right,
-        promised=LUCK,
-    )
+    about = f"what everybody holds, from roots of {bits} bits"
+    return Outcome("few seeds", topology.names(colluders), about, trials, right, LUCK)
 
 
 @dataclass(frozen=True)
