@@ -25,7 +25,6 @@ from scipy.special import ndtr, ndtri
 
 from veilsum.audit import (
     aimed,
-    alone,
     cut,
     differencing,
     float_bits,
@@ -34,7 +33,6 @@ from veilsum.audit import (
     low_bits,
     neighbour,
     partial_round,
-    private_start,
     reassignment,
     refusals,
     repeated,
@@ -134,13 +132,13 @@ ScoreCounts = Int[Array[Any], "2 bins"]
 AIMED: Mapping[str, Aim] = {
     "cut": cut.aim,
     "hidden cut": cut.aim_deeper,
-    "one honest party": alone.aim,
+    "one honest party": cut.aim_at_one,
     "repeated runs": repeated.aim,
     "reused masks": reused.aim,
     "float bits": float_bits.aim,
     "neighbour": neighbour.aim,
-    "private start": private_start.aim,
-    "private step": private_start.aim_at_steps,
+    "private start": neighbour.aim_at_starts,
+    "private step": neighbour.aim_at_steps,
     "weak randomness": weak_randomness.aim,
 }
 # Attacks on masks that share no executions with others.

@@ -196,33 +196,26 @@ class Mechanism(Protocol):
     @property
     def name(self) -> str:
         """What it is called."""
-        ...
 
     @property
     def releases(self) -> str:
         """What everybody sees."""
-        ...
 
     @property
     def noise(self) -> str:
         """What was chosen."""
-        ...
 
     def divergence(self, pair: Pair) -> float:
         """Return the KL divergence of the views, or a proved bound."""
-        ...
 
     def promised(self, pair: Pair) -> float:
         """Return the best guesser's success, or a proved bound."""
-        ...
 
     def told_apart(self, pair: Pair, runs: int, seed: int) -> int:
         """Return how often the likelihood ratio is right in `runs` of A and of B."""
-        ...
 
     def answers(self, pair: Pair, seeds: int, seed: int) -> FloatArray:
         """Return every party's answer, (seeds, n, m)."""
-        ...
 
 
 # Function Sharing, and no masks at all

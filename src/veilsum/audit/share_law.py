@@ -323,7 +323,9 @@ Arc = tuple[Numbers, Float[FloatArray, " p"]]
 def _arcs(batch: Batch) -> list[Arc]:
     """Return every share, executions by numbers, and its deviation by number."""
     found, weights = [], batch.scene.topology.weights.tolist()
-    for edge, weight in zip(batch.each_share, weights, strict=True):
+    for edge, weight in zip(
+        batch.by_execution(to_integers(batch.shares.values)), weights, strict=True
+    ):
         spread = _deviations(batch.scene, weight)
         found += [(one, spread) for one in edge]
     return found
