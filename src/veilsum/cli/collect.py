@@ -25,10 +25,11 @@ LISTEN = "127.0.0.1:8470"
 # What a host keeps in its folder.
 SENT = "collection.sqlite"
 
+FOLDER = click.Path(path_type=Path, file_okay=False)
 survey_argument = click.argument("survey", type=FILE)
 folder_option = click.option(
     "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Where the host keeps what guests send; by default SURVEY with the ending "
     ".collected.",
 )
@@ -64,7 +65,7 @@ def command() -> None:
 )
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Where this member keeps all its surveys; by default beside KEY.",
 )
 @click.option(
@@ -229,7 +230,7 @@ def new(
 )
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Where this member keeps all its surveys; by default beside its key.",
 )
 @click.option(
@@ -540,7 +541,7 @@ def close(
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     required=True,
     help="The member's folder of surveys, which closed.toml and submissions.jsonl go "
     "into.",
@@ -648,7 +649,7 @@ def show_set(*, closed: Path, guest: str | None, as_json: bool) -> None:
 
 @command.command("result")
 @survey_argument
-@click.argument("run", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("run", type=FOLDER)
 @folder_option
 @click.option(
     "--receipt",
@@ -700,7 +701,7 @@ def result(
 
 @command.command("erase")
 @survey_argument
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("folder", type=FOLDER)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def erase(*, survey: Path, folder: Path, yes: bool, as_json: bool) -> None:
