@@ -44,6 +44,11 @@ def play(
     return tuple(_remarks(question, coalition, draws))
 
 
+def in_words(question: Rehearsal, **how: Any) -> Iterator[str]:
+    """Yield the sentences alone."""
+    yield from (one.words for one in play(question, **how))
+
+
 def _remarks(
     question: Rehearsal,
     coalition: Sequence[str],

@@ -30,7 +30,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.audit.attack import FALSE_ALARMS, Outcome
-from veilsum.audit.auditing import Control
+from veilsum.audit.auditing import MORE, Control, in_percent
 from veilsum.audit.made_up import LUCK
 from veilsum.audit.question import Skipped
 from veilsum.errors import InvalidInputError
@@ -734,10 +734,5 @@ def controls(visits: Visits, seed: int) -> Iterator[Control]:
         )
         came = ATTACKS[found_by](aim)
         assert isinstance(came, Outcome)
-        yield Control(
-            name=f"planted: {name}",
-            expected="more successes than promised",
-            found=f"{came.attack}: {100 * came.rate:.4g}% instead of "
-            f"{100 * came.promised:.4g}%",
-            holds=came.exceeds(FALSE_ALARMS),
-        )
+        holds = came.exceeds(FALSE_ALARMS)
+        yield Control(f"planted: {name}", MORE, in_percent(came), holds)
