@@ -143,9 +143,8 @@ def _view(
         message, peer = _message(world, event), event.peer or ""
         match message:
             case Share():
-                ends = (
-                    (event.party, peer) if event.what == "send" else (peer, event.party)
-                )
+                sent = event.what == "send"
+                ends = (event.party, peer) if sent else (peer, event.party)
                 shares[message.epoch, *ends] = message.numbers
             case Masked() if message.party == lost:
                 masked.append((message.epoch, message.numbers))

@@ -276,11 +276,11 @@ class Company:
             for name in self.question.parties:
                 if name in done:
                     continue
-                found = self._visit(base, name, held[name], shown, f"{visit}/{name}")
+                when = f"{visit}/{name}"
+                found = self._visit(base, name, held[name], shown, when)
                 if found is not None:
                     done[name] = found
                 is_over = len(done) == len(self.question.parties)
-                when = f"{visit}/{name}"
                 self._look(base, shown, files, when, is_over=is_over)
             if len(done) == len(self.question.parties):
                 break
