@@ -46,10 +46,7 @@ def play(
     # Tables of two lengths were agreed on, with these rows made up.
     n_rows, _ = question.size
     if question.schema is not None and question.at_most(n_rows + 1) > n_rows:
-        kinds["one row"] = lambda held, victim: {
-            **held,
-            victim: held[victim].iloc[:-1],
-        }
+        kinds["one row"] = lambda held, victim: {**held, victim: held[victim].iloc[:-1]}
     found: list[Outcome | Skipped] = []
     for what, less in kinds.items():
         right = 0

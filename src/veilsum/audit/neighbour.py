@@ -28,15 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from veilsum.audit.attack import Hits, Scene, Sight, Worlds
-from veilsum.audit.made_up import (
-    LUCK,
-    holdings,
-    near,
-    numbers,
-    real,
-    step_of,
-    together,
-)
+from veilsum.audit.made_up import LUCK, holdings, near, numbers, real, step_of, together
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.costs.effective import EffectiveCost

@@ -202,14 +202,10 @@ PLANTED: dict[str, Planted] = {
         fits=lambda scene: scene.law.hides and int(at_hub(scene.topology).sum()) > 1,
     ),
     "one share for all edges": Planted(
-        alter=_spoilt(_share_with_all),
-        found_by=("reused masks",),
-        coalition=bystander,
+        alter=_spoilt(_share_with_all), found_by=("reused masks",), coalition=bystander
     ),
     "one edge skipped": Planted(
-        alter=_spoilt(_skip_an_edge),
-        found_by=("hidden cut",),
-        coalition=_around_a_leaf,
+        alter=_spoilt(_skip_an_edge), found_by=("hidden cut",), coalition=_around_a_leaf
     ),
     "masks used again": Planted(
         alter=lambda scene: replace(scene, draw=Again(scene.draw, scene.width)),

@@ -68,7 +68,7 @@ OF_STUDIES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "question": (
         "the name of a question, of at most 100 letters",
         lambda one: isinstance(one, str) and len(one) <= 100,
-    ),
+    )
 }
 # What is not as expected is shown in part: it may be as long or deep as a file can be.
 SHOWN = reprlib.Repr()
@@ -83,12 +83,7 @@ class AuditRecord(Shown):
 
     @classmethod
     def of(
-        cls,
-        audit: Audit,
-        scene: Scene,
-        *,
-        source: bytes,
-        asked: Mapping[str, Any],
+        cls, audit: Audit, scene: Scene, *, source: bytes, asked: Mapping[str, Any]
     ) -> AuditRecord:
         """Return the record of an audit.
 

@@ -54,10 +54,7 @@ class Reused:
     def held(self) -> Shaped[Array[Any], "2 together n p"]:
         """Before and after, in either world."""
         before = holdings(self.scene)
-        worlds = [
-            [before, before + self.change],
-            [before, before - self.change],
-        ]
+        worlds = [[before, before + self.change], [before, before - self.change]]
         return np.stack(
             [np.stack([numbers(self.scene, one) for one in world]) for world in worlds]
         )

@@ -39,7 +39,7 @@ from veilsum.audit.late_unmasking import Recorded
 from veilsum.audit.made_up import LUCK
 from veilsum.audit.noninterference import same_frames, says_twice
 from veilsum.audit.question import Rehearsal, Skipped, Witness
-from veilsum.audit.visits import Table, Visits, of_shares, tape
+from veilsum.audit.visits import Table, Visits, tape
 from veilsum.consortium.consortium import Consortium
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import Driver
@@ -229,11 +229,7 @@ class RehearsedSurvey:
             one, other = made.tables(np.random.default_rng(key))
             first = self.sent(self.tables(pair, one), key)
             second = first | {
-                name: made.come(
-                    name,
-                    after,
-                    of_shares(made.moved(first[name], before, after, honest[0])),
-                )
+                name: made.come_moved(first[name], before, after, honest[0])
                 for name, before, after in zip(pair, one, other, strict=True)
             }
             different += not same_frames(

@@ -26,15 +26,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from veilsum.audit.attack import (
-    Hits,
-    Outcome,
-    Scene,
-    Sight,
-    Worlds,
-    soundly,
-    widened,
-)
+from veilsum.audit.attack import Hits, Outcome, Scene, Sight, Worlds, soundly, widened
 from veilsum.audit.made_up import (
     LUCK,
     holdings,

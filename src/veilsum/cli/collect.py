@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import signal
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,11 +113,8 @@ def delegate(
                 f"{one} is there already, and may be of another survey: give --out "
                 "another name"
             )
-    store = DelegateStore.open(place / STORE)
-    try:
+    with closing(DelegateStore.open(place / STORE)) as store:
         part, made = make_part(identity, store, guests)
-    finally:
-        store.close()
     if made:
         write_files(codes.parent, {codes.name: codes_file(made)}, private=True)
     write_files(file.parent, {file.name: part.to_json().encode()})
@@ -211,9 +208,23 @@ def new(
     check_dates(drafted.certificates)
     write_consortium(out, drafted)
     if as_json:
-        print_json({**_document(terms), "file": str(out), "left_out": list(left_out)})
+        print_json(
+            {
+                "survey": terms.digest,
+                "title": terms.title,
+                "cells": terms.n_cells,
+                "guests": len(terms.guests),
+                "delegates": list(terms.names),
+                "file": str(out),
+                "left_out": list(left_out),
+            }
+        )
         return
-    _show(terms)
+    click.echo(f"{terms.title}\n")
+    click.echo(f"cells      {len(terms.rows)} x {len(terms.columns)}")
+    click.echo(f"guests     {len(terms.guests)}")
+    click.echo(f"delegates  {', '.join(terms.names)}")
+    click.echo(f"survey     {terms.digest}")
     for one in left_out:
         click.echo(f"left out: {one}")
     click.echo(f"\n{out} is for every member: veilsum check {out} says what it asks")
@@ -279,8 +290,6 @@ def invite(
       veilsum collect invite wages.veil keys/alice.codes.csv \\
           --page https://survey.example.org
     """
-    from contextlib import closing
-
     from veilsum.files.output import write_files
     from veilsum.net.identity import read_identity
     from veilsum.party.surveying import check_survey, letters, read_codes
@@ -435,11 +444,8 @@ def status(*, survey: Path, folder: Path | None, as_json: bool) -> None:
       veilsum collect status wages.veil
     """
     _, terms = _read(survey)
-    collection = _collection(_folder(survey, folder), terms, new=False)
-    try:
+    with closing(_collection(_folder(survey, folder), terms, new=False)) as collection:
         found, came = collection.progress(), set(collection.came())
-    finally:
-        collection.close()
     absent = [name for name in terms.roster if name not in came]
     if as_json:
         print_json({**found, "not_yet": absent})
@@ -491,11 +497,8 @@ def close(
 
     consortium, terms = _read(survey)
     place = _folder(survey, folder)
-    collection = _collection(place, terms, new=False)
-    try:
+    with closing(_collection(place, terms, new=False)) as collection:
         found, used = collection.close_survey(without)
-    finally:
-        collection.close()
     if (place / RESULT).exists():
         added = survey_terms(read_consortium(place / CLOSED)).set
         if found.digest != added:
@@ -716,8 +719,6 @@ def erase(*, survey: Path, folder: Path, yes: bool, as_json: bool) -> None:
     Example:
       veilsum collect erase wages.veil keys
     """
-    from contextlib import closing
-
     from veilsum.files.consortiums import read_consortium
     from veilsum.surveys.terms import survey_terms
 
@@ -784,21 +785,3 @@ def _collection(
             "give --folder if it is elsewhere"
         )
     return GuestCollection.open(prepare_folder(folder) / SENT, terms)
-
-
-def _document(terms: SurveyTerms) -> dict[str, Any]:
-    return {
-        "survey": terms.digest,
-        "title": terms.title,
-        "cells": terms.n_cells,
-        "guests": len(terms.guests),
-        "delegates": list(terms.names),
-    }
-
-
-def _show(terms: SurveyTerms) -> None:
-    click.echo(f"{terms.title}\n")
-    click.echo(f"cells      {len(terms.rows)} x {len(terms.columns)}")
-    click.echo(f"guests     {len(terms.guests)}")
-    click.echo(f"delegates  {', '.join(terms.names)}")
-    click.echo(f"survey     {terms.digest}")

@@ -1082,12 +1082,7 @@ def counts_figure(
     slanted = LETTER * max(map(len, labels[1])) > 0.9 * each
     bottom = 0.5 + (0.7 * min(beside(labels[1], 14), 1.5) if slanted else 0.15)
     figure, (axis,) = panels(
-        0.32 * down,
-        title=title,
-        caption=caption,
-        left=left,
-        bottom=bottom,
-        width=width,
+        0.32 * down, title=title, caption=caption, left=left, bottom=bottom, width=width
     )
     axis.pcolormesh(cells, cmap="Blues", vmin=0, edgecolors="white", linewidth=1.0)
     most = cells.max()
