@@ -30,6 +30,9 @@ from veilsum.audit.auditing import audit, scene_of
 from veilsum.audit.question import Skipped
 from veilsum.drivers import driver
 from veilsum.errors import InvalidInputError
+from veilsum.fits.fitting import Strategy
+from veilsum.fits.wrappers import Wrapper
+from veilsum.models.sandwich import MeatRequest
 from veilsum.net import runner
 from veilsum.net.drop import DropFolder
 from veilsum.net.receipt import Receipt
@@ -45,7 +48,6 @@ from veilsum.numbers.masking import ShareStreams
 from veilsum.party import networked
 from veilsum.party.run_status import EventFeed
 from veilsum.protocol.epoch import Epoch
-from veilsum.questions import regression
 from veilsum.questions.statistics import StatisticsRecipe
 from veilsum.sums import presence
 from veilsum.sums.presence import Screened
@@ -118,12 +120,12 @@ def a_total_in_the_padding(patch):
 
 def a_total_for_rows_left_out(patch):
     """What should count rows left out is a sum of something else."""
-    vector = regression.Model.vector
+    vector = Strategy.vector
 
     def telling(self, rows, dropped, request):
         return vector(self, rows, dropped + int(rows.response.sum()), request)
 
-    patch.setattr(regression.Model, "vector", telling)
+    patch.setattr(Strategy, "vector", telling)
 
 
 def contents_of_rows_left_out(patch):
@@ -172,15 +174,15 @@ def a_round_more(patch):
 
 def a_number_in_a_closing_round(patch):
     """The round for robust errors has sums of responses where it should be filled."""
-    vector = regression.Model.vector
+    vector = Wrapper.vector
 
     def telling(self, rows, dropped, request):
         found = vector(self, rows, dropped, request)
-        if isinstance(request, regression.MeatRequest):
+        if isinstance(request, MeatRequest):
             found[-6:] += int(rows.response.sum())
         return found
 
-    patch.setattr(regression.Model, "vector", telling)
+    patch.setattr(Wrapper, "vector", telling)
 
 
 UNLISTED = {
