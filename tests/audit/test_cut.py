@@ -4,7 +4,7 @@ import numpy as np
 
 from cases import each
 from scenes import LAWS, PETERSEN, RING, rate_of, scene_of
-from veilsum.audit import alone, cut
+from veilsum.audit import cut
 from veilsum.audit.attack import Outcome, Player
 from veilsum.audit.planted import PLANTED
 from veilsum.graphs.topology import Topology
@@ -85,12 +85,12 @@ def test_which_parts_are_tried():
 @each("law", LAWS)
 def test_one_honest_party_has_no_secrets(law):
     scene = scene_of(law)
-    player = alone.aim(scene, [str(i) for i in range(9)])
+    player = cut.aim_at_one(scene, [str(i) for i in range(9)])
     assert isinstance(player, Player)
     assert (player.attack, player.about) == ("one honest party", "what 9 holds")
     right, trials = rate_of(player, 60)
     assert right == trials
     # The twin: with a second one nothing is named.
-    assert alone.aim(scene, [str(i) for i in range(8)]) is None
-    two = alone.Alone(scene, tuple("01234568"), ((9,),), 1.0)
+    assert cut.aim_at_one(scene, [str(i) for i in range(8)]) is None
+    two = cut.Alone(scene, tuple("01234568"), ((9,),), 1.0)
     assert rate_of(two, 200)[0] == 0

@@ -6,10 +6,9 @@ import pytest
 import veilsum as vs
 from cases import each
 from scenes import PETERSEN, RING, rate_of, scene_of
-from veilsum.audit import neighbour, private_start
+from veilsum.audit import neighbour
 from veilsum.audit.attack import Player, Scene
 from veilsum.audit.neighbour import first_round, solved
-from veilsum.audit.private_start import own_minimum, own_step
 from veilsum.minimise.costs.remainders import SquaredNorm
 from veilsum.numbers.laws import Masks
 
@@ -83,17 +82,28 @@ def test_a_run_of_the_package_with_masks_names_effective_costs(law):
 
 
 @each("law", REAL)
-@each("aim", [private_start.aim, private_start.aim_at_steps])
+@each("aim", [neighbour.aim_at_starts, neighbour.aim_at_steps])
 def test_public_starts_and_steps_name_nothing(law, aim):
     player = aim(scene_of(law), ["0", "1"])
     assert isinstance(player, Player)
     assert rate_of(player, 1000)[0] == 0
 
 
+def own_minimum(private, effective, start):
+    """Say first where the private cost is least."""
+    return -private / 2.0
+
+
+def own_step(private, effective, start):
+    """Go a part of that way, the less the larger the private coefficients are."""
+    part = 1.0 / (1.0 + np.abs(private).max(axis=-1, keepdims=True))
+    return start + part * (first_round(start, effective) - start)
+
+
 @each("law", REAL)
 @each(
     ("aim", "habit"),
-    [(private_start.aim, own_minimum), (private_start.aim_at_steps, own_step)],
+    [(neighbour.aim_at_starts, own_minimum), (neighbour.aim_at_steps, own_step)],
 )
 def test_private_ones_are_named(law, aim, habit):
     right, trials = rate_of(aim(scene_of(law), ["0", "1"], habit=habit), 200)
@@ -105,5 +115,5 @@ def test_who_hears_nothing():
     assert neighbour.aim(scene_of("uniform"), ["0"]) is None
     # Both neighbours of party 0 collude: it is alone, and a matter of `cut`.
     assert neighbour.aim(scene_of(topology=RING), ["1", "4"]).heard == (2, 3)
-    assert private_start.aim(plain(), ["0"]) is None
-    assert private_start.aim_at_steps(plain(), ["0"]) is None
+    assert neighbour.aim_at_starts(plain(), ["0"]) is None
+    assert neighbour.aim_at_steps(plain(), ["0"]) is None

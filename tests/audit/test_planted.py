@@ -5,11 +5,9 @@ import numpy as np
 from cases import each
 from scenes import LAWS, PETERSEN, RING, rate_of, scene_of
 from veilsum.audit import (
-    alone,
     cut,
     float_bits,
     neighbour,
-    private_start,
     repeated,
     reused,
     weak_randomness,
@@ -24,13 +22,13 @@ ARCS = Topology.from_edges([(0, 1), (1, 0), (1, 2), (2, 3), (3, 0)], directed=Tr
 AIMS = {
     "cut": cut.aim,
     "hidden cut": cut.aim_deeper,
-    "one honest party": alone.aim,
+    "one honest party": cut.aim_at_one,
     "neighbour": neighbour.aim,
     "repeated runs": repeated.aim,
     "reused masks": reused.aim,
     "float bits": float_bits.aim,
-    "private start": private_start.aim,
-    "private step": private_start.aim_at_steps,
+    "private start": neighbour.aim_at_starts,
+    "private step": neighbour.aim_at_steps,
     "weak randomness": weak_randomness.aim,
 }
 

@@ -28,11 +28,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.laws import Law
 from veilsum.numbers.limbs import to_integers
-from veilsum.numbers.masking import (
-    Shares,
-    ShareStreams,
-    draw_shares,
-)
+from veilsum.numbers.masking import Shares, ShareStreams, draw_shares
 from veilsum.numbers.shapes import Bool, Int, Shaped
 from veilsum.privacy.transcript import touching
 
@@ -48,7 +44,7 @@ Worlds = Int[Array[Any], " trials"]
 Hits = Bool[Array[Any], " trials"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Outcome:
     """How often one attack succeeded, beside how often it may.
 
@@ -266,17 +262,12 @@ class Batch:
     @cached_property
     def masks(self) -> Numbers:
         """Everybody's masks, (n, executions, p)."""
-        return self._by_execution(to_integers(self.shares.masks()))
+        return self.by_execution(to_integers(self.shares.masks()))
 
     def noise(self, coalition: tuple[str, ...]) -> Numbers:
         """Return what masks add to each honest party beside what a coalition knows."""
         shape = (self.scene.topology.n_parties, self.scene.width)
         return self.sight(coalition, np.zeros(shape, self.masks.dtype)).stripped
-
-    @property
-    def each_share(self) -> Shaped[Array[Any], "e arcs executions p"]:
-        """All shares; as an auditor has them, and no coalition does."""
-        return self._by_execution(to_integers(self.shares.values))
 
     def sight(
         self,
@@ -305,12 +296,13 @@ class Batch:
             effective=self.scene.law.wrap(self.masks[honest][:, part] + rows),
             known_edges=inside,
             known=tuple(
-                self._by_execution(to_integers(self.shares.values[edge]))[:, part]
+                self.by_execution(to_integers(self.shares.values[edge]))[:, part]
                 for edge in inside
             ),
         )
 
-    def _by_execution(self, flat: Array[Any]) -> Numbers:
+    def by_execution(self, flat: Array[Any]) -> Numbers:
+        """Return numbers of all executions with the coefficients last."""
         shape = (*flat.shape[:-1], self.scene.width, self.executions)
         return np.swapaxes(flat.reshape(shape), -1, -2)
 
@@ -366,22 +358,18 @@ class Player(Protocol):
     @property
     def attack(self) -> str:
         """Its name."""
-        ...
 
     @property
     def about(self) -> str:
         """What is told apart or recovered."""
-        ...
 
     @property
     def coalition(self) -> tuple[str, ...]:
         """Who attacks, by name."""
-        ...
 
     @property
     def promised(self) -> float:
         """The highest chance of success that a sound run allows."""
-        ...
 
     @property
     def held(self) -> Shaped[Array[Any], "2 together n p"]:
@@ -389,7 +377,6 @@ class Player(Protocol):
 
         The second axis has the executions of one trial, which belong together.
         """
-        ...
 
     def play(self, sight: Sight, worlds: Worlds) -> Hits:
         """Return in which trials the attack was right.
@@ -398,7 +385,6 @@ class Player(Protocol):
             sight: what the coalition saw; executions of a trial follow each other.
             worlds: 0 or 1 for each trial: the truth, to judge by, not to guess from.
         """
-        ...
 
 
 def played(batch: Batch, player: Player, worlds: Worlds) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations, dropwhile
 from math import ceil, comb
@@ -25,7 +25,6 @@ from scipy.special import ndtr, ndtri
 
 from veilsum.audit import (
     aimed,
-    alone,
     cut,
     differencing,
     float_bits,
@@ -34,7 +33,6 @@ from veilsum.audit import (
     low_bits,
     neighbour,
     partial_round,
-    private_start,
     reassignment,
     refusals,
     repeated,
@@ -66,12 +64,7 @@ from veilsum.audit.likelihood import (
     learned,
 )
 from veilsum.audit.made_up import never_twice
-from veilsum.audit.noninterference import (
-    is_masked,
-    same_frames,
-    says_twice,
-    shares_in,
-)
+from veilsum.audit.noninterference import is_masked, same_frames, says_twice, shares_in
 from veilsum.audit.planted import PLANTED
 from veilsum.audit.question import BRIEF, Played, Rehearsal, Skipped
 from veilsum.audit.unfinished import AttackSoFar, Gain, Unfinished
@@ -134,13 +127,13 @@ ScoreCounts = Int[Array[Any], "2 bins"]
 AIMED: Mapping[str, Aim] = {
     "cut": cut.aim,
     "hidden cut": cut.aim_deeper,
-    "one honest party": alone.aim,
+    "one honest party": cut.aim_at_one,
     "repeated runs": repeated.aim,
     "reused masks": reused.aim,
     "float bits": float_bits.aim,
     "neighbour": neighbour.aim,
-    "private start": private_start.aim,
-    "private step": private_start.aim_at_steps,
+    "private start": neighbour.aim_at_starts,
+    "private step": neighbour.aim_at_steps,
     "weak randomness": weak_randomness.aim,
 }
 # Attacks on masks that share no executions with others.
@@ -161,14 +154,7 @@ MOST_TRIALS = {
 }
 FEWEST_TRIALS = 100
 # Attacks on what sums say, and on what is said before them.
-ON_SUMS = (
-    low_bits,
-    reassignment,
-    partial_round,
-    aimed,
-    differencing,
-    refusals,
-)
+ON_SUMS = (low_bits, reassignment, partial_round, aimed, differencing, refusals)
 
 
 # Executions
@@ -314,7 +300,7 @@ def _lost(
 # What comes of it
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Control:
     """Something that must come out in one way, or the audit is broken.
 
@@ -605,28 +591,20 @@ class Audit(Shown):
             "findings": len(self.findings),
             "crossed": [list(one.coalition) for one in self.crossed],
             "broken": [one.name for one in self.broken],
-            "outcomes": [self._plain(one) for one in self.outcomes],
-            "controls": [
+            "outcomes": [
                 {
-                    "name": one.name,
-                    "expected": one.expected,
-                    "found": one.found,
-                    "holds": one.holds,
+                    **one.to_dict(),
+                    "interval": list(one.interval(self.alarms)),
+                    "findable": one.findable(self.alarms),
+                    "finding": one.exceeds(self.alarms),
                 }
-                for one in self.controls
+                for one in self.outcomes
             ],
+            "controls": [asdict(one) for one in self.controls],
             "curves": [one.to_dict() for one in self.curves],
             "skipped": list(self.skipped),
             "allowed": list(self.allowed),
             "said": list(self.said),
-        }
-
-    def _plain(self, outcome: Outcome) -> dict[str, Any]:
-        return {
-            **outcome.to_dict(),
-            "interval": list(outcome.interval(self.alarms)),
-            "findable": outcome.findable(self.alarms),
-            "finding": outcome.exceeds(self.alarms),
         }
 
 
@@ -816,7 +794,7 @@ def _guessers(
     scene: Scene, groups: Sequence[Coalition], distance: float, seed: int
 ) -> list[LikelihoodRatio]:
     """Return who tells two inputs apart: by the promise, and by what it has seen."""
-    found = []
+    found: list[LikelihoodRatio] = []
     believing = [aim(scene, one, distance) for one in groups]
     size = min(batch_of(scene), LEARNED)
     moments: list[Any] = [0.0] * len(groups)
@@ -828,10 +806,9 @@ def _guessers(
             moments[g] += covariance_of(scene, batch.noise(player.coalition))
     for player, moment in zip(believing, moments, strict=True):
         assert player is not None
-        found.append(player)
         doubting = learned(scene, player.coalition, distance, moment / n_batches)
         assert doubting is not None
-        found.append(doubting)
+        found += (player, doubting)
     return found
 
 
@@ -887,10 +864,10 @@ def _outcomes(players: Sequence[Player], tally: Tally) -> list[Outcome]:
 
 def _sham_controls(
     scene: Scene, groups: Sequence[Coalition], distance: float, seed: int
-) -> list[Control]:
-    """Return what must find nothing: no difference, and guesses turned round."""
+) -> Iterator[Control]:
+    """Yield what must find nothing: no difference, and guesses turned round."""
     if not groups:
-        return []
+        return
     player = aim(scene, groups[0], distance)
     assert player is not None
     same = replace(player, held=player.held[[0, 0]], promised=0.5)
@@ -901,27 +878,17 @@ def _sham_controls(
         straight, successes=straight.trials - straight.successes, promised=0.5
     )
     low, high = null.interval(BROKEN_BY_CHANCE)
-    return [
-        Control(
-            name="null",
-            expected="two worlds that are the same are told apart half of the time",
-            found=f"{100 * null.rate:.2f}%",
-            holds=low <= 0.5 <= high,
-        ),
-        Control(
-            name="reversed",
-            expected="guesses turned round are no better than a coin",
-            found=f"{100 * turned.rate:.2f}%",
-            holds=not turned.exceeds(BROKEN_BY_CHANCE),
-        ),
-    ]
+    expected = "two worlds that are the same are told apart half of the time"
+    yield Control("null", expected, f"{100 * null.rate:.2f}%", low <= 0.5 <= high)
+    expected = "guesses turned round are no better than a coin"
+    holds = not turned.exceeds(BROKEN_BY_CHANCE)
+    yield Control("reversed", expected, f"{100 * turned.rate:.2f}%", holds)
 
 
 def _planted_controls(
     scene: Scene, groups: Sequence[Coalition], distance: float, seed: int
-) -> list[Control]:
-    """Return whether each leak that is planted on purpose is found, by whom it must."""
-    found = []
+) -> Iterator[Control]:
+    """Yield whether each leak that is planted on purpose is found, by whom it must."""
     for name, leak in PLANTED.items():
         if not leak.fits(scene):
             continue
@@ -943,41 +910,33 @@ def _planted_controls(
         alarms = FALSE_ALARMS / max(1, len(outcomes))
         by = [one for one in outcomes if one.exceeds(alarms)]
         worst = max(by, key=lambda one: one.rate - one.promised, default=None)
-        words = "not found"
-        if worst is not None:
-            words = (
-                f"{worst.attack}: {100 * worst.rate:.4g}% instead of "
-                f"{100 * worst.promised:.4g}%"
-            )
-        found.append(
-            Control(
-                name=f"planted: {name}",
-                expected="more successes than promised",
-                found=words,
-                holds=worst is not None,
-            )
-        )
-    return found
+        words = "not found" if worst is None else in_percent(worst)
+        yield Control(f"planted: {name}", MORE, words, worst is not None)
 
 
-def _spoilt_numbers(scene: Scene, seed: int) -> list[Control]:
-    """Return whether a defect in one number of all is found."""
+MORE = "more successes than promised"
+
+
+def in_percent(one: Outcome) -> str:
+    """Return how often an attack succeeded, beside how often it may."""
+    rates = f"{100 * one.rate:.4g}% instead of {100 * one.promised:.4g}%"
+    return f"{one.attack}: {rates}"
+
+
+def _spoilt_numbers(scene: Scene, seed: int) -> Iterator[Control]:
+    """Yield whether a defect in one number of all is found."""
     name, spoil = (
         ("a bit of one number that never changes", share_law.a_bit_stuck)
         if scene.plan_law.sums_only
         else ("an eighth of sigma in one number", share_law.an_eighth)
     )
     key = seed_of(seed, f"planted {name}")
-    came = [one.outcome() for one in share_law.by_number(scene, key, spoil)[:1]]
-    return [
-        Control(
-            name=f"planted: {name}",
-            expected="one number is found",
-            found=f"{one.attack}: {one.successes} of {one.trials}",
-            holds=one.successes == 1,
+    for numbers in share_law.by_number(scene, key, spoil)[:1]:
+        one = numbers.outcome()
+        words = f"{one.attack}: {one.successes} of {one.trials}"
+        yield Control(
+            f"planted: {name}", "one number is found", words, one.successes == 1
         )
-        for one in came
-    ]
 
 
 # What a file asks
@@ -986,10 +945,9 @@ def _spoilt_numbers(scene: Scene, seed: int) -> list[Control]:
 # Trials of an attack on sums: one that tells two worlds apart every time is found then,
 # even beside a hundred others.
 TRIALS: Mapping[Depth, int] = {"quick": 0, "standard": 14, "deep": 100}
-# Pairs of runs by machines, which are compared frame by frame.
+# Pairs of runs by machines, which are compared frame by frame, and runs whose vectors
+# are compared with the list of released numbers.
 RUNS: Mapping[Depth, int] = {"quick": 0, "standard": 2, "deep": 10}
-# Runs whose vectors are compared with the list of released numbers.
-LISTS: Mapping[Depth, int] = {"quick": 0, "standard": 2, "deep": 10}
 # Runs of parties with folders of their own, three times each.
 REAL: Mapping[Depth, int] = {"quick": 0, "standard": 1, "deep": 3}
 # Of numbers that are Python's own, so many coefficients stand for all.
@@ -1189,27 +1147,19 @@ def _steps(groups: Sequence[Coalition], depth: Depth) -> tuple[Step, ...]:
     found = []
     for group in groups:
         found += [
-            Step(attack.ATTACK, attack.play, group, TRIALS[depth]) for attack in ON_SUMS
-        ]
-        found += [
+            *(Step(one.ATTACK, one.play, group, TRIALS[depth]) for one in ON_SUMS),
             Step(late_unmasking.ATTACK, late_unmasking.play, group, RUNS[depth]),
             Step(timing.ATTACK, timing.frames, group, RUNS[depth]),
             Step(FRAMES, _same_frames, group, RUNS[depth]),
         ]
-    found.append(Step(unlisted.ATTACK, unlisted.play, None, LISTS[depth]))
-    found.append(Step(TAPPED, _tapped, None, RUNS[depth]))
-    found.append(Step(RESTARTED, _restarted, None, CRASHES[depth]))
-    found.append(Step(REAL_PARTIES, _real_parties, None, REAL[depth]))
-    found.append(Step("what sums say", _sums_say, groups[0], 2))
-    return tuple(found)
-
-
-def _sums_say(
-    question: Rehearsal, *, coalition: Coalition, seed: int, trials: int
-) -> Iterator[str]:
-    """Say in words what sums tell anybody."""
-    told = sums_say.play(question, coalition=coalition, seed=seed, trials=trials)
-    yield from (one.words for one in told)
+    return (
+        *found,
+        Step(unlisted.ATTACK, unlisted.play, None, RUNS[depth]),
+        Step(TAPPED, _tapped, None, RUNS[depth]),
+        Step(RESTARTED, _restarted, None, CRASHES[depth]),
+        Step(REAL_PARTIES, _real_parties, None, REAL[depth]),
+        Step("what sums say", sums_say.in_words, groups[0], 2),
+    )
 
 
 def _allowed(
@@ -1230,8 +1180,8 @@ def _allowed(
     return found
 
 
-def _transcript(question: Rehearsal, played: Played) -> Transcript | None:
-    seen = played.result.released.seen
+def _transcript(question: Rehearsal, played: Played | None) -> Transcript | None:
+    seen = None if played is None else played.result.released.seen
     return None if seen is None else seen.transcript(question.parties)
 
 
@@ -1259,22 +1209,13 @@ def _tapped(
         }
         ways = (MethodArrays(**seeds), machines := Recorded(faults=Faults(), **seeds))
         both = [question.ask(held, driver=one, run="tap").played for one in ways]
-        one, other = (
-            None if way is None else _transcript(question, way) for way in both
-        )
+        one, other = (_transcript(question, way) for way in both)
         # Machines that come to no answer where the theory does are different, too. A
         # transcript has the first word of each, and nobody has a second one.
         twice = any(map(says_twice, machines.worlds))
         different += one != other or twice
-    yield Outcome(
-        attack=TAPPED,
-        coalition=coalition,
-        about="a number that is not what the theory's parties would send",
-        trials=trials,
-        successes=different,
-        promised=0.0,
-        looked_at="frames",
-    )
+    about = "a number that is not what the theory's parties would send"
+    yield Outcome(TAPPED, coalition, about, trials, different, 0.0, "frames")
 
 
 def _crash(parties: Sequence[str], chance: np.random.Generator) -> Crash:
@@ -1304,15 +1245,8 @@ def _restarted(
             again = len(known) < len(before) + len(drawn)
             again &= never_twice(world.plan.law, world.plan.size, len(known))
             wrong += again or says_twice(world) or not is_masked(world)
-    yield Outcome(
-        attack=RESTARTED,
-        coalition=coalition,
-        about="numbers sent anew, or not masked, or masked as in another run",
-        trials=trials,
-        successes=wrong,
-        promised=0.0,
-        looked_at="frames",
-    )
+    about = "numbers sent anew, or not masked, or masked as in another run"
+    yield Outcome(RESTARTED, coalition, about, trials, wrong, 0.0, "frames")
 
 
 def _same_frames(
@@ -1350,12 +1284,5 @@ def _same_frames(
             seed=seed % 2**32,
             faults=Faults(crashes=crashes),
         ).equal
-    yield Outcome(
-        attack=FRAMES,
-        coalition=tuple(coalition),
-        about="a difference in any frame, its time or its length",
-        trials=trials,
-        successes=different,
-        promised=0.0,
-        looked_at="frames",
-    )
+    about = "a difference in any frame, its time or its length"
+    yield Outcome(FRAMES, tuple(coalition), about, trials, different, 0.0, "frames")

@@ -79,6 +79,26 @@ class PartSums:
         return right
 
 
+class Alone(PartSums):
+    """A cut that leaves one party: no law helps, and the sum tells the same."""
+
+    attack = "one honest party"
+
+    @property
+    def about(self) -> str:
+        """Whose numbers are named."""
+        return f"what {self.scene.topology.parties[self.parts[0][0]]} holds"
+
+
+def aim_at_one(scene: Scene, coalition: Sequence[str]) -> Alone | None:
+    """Return the attack of all others; None unless exactly one party is honest."""
+    pieces = honest_pieces(scene.topology, coalition)
+    if [len(piece) for piece in pieces] != [1]:
+        return None
+    colluders = scene.topology.names(scene.topology.indices(coalition))
+    return Alone(scene, colluders, pieces, 1.0)
+
+
 def aim(scene: Scene, coalition: Sequence[str]) -> PartSums | None:
     """Return the attack on the smallest piece of G[H]; None where G[H] is whole."""
     pieces = honest_pieces(scene.topology, coalition)

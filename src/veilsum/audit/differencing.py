@@ -40,9 +40,13 @@ def play(
         trials: of each kind of difference.
         ledgers: whether honest parties keep any, to see what they are good for.
     """
-    kinds: dict[str, Callable[..., Any]] = {"one party": _without_a_party}
-    if question.schema is not None and _may_lose_a_row(question):
-        kinds["one row"] = _without_a_row
+    kinds: dict[str, Callable[..., Any]] = {
+        "one party": lambda held, victim: {k: v for k, v in held.items() if k != victim}
+    }
+    # Tables of two lengths were agreed on, with these rows made up.
+    n_rows, _ = question.size
+    if question.schema is not None and question.at_most(n_rows + 1) > n_rows:
+        kinds["one row"] = lambda held, victim: {**held, victim: held[victim].iloc[:-1]}
     found: list[Outcome | Skipped] = []
     for what, less in kinds.items():
         right = 0
@@ -55,16 +59,9 @@ def play(
                 break
             right += hit
         else:
+            about = f"what {what} gave, by two questions"
             found.append(
-                Outcome(
-                    attack=ATTACK,
-                    coalition=tuple(coalition),
-                    about=f"what {what} gave, by two questions",
-                    trials=trials,
-                    successes=right,
-                    promised=0.0,
-                    looked_at="sums",
-                )
+                Outcome(ATTACK, tuple(coalition), about, trials, right, 0.0, "sums")
             )
     return tuple(found)
 
@@ -114,17 +111,3 @@ def _recovered(
     truth = truth if given is None else minus(truth, given)
     rest = first.played.totals[place], second.played.totals[place]
     return minus(rest[0], rest[1]) == truth
-
-
-def _without_a_party(held: Holdings, victim: str) -> Holdings:
-    return {name: one for name, one in held.items() if name != victim}
-
-
-def _without_a_row(held: Holdings, victim: str) -> Holdings:
-    return {**held, victim: held[victim].iloc[:-1]}
-
-
-def _may_lose_a_row(question: Rehearsal) -> bool:
-    """Say whether tables of two lengths were agreed on, with these rows made up."""
-    n_rows, _ = question.size
-    return question.at_most(n_rows + 1) > n_rows

@@ -76,7 +76,9 @@ class Guesses:
         truth = np.moveaxis(whole * step_of(scene), 1, 0)[honest]
         if scene.law.sums_only:
             # By itself no residue means anything: a piece's sum, and zeros beside it.
-            for rows in _rows_of_pieces(self.matrices["sum only"]):
+            means = self.matrices["sum only"]
+            for some in sorted({tuple(np.flatnonzero(one).tolist()) for one in means}):
+                rows = list(some)
                 left[rows[0]] = scene.law.wrap(left[rows].sum(axis=0))
                 left[rows[1:]] = 0
         seen = real(scene, left).reshape(len(honest), trials, runs, -1).mean(axis=2)
@@ -156,11 +158,6 @@ def _mean(pieces: Sequence[Sequence[int]]) -> Float[FloatArray, "h h"]:
         rows = [places[i] for i in piece]
         mean[np.ix_(rows, rows)] = 1.0 / len(piece)
     return mean
-
-
-def _rows_of_pieces(mean: Float[FloatArray, "h h"]) -> list[list[int]]:
-    rows = {tuple(np.flatnonzero(row).tolist()) for row in mean}
-    return [list(one) for one in sorted(rows)]
 
 
 def play(

@@ -88,17 +88,8 @@ def play(
         right += unmasked(broken.worlds[0], coalition, lost, told)
     if not seen:
         return (Skipped(ATTACK, "a party sends no masked vector of its own"),)
-    return (
-        Outcome(
-            attack=ATTACK,
-            coalition=tuple(coalition),
-            about="the vector of a party that is lost after its masked one has left",
-            trials=seen,
-            successes=right,
-            promised=0.0,
-            looked_at="frames",
-        ),
-    )
+    about = "the vector of a party that is lost after its masked one has left"
+    return (Outcome(ATTACK, tuple(coalition), about, seen, right, 0.0, "frames"),)
 
 
 def shown_at(world: World, party: str) -> list[int]:
@@ -152,9 +143,8 @@ def _view(
         message, peer = _message(world, event), event.peer or ""
         match message:
             case Share():
-                ends = (
-                    (event.party, peer) if event.what == "send" else (peer, event.party)
-                )
+                sent = event.what == "send"
+                ends = (event.party, peer) if sent else (peer, event.party)
                 shares[message.epoch, *ends] = message.numbers
             case Masked() if message.party == lost:
                 masked.append((message.epoch, message.numbers))

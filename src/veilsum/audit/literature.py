@@ -196,33 +196,26 @@ class Mechanism(Protocol):
     @property
     def name(self) -> str:
         """What it is called."""
-        ...
 
     @property
     def releases(self) -> str:
         """What everybody sees."""
-        ...
 
     @property
     def noise(self) -> str:
         """What was chosen."""
-        ...
 
     def divergence(self, pair: Pair) -> float:
         """Return the KL divergence of the views, or a proved bound."""
-        ...
 
     def promised(self, pair: Pair) -> float:
         """Return the best guesser's success, or a proved bound."""
-        ...
 
     def told_apart(self, pair: Pair, runs: int, seed: int) -> int:
         """Return how often the likelihood ratio is right in `runs` of A and of B."""
-        ...
 
     def answers(self, pair: Pair, seeds: int, seed: int) -> FloatArray:
         """Return every party's answer, (seeds, n, m)."""
-        ...
 
 
 # Function Sharing, and no masks at all
@@ -424,8 +417,24 @@ def _scale_for(divergence: Callable[[float], float], target: float) -> float:
 # Huang, Mitra and Vaidya
 
 
+class _Steps:
+    """What both iterations have in common: symmetric weights, and no bound."""
+
+    traits: ClassVar[Traits] = Traits(bounds="none", settles=False)
+    rounds_per_iteration: ClassVar[int] = 1
+
+    def parts(self, state: Any) -> tuple[Weighting, ...]:  # noqa: ARG002
+        """Return symmetric weights."""
+        return ("symmetric",)
+
+    def aim(self, state: Any) -> Vectors:
+        """Return the state."""
+        x: Vectors = state.x
+        return x
+
+
 @dataclass(frozen=True)
-class NoisyStates:
+class NoisyStates(_Steps):
     """DGD that tells states with Laplace noise; steps and noise shrink geometrically.
 
     Attributes:
@@ -442,8 +451,6 @@ class NoisyStates:
     noise_decay: float
     seed: int = 0
     name: ClassVar[str] = "noisy-states"
-    traits: ClassVar[Traits] = Traits(bounds="none", settles=False)
-    rounds_per_iteration: ClassVar[int] = 1
 
     def begin(self, start: Vectors, cost: EffectiveCost) -> DgdState:  # noqa: ARG002
         """Return the start."""
@@ -456,18 +463,10 @@ class NoisyStates:
         noise: Vectors = stream.laplace(0.0, scale, state.x.shape)
         return state.x + noise
 
-    def parts(self, state: DgdState) -> tuple[Weighting, ...]:  # noqa: ARG002
-        """Return symmetric weights."""
-        return ("symmetric",)
-
     def advance(self, state: DgdState, mixed: Vectors, cost: EffectiveCost) -> DgdState:
         """Return the next state, from the mixed point."""
         step = self.step_at(state.iteration)
         return DgdState(mixed - step * cost.gradient(mixed), state.iteration + 1)
-
-    def aim(self, state: DgdState) -> Vectors:
-        """Return the state."""
-        return state.x
 
     def step_at(self, t: Any) -> Any:
         """Return c q^t."""
@@ -573,7 +572,7 @@ class PairwiseState:
 
 
 @dataclass(frozen=True)
-class PairwiseNoise:
+class PairwiseNoise(_Steps):
     """Gradient steps with noise that links share with opposite signs, and some more.
 
     Attributes:
@@ -594,8 +593,6 @@ class PairwiseNoise:
     clip: float = inf
     dim: int = 1
     name: ClassVar[str] = "pairwise-noise"
-    traits: ClassVar[Traits] = Traits(bounds="none", settles=False)
-    rounds_per_iteration: ClassVar[int] = 1
 
     def begin(self, start: Vectors, cost: EffectiveCost) -> PairwiseState:
         """Return the start, and its first step."""
@@ -605,20 +602,12 @@ class PairwiseNoise:
         """Return the state after its step."""
         return state.told
 
-    def parts(self, state: PairwiseState) -> tuple[Weighting, ...]:  # noqa: ARG002
-        """Return symmetric weights."""
-        return ("symmetric",)
-
     def advance(
         self, state: PairwiseState, mixed: Vectors, cost: EffectiveCost
     ) -> PairwiseState:
         """Return the mixed point, and the step from there."""
         after = state.iteration + 1
         return PairwiseState(mixed, self._stepped(mixed, after, cost), after)
-
-    def aim(self, state: PairwiseState) -> Vectors:
-        """Return the state."""
-        return state.x
 
     def link_noise(self, iteration: int, size: int) -> FloatArray:
         """Return what each link adds at its first end and takes at the other."""
@@ -798,6 +787,8 @@ def _foreseen(
 
 # The table
 
+WORDS = ("mechanism", "releases", "noise")
+
 
 @dataclass(frozen=True, kw_only=True)
 class MechanismRow:
@@ -854,17 +845,11 @@ class LiteratureTable(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table as plain values for JSON; no number is infinite there."""
-        plain = [
-            {key: _or_none(value) for key, value in asdict(row).items()}
-            for row in self.rows
-        ]
-        return {
-            "target": self.target,
-            "runs": self.runs,
-            "seeds": self.seeds,
-            "untouched": self.untouched,
-            "rows": plain,
-        }
+        found = asdict(self)
+        for row in found["rows"]:
+            numbers = ((key, one) for key, one in row.items() if key not in WORDS)
+            row |= {key: None for key, one in numbers if not isfinite(one)}
+        return {**found, "rows": list(found["rows"])}
 
     def showing(self) -> Showing:
         """Return the table, and what each mechanism releases."""
@@ -911,10 +896,6 @@ class LiteratureTable(Shown):
             f"{self.untouched:.2g} without any answer.",
         ]
         return "\n".join(lines)
-
-
-def _or_none(value: Any) -> Any:
-    return value if isinstance(value, str) or isfinite(value) else None
 
 
 # Divergences at which mechanisms are put beside each other, from hidden well to hardly.

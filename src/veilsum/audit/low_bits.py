@@ -108,14 +108,5 @@ def play(
             left &= stay
         guess = int(chance.choice(sorted(left or set(range(CANDIDATES)))))
         right += guess == truth
-    return (
-        Outcome(
-            attack=ATTACK,
-            coalition=tuple(coalition),
-            about=f"which of {CANDIDATES} tables a small party has",
-            trials=trials,
-            successes=right,
-            promised=1.0 / CANDIDATES,
-            looked_at="sums",
-        ),
-    )
+    about, luck = f"which of {CANDIDATES} tables a small party has", 1 / CANDIDATES
+    return (Outcome(ATTACK, tuple(coalition), about, trials, right, luck, "sums"),)

@@ -1,4 +1,4 @@
-"""The curious neighbour of distributed gradient descent: what one round gives away.
+"""The curious neighbour of distributed gradient descent: what its first words tell.
 
 A party's first estimate is made from a public start and step and from its own gradient,
 
@@ -9,27 +9,26 @@ coefficients (Gade and Vaidya 2016). Without masks these are the private ones, i
 execution. With masks they are alpha~, which is public in the model: known shares are
 taken off, and nothing more is named than by chance. The round is done by the package's
 own method, on costs alpha . x + ||x||^2.
+
+The theorem lets phase II depend on effective costs and public things only. A party that
+starts where its own cost h_i = alpha . x + ||x||^2 is least shows -alpha / 2 in its
+first word. One that takes a step of its own, here 1 / (1 + max |alpha|), shows it to
+all who know the effective gradient, and with it how large its coefficients are. The
+package starts everybody at one public point and takes one public step, so that
+`PrivateStart` and `PrivateStep` name nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from veilsum.audit.attack import Hits, Scene, Sight, Worlds
-from veilsum.audit.made_up import (
-    LUCK,
-    holdings,
-    near,
-    numbers,
-    real,
-    step_of,
-    together,
-)
+from veilsum.audit.made_up import LUCK, holdings, near, numbers, real, step_of, together
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.costs.effective import EffectiveCost
@@ -42,30 +41,66 @@ from veilsum.numbers.shapes import Float, Shaped
 REACH = 1e100
 
 Estimates = Float[FloatArray, "h executions p"]
+# What parties say, from their private coefficients, effective ones and a public start.
+Habit = Callable[[Estimates, Estimates, Vector], Estimates]
+
+
+def _begun(start: Vector, effective: Estimates) -> tuple[Dgd, EffectiveCost, Any]:
+    """Return the method, the costs, and the state at one public start."""
+    method = Dgd(Box(-REACH, REACH, dim=len(start)))
+    cost = EffectiveCost(Affine(effective.shape[-1]), effective, SquaredNorm())
+    return method, cost, method.begin(np.broadcast_to(start, effective.shape), cost)
+
+
+def first_round(start: Vector, effective: Estimates) -> Estimates:
+    """Return what everybody says after one round."""
+    method, cost, begun = _begun(start, effective)
+    # Weights of a row add up to one: estimates that are alike stay so when mixed.
+    return method.outgoing(method.advance(begun, method.outgoing(begun), cost))
+
+
+def public_start(private: Estimates, effective: Estimates, start: Vector) -> Estimates:
+    """Say first what the package's method says."""
+    del private
+    method, _, begun = _begun(start, effective)
+    return method.outgoing(begun)
+
+
+def public_step(private: Estimates, effective: Estimates, start: Vector) -> Estimates:
+    """Say after a round what the package's method says."""
+    del private
+    return first_round(start, effective)
+
+
+def solved(start: Vector, estimates: Estimates) -> Estimates:
+    """Return the coefficients that a first round was made with: the step was 1."""
+    return start - estimates - 2.0 * start
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbour:
-    """The attack in the hands of one coalition.
+    """The attack on one round in the hands of one coalition.
 
     Attributes:
         scene: what is promised.
         coalition: by name.
         heard: honest neighbours of the coalition that share masks with honest parties,
             as places in the topology.
+        habit: what these really say.
     """
 
     scene: Scene
     coalition: tuple[str, ...]
     heard: tuple[int, ...]
+    habit: Habit = public_step
 
-    attack = "neighbour"
+    attack: ClassVar[str] = "neighbour"
+    words: ClassVar[str] = "the coefficients of {} from one round of dgd"
 
     @property
     def about(self) -> str:
         """Whose coefficients are named."""
-        names = self.scene.topology.names(self.heard)
-        return f"the coefficients of {', '.join(names)} from one round of dgd"
+        return self.words.format(", ".join(self.scene.topology.names(self.heard)))
 
     @property
     def promised(self) -> float:
@@ -74,23 +109,73 @@ class Neighbour:
 
     @cached_property
     def held(self) -> Shaped[Array[Any], "2 together n p"]:
-        """Different numbers in the two worlds."""
-        return two_worlds(self.scene, together(self.scene, len(self.heard)))
+        """Different numbers in the two worlds, the same in all executions."""
+        scene, count = self.scene, together(self.scene, len(self.heard))
+        either = np.stack([numbers(scene, holdings(scene, seed)) for seed in (0, 1)])
+        return np.broadcast_to(either[:, None], (2, count, *either.shape[1:]))
 
     def play(self, sight: Sight, worlds: Worlds) -> Hits:
-        """Return in which trials somebody's coefficients were named."""
-        scene, count = self.scene, self.held.shape[1]
-        used = len(worlds) * count
-        effective = real(scene, sight.effective[:, :used])
-        start = step_of(scene)
-        named = solved(start, first_round(start, effective))
+        """Return in which trials all that was named of somebody was true."""
+        scene, used = self.scene, len(worlds) * self.held.shape[1]
+        held = self.held[worlds]
+        rows = held.reshape(-1, *held.shape[2:])[:, list(sight.honest)]
+        truth = np.moveaxis(real(scene, rows), 1, 0)
+        effective, start = real(scene, sight.effective[:, :used]), step_of(scene)
+        told = self.habit(truth, effective, start)
         known = effective - real(scene, sight.stripped[:, :used])
-        truth = private_numbers(scene, sight, self.held[worlds])
+        named, truth = self._named(told, start, effective, known, truth)
         right = np.zeros(len(worlds), dtype=np.bool_)
         for row in (sight.honest.index(i) for i in self.heard):
-            found = near(scene, named[row] - known[row], truth[row])
-            right |= found.reshape(len(worlds), count).all(axis=1)
+            found = near(scene, named[row], truth[row])
+            right |= found.reshape(len(worlds), -1).all(axis=1)
         return right
+
+    def _named(
+        self,
+        told: Estimates,
+        start: Vector,
+        effective: Estimates,
+        known: Estimates,
+        truth: Estimates,
+    ) -> tuple[Estimates, Estimates]:
+        """Return what is named of every honest party, and what would be true."""
+        del effective
+        return solved(start, told) - known, truth
+
+
+class PrivateStart(Neighbour):
+    """The attack on starts: first words are taken for private minimisers."""
+
+    attack = "private start"
+    words = "the coefficients of {} from where they start"
+
+    def _named(self, told: Estimates, *known: Any) -> tuple[Estimates, Estimates]:
+        return -2.0 * told, known[-1]
+
+
+class PrivateStep(Neighbour):
+    """The attack on steps: their length is taken for the largest coefficient."""
+
+    attack = "private step"
+    words = "the largest coefficient of {} from a step"
+
+    def _named(
+        self,
+        told: Estimates,
+        start: Vector,
+        effective: Estimates,
+        known: Estimates,
+        truth: Estimates,
+    ) -> tuple[Estimates, Estimates]:
+        del known
+        whole = -(effective + 2.0 * start)
+        along = ((told - start) * whole).sum(axis=-1, keepdims=True)
+        length = (whole**2).sum(axis=-1, keepdims=True)
+        # A gradient of zero goes no way, whatever the step.
+        taken = np.divide(along, length, out=np.ones_like(along), where=length > 0)
+        # The whole step is everybody's: it names nothing, also where all is zero.
+        own = np.where(np.abs(taken - 1.0) > 1e-9, 1.0 / taken - 1.0, np.nan)
+        return own, np.abs(truth).max(axis=-1, keepdims=True)
 
 
 def aim(scene: Scene, coalition: Sequence[str]) -> Neighbour | None:
@@ -112,42 +197,25 @@ def aim(scene: Scene, coalition: Sequence[str]) -> Neighbour | None:
     return Neighbour(scene, names, tuple(heard))
 
 
-def two_worlds(scene: Scene, count: int) -> Shaped[Array[Any], "2 together n p"]:
-    """Return different numbers in two worlds, the same in so many executions."""
-    either = np.stack([numbers(scene, holdings(scene, seed)) for seed in (0, 1)])
-    return np.broadcast_to(either[:, None], (2, count, *either.shape[1:]))
+def aim_at_starts(
+    scene: Scene, coalition: Sequence[str], *, habit: Habit = public_start
+) -> PrivateStart | None:
+    """Return the attack on starts; None where no estimates are heard, or no masks."""
+    found = aim(scene, coalition) if scene.law.hides else None
+    return (
+        None
+        if found is None
+        else PrivateStart(scene, found.coalition, found.heard, habit)
+    )
 
 
-def first_word(start: Vector, effective: Estimates) -> Estimates:
-    """Return what everybody says first, from one public start, by `Dgd`."""
-    method, cost = _method(start), _cost(effective)
-    return method.outgoing(method.begin(np.broadcast_to(start, effective.shape), cost))
-
-
-def first_round(start: Vector, effective: Estimates) -> Estimates:
-    """Return what everybody says after one round."""
-    method, cost = _method(start), _cost(effective)
-    begun = method.begin(np.broadcast_to(start, effective.shape), cost)
-    # Weights of a row add up to one: estimates that are alike stay so when mixed.
-    return method.outgoing(method.advance(begun, method.outgoing(begun), cost))
-
-
-def _method(start: Vector) -> Dgd:
-    return Dgd(Box(-REACH, REACH, dim=len(start)))
-
-
-def _cost(effective: Estimates) -> EffectiveCost:
-    return EffectiveCost(Affine(effective.shape[-1]), effective, SquaredNorm())
-
-
-def solved(start: Vector, estimates: Estimates) -> Estimates:
-    """Return the coefficients that a first round was made with: the step was 1."""
-    return start - estimates - 2.0 * start
-
-
-def private_numbers(
-    scene: Scene, sight: Sight, held: Shaped[Array[Any], "trials together n p"]
-) -> Estimates:
-    """Return what honest parties hold, by execution, to judge by."""
-    rows = held.reshape(-1, *held.shape[2:])[:, list(sight.honest)]
-    return np.moveaxis(real(scene, rows), 1, 0)
+def aim_at_steps(
+    scene: Scene, coalition: Sequence[str], *, habit: Habit = public_step
+) -> PrivateStep | None:
+    """Return the attack on steps; None where no estimates are heard, or no masks."""
+    found = aim(scene, coalition) if scene.law.hides else None
+    return (
+        None
+        if found is None
+        else PrivateStep(scene, found.coalition, found.heard, habit)
+    )

@@ -103,10 +103,11 @@ def same_frames(
     _run(run_second, second)
     met = [one for world in first.worlds for one in first.met(world)]
     again = [one for world in second.worlds for one in second.met(world)]
+    frames = sum(one.event.what == "receive" for one in met)
     for one, other in zip_longest(met, again):
-        if one is None or other is None or not one.is_like(other):
-            return Interference(_frames(met), _told(one, other))
-    return Interference(_frames(met), None)
+        if one is None or other is None or one.plain != other.plain:
+            return Interference(frames, _told(one, other))
+    return Interference(frames, None)
 
 
 def _run(run: RunWith, driver: Watching) -> None:
@@ -277,12 +278,9 @@ class Met(Secret):
     event: Event
     inside: bool = True
 
-    def is_like(self, other: Met) -> bool:
-        """Say whether the other is the same, to the last bit."""
-        return self._plain == other._plain
-
     @property
-    def _plain(self) -> tuple[Any, ...]:
+    def plain(self) -> tuple[Any, ...]:
+        """All of it, equal only to what is the same to the last bit."""
         one = self.event
         told = _bits(one.detail) if self.inside else len(one.detail)
         return one.time, one.party, one.what, one.peer, told
@@ -383,10 +381,6 @@ def is_masked(world: World) -> bool:
     return True
 
 
-def _frames(met: Sequence[Met]) -> int:
-    return sum(one.event.what == "receive" for one in met)
-
-
 def _told(one: Met | None, other: Met | None) -> str:
     """Say what is different, and nothing of what anybody holds."""
     if one is None or other is None:
@@ -398,8 +392,7 @@ def _told(one: Met | None, other: Met | None) -> str:
         return f"{told}: in the second run {other.kind}"
     if one.event.time != other.event.time:
         return f"{told}: in the second run at {other.event.time:.6g} s"
-    lengths = [_length(met.event.detail) for met in (one, other)]
-    if lengths[0] != lengths[1]:
+    if _length(one.event.detail) != _length(other.event.detail):
         return f"{told}: of another length in the second run"
     return f"{told}: other bytes in the second run"
 

@@ -56,16 +56,8 @@ def look(transcript: Transcript) -> tuple[Outcome, ...]:
         odd |= np.asarray(alike.all(axis=-1))[:, 0]
     else:
         odd |= np.asarray(shares == 0, dtype=np.bool_)[:, 0, 0]
-    return (
-        Outcome(
-            attack=ATTACK,
-            coalition=transcript.corrupted,
-            about="shares that are zero, constant or sent twice",
-            trials=len(rows),
-            successes=int(np.count_nonzero(odd)),
-            promised=LUCK,
-        ),
-    )
+    about, n_odd = "shares that are zero, constant or sent twice", int(odd.sum())
+    return (Outcome(ATTACK, transcript.corrupted, about, len(rows), n_odd, LUCK),)
 
 
 def in_words(transcript: Transcript) -> tuple[str, ...]:

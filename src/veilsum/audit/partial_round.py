@@ -73,14 +73,5 @@ def play(
             )
             for k, given in enumerate(played.given)
         )
-    return (
-        Outcome(
-            attack=ATTACK,
-            coalition=tuple(coalition),
-            about="a sum over some honest parties without the others",
-            trials=trials,
-            successes=found,
-            promised=0.0,
-            looked_at="sums",
-        ),
-    )
+    about = "a sum over some honest parties without the others"
+    return (Outcome(ATTACK, tuple(coalition), about, trials, found, 0.0, "sums"),)

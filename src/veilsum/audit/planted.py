@@ -180,58 +180,32 @@ def _all_but_two(topology: Topology) -> tuple[str, ...]:
     return topology.names(i for i in range(topology.n_parties) if i not in kept)
 
 
-def _receiver(topology: Topology) -> tuple[str, ...]:
-    return topology.names([int(topology.edges[0, 1])])
-
-
-def _at_the_hub(topology: Topology) -> tuple[str, ...]:
-    return topology.names([hub(topology)])
-
-
-def _has_sigma(scene: Scene) -> bool:
-    return sigma_of(scene) is not None
-
-
-def _is_exact(scene: Scene) -> bool:
-    return scene.law.hides and scene.law.exact
-
-
-def _has_two_links(scene: Scene) -> bool:
-    return scene.law.hides and int(at_hub(scene.topology).sum()) > 1
-
-
-def _is_no_star(scene: Scene) -> bool:
-    return scene.law.hides and not at_hub(scene.topology).any(axis=1).all()
-
-
 PLANTED: dict[str, Planted] = {
     "a tenth of sigma": Planted(
         alter=_spoilt(_weaken),
         found_by=("repeated runs", "weak randomness"),
         coalition=bystander,
-        fits=_has_sigma,
+        fits=lambda scene: sigma_of(scene) is not None,
     ),
     "a star only": Planted(
         alter=_spoilt(_keep_a_star),
         found_by=("hidden cut",),
-        coalition=_at_the_hub,
-        fits=_is_no_star,
+        coalition=lambda topology: topology.names([hub(topology)]),
+        fits=lambda scene: (
+            scene.law.hides and not at_hub(scene.topology).any(axis=1).all()
+        ),
     ),
     "one share sent twice": Planted(
         alter=_spoilt(_send_one_share_twice),
         found_by=("weak randomness",),
-        coalition=_at_the_hub,
-        fits=_has_two_links,
+        coalition=lambda topology: topology.names([hub(topology)]),
+        fits=lambda scene: scene.law.hides and int(at_hub(scene.topology).sum()) > 1,
     ),
     "one share for all edges": Planted(
-        alter=_spoilt(_share_with_all),
-        found_by=("reused masks",),
-        coalition=bystander,
+        alter=_spoilt(_share_with_all), found_by=("reused masks",), coalition=bystander
     ),
     "one edge skipped": Planted(
-        alter=_spoilt(_skip_an_edge),
-        found_by=("hidden cut",),
-        coalition=_around_a_leaf,
+        alter=_spoilt(_skip_an_edge), found_by=("hidden cut",), coalition=_around_a_leaf
     ),
     "masks used again": Planted(
         alter=lambda scene: replace(scene, draw=Again(scene.draw, scene.width)),
@@ -247,11 +221,11 @@ PLANTED: dict[str, Planted] = {
         alter=_in_floats,
         found_by=("float bits",),
         coalition=_all_but_two,
-        fits=_is_exact,
+        fits=lambda scene: scene.law.hides and scene.law.exact,
     ),
     "a party that sends zeros": Planted(
         alter=_spoilt(_send_zeros),
         found_by=("weak randomness",),
-        coalition=_receiver,
+        coalition=lambda topology: topology.names([int(topology.edges[0, 1])]),
     ),
 }

@@ -103,15 +103,8 @@ def play(
             found = [*_compared(company, held, played, dealt)]
         wrong += bool(found)
         words |= dict.fromkeys(found)
-    yield Outcome(
-        attack=REAL_PARTIES,
-        coalition=tuple(coalition),
-        about="a share or a row that shows in files, letters, logs or events",
-        trials=trials,
-        successes=wrong,
-        promised=0.0,
-        looked_at="frames",
-    )
+    about = "a share or a row that shows in files, letters, logs or events"
+    yield Outcome(REAL_PARTIES, tuple(coalition), about, trials, wrong, 0.0, "frames")
     yield from (f"{REAL_PARTIES}: {one}" for one in words)
 
 
@@ -283,11 +276,11 @@ class Company:
             for name in self.question.parties:
                 if name in done:
                     continue
-                found = self._visit(base, name, held[name], shown, f"{visit}/{name}")
+                when = f"{visit}/{name}"
+                found = self._visit(base, name, held[name], shown, when)
                 if found is not None:
                     done[name] = found
                 is_over = len(done) == len(self.question.parties)
-                when = f"{visit}/{name}"
                 self._look(base, shown, files, when, is_over=is_over)
             if len(done) == len(self.question.parties):
                 break

@@ -53,17 +53,8 @@ def play(
         worlds = {0: played.totals, 1: other[1].totals}
         told += len(possible(played.totals, worlds)) == 1
     what = "rows are" if question.by_row else "holdings are"
-    return (
-        Outcome(
-            attack=ATTACK,
-            coalition=tuple(coalition),
-            about=f"in which of two ways {what} dealt to honest parties",
-            trials=trials,
-            successes=told,
-            promised=0.0,
-            looked_at="sums",
-        ),
-    )
+    about = f"in which of two ways {what} dealt to honest parties"
+    return (Outcome(ATTACK, tuple(coalition), about, trials, told, 0.0, "sums"),)
 
 
 def with_some_to_spare(

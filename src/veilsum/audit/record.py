@@ -68,7 +68,7 @@ OF_STUDIES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "question": (
         "the name of a question, of at most 100 letters",
         lambda one: isinstance(one, str) and len(one) <= 100,
-    ),
+    )
 }
 # What is not as expected is shown in part: it may be as long or deep as a file can be.
 SHOWN = reprlib.Repr()
@@ -83,12 +83,7 @@ class AuditRecord(Shown):
 
     @classmethod
     def of(
-        cls,
-        audit: Audit,
-        scene: Scene,
-        *,
-        source: bytes,
-        asked: Mapping[str, Any],
+        cls, audit: Audit, scene: Scene, *, source: bytes, asked: Mapping[str, Any]
     ) -> AuditRecord:
         """Return the record of an audit.
 
@@ -162,8 +157,9 @@ class AuditRecord(Shown):
         from cryptography.exceptions import InvalidSignature
 
         content = dict(self.content)
-        signature, certificate = content.pop("signature", None), self._certificate
-        if not isinstance(signature, str) or certificate is None:
+        signature = content.pop("signature", None)
+        certificate = content.get("certificate")
+        if not isinstance(signature, str) or not isinstance(certificate, str):
             return False
         try:
             public_key(certificate).verify(
@@ -192,11 +188,6 @@ class AuditRecord(Shown):
             )
         known = "the file's" if party in members else "a certificate that calls itself"
         return True, f"the record is signed by {known} {party} ({print_of})"
-
-    @property
-    def _certificate(self) -> str | None:
-        found = self.content.get("certificate")
-        return found if isinstance(found, str) else None
 
     def repeated(self, again: AuditRecord) -> AuditRecord:
         """Return a repetition, with what only this one can say copied into it.
@@ -273,9 +264,8 @@ def _has_all(found: Any) -> bool:
 
 def made_with() -> dict[str, str]:
     """Return what could make a difference, beside the seed."""
-    packages = {name: version(name) for name in ("veilsum", "numpy", "scipy")}
     return {
-        **packages,
+        **{name: version(name) for name in ("veilsum", "numpy", "scipy")},
         "python": platform.python_version(),
         "machine": platform.machine(),
         "system": platform.system(),

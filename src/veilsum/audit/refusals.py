@@ -50,25 +50,12 @@ def play(
         return (Skipped(ATTACK, "no rules refuse what is not about tables"),)
 
     def counted(about: str, right: int, times: int, promised: float) -> Outcome:
-        return Outcome(
-            attack=ATTACK,
-            coalition=tuple(coalition),
-            about=about,
-            trials=times,
-            successes=right,
-            promised=promised,
-            looked_at="words",
-        )
+        return Outcome(ATTACK, tuple(coalition), about, times, right, promised, "words")
 
-    guesses = [
-        hit
-        for trial in range(trials)
-        for hit in _by_words(question, coalition, (seed, trial))
-    ]
-    bisected = sum(
-        _by_absences(question, coalition, (seed, trial), ledger=ledger)
-        for trial in range(trials)
-    )
+    guesses, bisected = list[bool](), 0
+    for trial in range(trials):
+        guesses += _by_words(question, coalition, (seed, trial))
+        bisected += _by_absences(question, coalition, (seed, trial), ledger=ledger)
     said: Outcome | Skipped = Skipped(ATTACK, "nothing is refused by its rules")
     if guesses:
         about = "which of two tables is refused by a rule"
@@ -148,6 +135,5 @@ def _by_absences(
 def _at_most(consortium: Consortium, rows: int) -> Consortium:
     """Return the same file, with another most of rows."""
     table = consortium.to_table()
-    bounds = {"maximum_rows": rows}
-    made = consortium_from({**table, "schema": {**table["schema"], **bounds}})
-    return replace(made, members=consortium.members)
+    table["schema"] = {**table["schema"], "maximum_rows": rows}
+    return replace(consortium_from(table), members=consortium.members)

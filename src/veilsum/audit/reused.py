@@ -18,15 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.audit.attack import (
-    Drawing,
-    Hits,
-    Numbers,
-    Outcome,
-    Scene,
-    Sight,
-    Worlds,
-)
+from veilsum.audit.attack import Drawing, Hits, Numbers, Outcome, Scene, Sight, Worlds
 from veilsum.audit.made_up import best_chance, farthest, holdings, numbers, same
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array
@@ -62,10 +54,7 @@ class Reused:
     def held(self) -> Shaped[Array[Any], "2 together n p"]:
         """Before and after, in either world."""
         before = holdings(self.scene)
-        worlds = [
-            [before, before + self.change],
-            [before, before - self.change],
-        ]
+        worlds = [[before, before + self.change], [before, before - self.change]]
         return np.stack(
             [np.stack([numbers(self.scene, one) for one in world]) for world in worlds]
         )
@@ -145,11 +134,5 @@ def across_epochs(
         values = player.held[worlds, epoch]
         shown.append(batch.sight(coalition, values).effective)
     hits = player.second(shown[0], shown[1]) == (worlds == 1)
-    return Outcome(
-        attack="masks of another epoch",
-        coalition=player.coalition,
-        about=player.about,
-        trials=trials,
-        successes=int(np.count_nonzero(hits)),
-        promised=player.promised,
-    )
+    whose, right = (player.coalition, player.about), int(hits.sum())
+    return Outcome("masks of another epoch", *whose, trials, right, player.promised)

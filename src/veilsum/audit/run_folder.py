@@ -133,21 +133,10 @@ class RunFolder:
         if not self.checks:
             return ()
         assert self.receipt is not None
-        return (
-            Outcome(
-                attack=ATTACK,
-                coalition=(self.receipt.party,),
-                about="checks that fail: " + (", ".join(self._failed) or "none"),
-                trials=len(self.checks),
-                successes=len(self._failed),
-                promised=0.0,
-                looked_at="words",
-            ),
-        )
-
-    @property
-    def _failed(self) -> list[str]:
-        return [f"{one.check} ({one.detail})" for one in self.checks if not one.good]
+        failed = [f"{one.check} ({one.detail})" for one in self.checks if not one.good]
+        about = "checks that fail: " + (", ".join(failed) or "none")
+        whose, trials = (self.receipt.party,), len(self.checks)
+        return (Outcome(ATTACK, whose, about, trials, len(failed), 0.0, "words"),)
 
     @property
     def missing(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ link: what is wrong with one number drowns among many others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import sqrt
@@ -33,12 +33,7 @@ from veilsum.errors import MissingExtraError
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.fixed_point import Grid
 from veilsum.numbers.limbs import to_integers
-from veilsum.numbers.masking import (
-    ShareStreams,
-    Streams,
-    SystemStreams,
-    draw_shares,
-)
+from veilsum.numbers.masking import ShareStreams, Streams, SystemStreams, draw_shares
 from veilsum.numbers.shapes import Bool, Float, Int, Shaped
 
 ATTACK, SYSTEM = "shares of another law", "shares from the system"
@@ -166,20 +161,12 @@ class ByNumber:
         """Return how many numbers have shares that chance would not have made."""
         law, width = self.scene.plan_law, self.scene.plan_width
         whose = [self.links[k % len(self.links)] for k in range(self.shares)]
-        shares = np.stack(
-            [
-                self.streams.share(
-                    law,
-                    width,
-                    weight,
-                    epoch=k // len(self.links),
-                    sender=sender,
-                    receiver=receiver,
-                )
-                for k, (sender, receiver, weight) in enumerate(whose)
-            ]
-        )
-        drawn: Draws = to_integers(shares)
+        shares = []
+        for k, (sender, receiver, weight) in enumerate(whose):
+            ends = {"sender": sender, "receiver": receiver}
+            epoch = k // len(self.links)
+            shares.append(self.streams.share(law, width, weight, epoch=epoch, **ends))
+        drawn: Draws = to_integers(np.stack(shares))
         if self.spoil is not None:
             drawn = self.spoil(drawn)
         if law.sums_only:
@@ -187,14 +174,8 @@ class ByNumber:
         else:
             weights = np.array([weight for _, _, weight in whose])
             odd = self._odd(self._deviates(drawn, weights), self._narrow)
-        return Outcome(
-            attack=BY_NUMBER,
-            coalition=(),
-            about="numbers whose shares are not as wide, or as even, as agreed",
-            trials=width,
-            successes=int(np.count_nonzero(odd)),
-            promised=LUCK,
-        )
+        about = "numbers whose shares are not as wide, or as even, as agreed"
+        return Outcome(BY_NUMBER, (), about, width, int(np.count_nonzero(odd)), LUCK)
 
     def _odd(self, drawn: Array[Any], test: Callable[[Array[Any]], Odd]) -> Odd:
         """Return which numbers fail, over all links or on one of them."""
@@ -222,19 +203,10 @@ class ByNumber:
         self, drawn: Draws, weights: Float[FloatArray, " shares"]
     ) -> Float[FloatArray, "shares p"]:
         """Return shares in their agreed deviations, spread over their steps."""
-        scene = Scene(
-            topology=self.scene.topology,
-            law=self.scene.plan_law,
-            width=self.scene.plan_width,
-        )
-        reals, step = (
-            np.asarray(scene.law.decode(drawn), dtype=np.float64),
-            _step(scene),
-        )
-        if scene.law.counted is not None:
-            reals = reals * step
+        own = self.scene
+        scene = replace(own, law=own.plan_law, width=own.plan_width)
         chance = np.random.default_rng((self.seed % 2**64, 15))
-        reals = reals + step * chance.uniform(-0.5, 0.5, reals.shape)
+        reals = _spread_out(scene, drawn, chance)
         spread = {one: _deviations(scene, one) for one in np.unique(weights).tolist()}
         return reals / np.stack([spread[one] for one in weights.tolist()])
 
@@ -319,14 +291,8 @@ def _usual(count: int, part: float, luck: float) -> tuple[int, int]:
 
 
 def _outcome(attack: str, odd: Sequence[bool]) -> Outcome:
-    return Outcome(
-        attack=attack,
-        coalition=(),
-        about="counts of shares that chance would not have made",
-        trials=len(odd),
-        successes=sum(odd),
-        promised=LUCK,
-    )
+    about = "counts of shares that chance would not have made"
+    return Outcome(attack, (), about, len(odd), sum(odd), LUCK)
 
 
 Arc = tuple[Numbers, Float[FloatArray, " p"]]
@@ -335,7 +301,9 @@ Arc = tuple[Numbers, Float[FloatArray, " p"]]
 def _arcs(batch: Batch) -> list[Arc]:
     """Return every share, executions by numbers, and its deviation by number."""
     found, weights = [], batch.scene.topology.weights.tolist()
-    for edge, weight in zip(batch.each_share, weights, strict=True):
+    for edge, weight in zip(
+        batch.by_execution(to_integers(batch.shares.values)), weights, strict=True
+    ):
         spread = _deviations(batch.scene, weight)
         found += [(one, spread) for one in edge]
     return found
@@ -398,12 +366,18 @@ def _places(scene: Scene, arc: Arc, chance: np.random.Generator) -> Uniform:
     Gaussian then.
     """
     numbers, spread = arc
-    law, step = scene.law, _step(scene)
-    reals = np.asarray(law.decode(numbers), dtype=np.float64)
-    if law.counted is not None:
-        reals = reals * step
-    reals = reals + step * chance.uniform(-0.5, 0.5, reals.shape)
+    reals = _spread_out(scene, numbers, chance)
     return np.asarray(special.ndtr(reals / spread)).ravel()
+
+
+def _spread_out(
+    scene: Scene, numbers: Numbers, chance: np.random.Generator
+) -> Float[FloatArray, "*batch p"]:
+    """Return numbers of a law as real ones, each anywhere in its step."""
+    reals, step = np.asarray(scene.law.decode(numbers), dtype=np.float64), _step(scene)
+    if scene.law.counted is not None:
+        reals = reals * step
+    return reals + step * chance.uniform(-0.5, 0.5, reals.shape)
 
 
 def _digits(shares: Sequence[Numbers], place: int) -> Uniform:

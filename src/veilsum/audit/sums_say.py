@@ -9,7 +9,7 @@ the agreed rules. They are numbers with a sentence each, and promise nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import listed
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Remark:
     """One number about sums, and what it means.
 
@@ -34,11 +34,6 @@ class Remark:
     about: str
     number: float
     words: str
-    looked_at: str = "sums"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return asdict(self)
 
 
 def play(
@@ -47,6 +42,11 @@ def play(
     """Return what the question's sums say to a coalition; the worst of some tables."""
     draws = [question.sound((seed, trial)) for trial in range(trials)]
     return tuple(_remarks(question, coalition, draws))
+
+
+def in_words(question: Rehearsal, **how: Any) -> Iterator[str]:
+    """Yield the sentences alone."""
+    yield from (one.words for one in play(question, **how))
 
 
 def _remarks(
@@ -58,11 +58,8 @@ def _remarks(
     yield _whose(question, coalition, played)
     numbers = sum(one.numbers for one in played.result.releases)
     if question.schema is None:
-        yield Remark(
-            about="numbers released",
-            number=numbers,
-            words=f"{numbers} numbers become known about what parties hold, each exact",
-        )
+        words = f"{numbers} numbers become known about what parties hold, each exact"
+        yield Remark("numbers released", numbers, words)
         return
     honest = question.honest(coalition)
     rows = sum(len(held[name]) for name in honest)

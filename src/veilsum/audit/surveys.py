@@ -39,7 +39,7 @@ from veilsum.audit.late_unmasking import Recorded
 from veilsum.audit.made_up import LUCK
 from veilsum.audit.noninterference import same_frames, says_twice
 from veilsum.audit.question import Rehearsal, Skipped, Witness
-from veilsum.audit.visits import Table, Visits, of_shares, tape
+from veilsum.audit.visits import Table, Visits, tape
 from veilsum.consortium.consortium import Consortium
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import Driver
@@ -229,11 +229,7 @@ class RehearsedSurvey:
             one, other = made.tables(np.random.default_rng(key))
             first = self.sent(self.tables(pair, one), key)
             second = first | {
-                name: made.come(
-                    name,
-                    after,
-                    of_shares(made.moved(first[name], before, after, honest[0])),
-                )
+                name: made.come_moved(first[name], before, after, honest[0])
                 for name, before, after in zip(pair, one, other, strict=True)
             }
             different += not same_frames(
@@ -242,15 +238,8 @@ class RehearsedSurvey:
                 coalition,
                 seed=key % 2**32,
             ).equal
-        yield Outcome(
-            attack=FRAMES,
-            coalition=coalition,
-            about="a difference in any frame, its time or its length",
-            trials=trials,
-            successes=different,
-            promised=0.0,
-            looked_at="frames",
-        )
+        about = "a difference in any frame, its time or its length"
+        yield Outcome(FRAMES, coalition, about, trials, different, 0.0, "frames")
 
     def tapped(self, *, seed: int, trials: int) -> Iterator[Outcome]:
         """Compare what delegates' machines exchange with what is simulated."""
@@ -267,15 +256,8 @@ class RehearsedSurvey:
                 for each in seen
             )
             different += one != other or any(map(says_twice, machines.worlds))
-        yield Outcome(
-            attack=TAPPED,
-            coalition=self.terms.names,
-            about="a number that is not what the theory's parties would send",
-            trials=trials,
-            successes=different,
-            promised=0.0,
-            looked_at="frames",
-        )
+        about = "a number that is not what the theory's parties would send"
+        yield Outcome(TAPPED, self.terms.names, about, trials, different, 0.0, "frames")
 
     @cached_property
     def submissions(self) -> tuple[Submission, ...]:
@@ -337,14 +319,7 @@ def look(terms: SurveyTerms, lines: Sequence[Submission]) -> Outcome:
         low = np.uint64(terms.least % visits.RING)
         odd |= ((words - low) < np.uint64(span)).any(axis=1)
         about += ", or could be a number as it was typed"
-    return Outcome(
-        attack=OF_THE_SET,
-        coalition=(),
-        about=about,
-        trials=len(lines),
-        successes=int(np.count_nonzero(odd)),
-        promised=LUCK,
-    )
+    return Outcome(OF_THE_SET, (), about, len(lines), int(np.count_nonzero(odd)), LUCK)
 
 
 def _played(name: str, play: Play) -> tuple[Outcome | Skipped, ...]:

@@ -12,7 +12,7 @@ are measurements on the machine at hand, and promise nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from time import process_time
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from veilsum.audit.attack import Outcome
 from veilsum.audit.late_unmasking import Recorded
-from veilsum.audit.question import Played, Rehearsal, Skipped
+from veilsum.audit.question import Rehearsal, Skipped
 from veilsum.drivers.faults import Faults
 from veilsum.drivers.loopback import World
 from veilsum.numbers.masking import ShareStreams, draw_shares
@@ -36,7 +36,7 @@ MOST_ROWS = 50_000
 CLEARLY = 4.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Slope:
     """How much longer something takes for one row more, as measured here.
 
@@ -53,8 +53,6 @@ class Slope:
     seconds: tuple[float, ...]
     slope: float
     error: float
-    attack: str = ATTACK
-    looked_at: str = "clock"
 
     @classmethod
     def of(cls, about: str, rows: Sequence[int], seconds: Sequence[float]) -> Slope:
@@ -69,13 +67,7 @@ class Slope:
         slope = float(x @ y / (x @ x))
         left = y - y.mean() - slope * x
         error = float(np.sqrt(left @ left / max(len(x) - 2, 1) / (x @ x)))
-        return cls(
-            about=about,
-            rows=tuple(rows),
-            seconds=tuple(seconds),
-            slope=slope,
-            error=error,
-        )
+        return cls(about, tuple(rows), tuple(seconds), slope, error)
 
     @property
     def is_real(self) -> bool:
@@ -92,20 +84,6 @@ class Slope:
             f"{found}; whoever sees when a party answers learns about how many rows it "
             "has"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return {**asdict(self), "is_real": self.is_real, "words": self.words}
-
-
-def play(
-    question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
-) -> tuple[Outcome | Slope | Skipped, ...]:
-    """Compare frames of two dealings; time what depends on rows, and what must not."""
-    return (
-        *frames(question, coalition=coalition, seed=seed, trials=trials),
-        *clocks(question, seed),
-    )
 
 
 def frames(
@@ -125,17 +103,8 @@ def frames(
         worlds = [_world(question, one, trial) for one in (held, {**held, **turned})]
         one, other = map(trace, worlds)
         told += one != other
-    return (
-        Outcome(
-            attack=ATTACK,
-            coalition=tuple(coalition),
-            about="which honest party has more rows, by times and lengths of frames",
-            trials=trials,
-            successes=told,
-            promised=0.0,
-            looked_at="frames",
-        ),
-    )
+    about = "which honest party has more rows, by times and lengths of frames"
+    return (Outcome(ATTACK, tuple(coalition), about, trials, told, 0.0, "frames"),)
 
 
 def _world(question: Rehearsal, held: Any, seed: int) -> World:
@@ -163,31 +132,28 @@ def clocks(question: Rehearsal, seed: int) -> tuple[Slope, ...]:
     _, played = question.sound(seed)
     tables = [question.held((seed, 13, k), n, spread) for k, n in enumerate(rows)]
 
-    def answering(place: int) -> Callable[[], Any]:
-        return lambda: question.given(played, [tables[place]])
+    topology, size = played.result.terms.topology, played.result.recipe.size
 
-    def sampling(place: int) -> Callable[[], Any]:
-        return lambda: _shares(played, place)
+    def answer(place: int) -> Any:
+        return question.given(played, [tables[place]])
+
+    def sample(place: int) -> Any:
+        streams = ShareStreams(place)
+        return draw_shares(topology, played.law, streams, size=size, epoch=0)
 
     return tuple(
-        Slope.of(about, rows, [_quickest(of(k)) for k in range(len(rows))])
-        for about, of in (
-            ("checking a table and answering every round", answering),
-            ("sampling the masks of a round", sampling),
+        Slope.of(about, rows, [_quickest(work, k) for k in range(len(rows))])
+        for about, work in (
+            ("checking a table and answering every round", answer),
+            ("sampling the masks of a round", sample),
         )
     )
 
 
-def _shares(played: Played, place: int) -> Any:
-    terms, size = played.result.terms, played.result.recipe.size
-    streams = ShareStreams(place)
-    return draw_shares(terms.topology, played.law, streams, size=size, epoch=0)
-
-
-def _quickest(work: Callable[[], Any]) -> float:
+def _quickest(work: Callable[[int], Any], place: int) -> float:
     found = []
     for _ in range(REPEATS):
         start = process_time()
-        work()
+        work(place)
         found.append(process_time() - start)
     return min(found)

@@ -25,13 +25,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.audit.attack import Outcome
-from veilsum.audit.question import (
-    Holdings,
-    Played,
-    Rehearsal,
-    Skipped,
-    total,
-)
+from veilsum.audit.question import Holdings, Played, Rehearsal, Skipped, total
 from veilsum.errors import VeilsumError
 from veilsum.sums.presence import size_of
 from veilsum.sums.releases import Release
@@ -78,15 +72,8 @@ def play(
         ]
         wrong += bool(found)
         words |= dict.fromkeys(found)
-    yield Outcome(
-        attack=ATTACK,
-        coalition=tuple(coalition),
-        about="a masked number that the list of released numbers does not name",
-        trials=trials,
-        successes=wrong,
-        promised=0.0,
-        looked_at="sums",
-    )
+    about = "a masked number that the list of released numbers does not name"
+    yield Outcome(ATTACK, tuple(coalition), about, trials, wrong, 0.0, "sums")
     yield from (f"{ATTACK}: {one}" for one in words)
 
 
@@ -149,10 +136,7 @@ def _beside_the_job(
 
 
 def _not_by_row(
-    question: Rehearsal,
-    played: Played,
-    held: Holdings,
-    chance: np.random.Generator,
+    question: Rehearsal, played: Played, held: Holdings, chance: np.random.Generator
 ) -> Iterator[str]:
     """Yield parties of whose table two parts do not add up to the whole."""
     if question.schema is None or not question.by_row:
@@ -190,10 +174,7 @@ def _other_columns(
 
 
 def _left_out(
-    question: Rehearsal,
-    played: Played,
-    held: Holdings,
-    filled: dict[Kind, set[int]],
+    question: Rehearsal, played: Played, held: Holdings, filled: dict[Kind, set[int]]
 ) -> Iterator[str]:
     """Yield what is wrong with rows that have a gap: only their number may show."""
     if question.schema is None:

@@ -30,7 +30,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.audit.attack import FALSE_ALARMS, Outcome
-from veilsum.audit.auditing import Control
+from veilsum.audit.auditing import MORE, Control, in_percent
 from veilsum.audit.made_up import LUCK
 from veilsum.audit.question import Skipped
 from veilsum.errors import InvalidInputError
@@ -174,15 +174,19 @@ class Visits(Secret):
             found += self.share(sent, name)  # wraps around, as it should
         return found
 
-    def moved(
+    def come_moved(
         self, sent: Submission, before: Table, after: Table, delegate: str
-    ) -> list[bytes]:
-        """Return a submission's shares, one of them moved by what the table is."""
+    ) -> Submission:
+        """Return what a guest sends with other numbers and shares as likely as those.
+
+        One delegate's share is moved by what the table is.
+        """
         shares = {name: self.share(sent, name) for name in self.terms.names}
         apart = [(b or 0) - (a or 0) for a, b in zip(before, after, strict=True)]
         moved = shares[delegate][-len(apart) :]
         moved += np.array(apart, dtype=np.int64).view(np.uint64)
-        return [one.astype("<u8").tobytes() for one in shares.values()]
+        drawn = [one.astype("<u8").tobytes() for one in shares.values()]
+        return self.come(sent.guest, after, of_shares(drawn))
 
     def value(self, words: Words, cell: int) -> int:
         """Return the word that a cell's number is in; they are the last ones."""
@@ -362,14 +366,8 @@ def keys_and_codes() -> Outcome:
     same = sum(len(one) == 1 for one in letters) > codes[0].count("-")
     odd = [counts[one] > 1 for one in keys]
     odd += [same or counts[one] > 1 for one in codes]
-    return Outcome(
-        attack=KEYS,
-        coalition=(),
-        about="keys or invitations that repeat, or have a letter that never changes",
-        trials=len(odd),
-        successes=sum(odd),
-        promised=LUCK,
-    )
+    about = "keys or invitations that repeat, or have a letter that never changes"
+    return Outcome(KEYS, (), about, len(odd), sum(odd), LUCK)
 
 
 def solved(aim: Against) -> Outcome:
@@ -402,21 +400,11 @@ def correction(aim: Against) -> Outcome:
         chance = aim.chance(trial, "correction")
         worlds = [tables[0] for tables in visits.tables(chance)]
         first, second = (int(chance.integers(2)) for _ in range(2))
-        seen = [
-            visits.value(
-                visits.left(
-                    visits.come(
-                        guest,
-                        worlds[world],
-                        tape(aim.seed, "correction", trial, number),
-                        number,
-                    ),
-                    aim.coalition,
-                ),
-                0,
-            )
-            for number, world in ((1, first), (2, second))
-        ]
+        seen = []
+        for number, world in ((1, first), (2, second)):
+            source = tape(aim.seed, "correction", trial, number)
+            sent = visits.come(guest, worlds[world], source, number)
+            seen.append(visits.value(visits.left(sent, aim.coalition), 0))
         changed = abs(_centred(seen[1] - seen[0]))
         size = abs((worlds[1][0] or 0) - (worlds[0][0] or 0))
         hits.append((changed > size // 2 and changed <= 2 * size) == (first != second))
@@ -460,14 +448,8 @@ def two_worlds(aim: Against) -> Outcome | Skipped:
         ]
         try:
             again = [
-                visits.come(
-                    guest,
-                    after,
-                    of_shares(visits.moved(first, before, after, honest[0])),
-                )
-                for guest, first, before, after in zip(
-                    aim.pair, sent, one, other, strict=True
-                )
+                visits.come_moved(first, before, after, honest[0])
+                for first, before, after in zip(sent, one, other, strict=True)
             ]
         except InvalidInputError:  # it takes its shares from elsewhere
             hits.append(True)
@@ -531,15 +513,10 @@ def _seen(aim: Against, sent: Sequence[Submission]) -> list[Any]:
         ]
         for one in sent
     ]
-    total = sum(
-        (
-            visits.share(one, name)
-            for one in sent
-            for name in names
-            if name not in inside
-        ),
-        start=np.zeros(len(sent[0].words), dtype=np.uint64),
-    )
+    total = np.zeros(len(sent[0].words), dtype=np.uint64)
+    for name in visits.honest(aim.coalition):
+        for one in sent:
+            total += visits.share(one, name)
     return [*found, total.tobytes()]
 
 
@@ -700,10 +677,7 @@ PLANTED: Mapping[str, tuple[Callable[[Visits], Visits], str]] = {
         lambda visits: replace(visits, spoil=_math_random),
         "a page's Math.random",
     ),
-    "shares of 32 bits": (
-        lambda visits: replace(visits, spoil=_narrow),
-        "weak shares",
-    ),
+    "shares of 32 bits": (lambda visits: replace(visits, spoil=_narrow), "weak shares"),
     "one share for all cells": (
         lambda visits: replace(visits, spoil=_one_word),
         TWO_WORLDS,
@@ -740,10 +714,5 @@ def controls(visits: Visits, seed: int) -> Iterator[Control]:
         )
         came = ATTACKS[found_by](aim)
         assert isinstance(came, Outcome)
-        yield Control(
-            name=f"planted: {name}",
-            expected="more successes than promised",
-            found=f"{came.attack}: {100 * came.rate:.4g}% instead of "
-            f"{100 * came.promised:.4g}%",
-            holds=came.exceeds(FALSE_ALARMS),
-        )
+        holds = came.exceeds(FALSE_ALARMS)
+        yield Control(f"planted: {name}", MORE, in_percent(came), holds)

@@ -26,15 +26,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from veilsum.audit.attack import (
-    Hits,
-    Outcome,
-    Scene,
-    Sight,
-    Worlds,
-    soundly,
-    widened,
-)
+from veilsum.audit.attack import Hits, Outcome, Scene, Sight, Worlds, soundly, widened
 from veilsum.audit.made_up import (
     LUCK,
     holdings,
@@ -194,14 +186,8 @@ def look_up(
         again = replace(scene, draw=soundly).batch(guess, executions)
         found = law.wrap(sight.effective - again.masks[list(sight.honest)])
         right += bool(same(scene, found, truth[list(sight.honest), None]).all())
-    return Outcome(
-        attack="few seeds",
-        coalition=topology.names(colluders),
-        about=f"what everybody holds, from roots of {bits} bits",
-        trials=trials,
-        successes=right,
-        promised=LUCK,
-    )
+    about = f"what everybody holds, from roots of {bits} bits"
+    return Outcome("few seeds", topology.names(colluders), about, trials, right, LUCK)
 
 
 @dataclass(frozen=True)

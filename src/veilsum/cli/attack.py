@@ -92,19 +92,34 @@ def float_command(
     Example:
       veilsum attack float --values 0.1,0.2,0.3 --sigma 1000 --out out/float
     """
-    from veilsum.files.output import prepare_folder
+    from veilsum.files.output import as_json as written, prepare_folder, write_files
 
     folder = None if out is None else prepare_folder(out)
     values = _values(text)
-    floats = _floats(values, sigma, runs, seed)
-    lattice = _lattice(values, sigma, runs, seed, bits)
-    found = _document(values, sigma, bits, floats, lattice)
+    swapped = values[1], values[0], values[2]
+    floats = _excluded(values, sigma, runs, seed)
+    lattice = _excluded(values, sigma, runs, seed, bits)
+    found = {
+        "values": list(values),
+        "alternative": list(swapped),
+        "sigma": sigma,
+        "runs": floats.runs,
+        "float64": {**_counts(floats), "max_sum_error": floats.max_sum_error},
+        "lattice": {"bits": bits, **_counts(lattice)},
+    }
     if folder is not None:
-        _write(folder, found, _figure(values, sigma, runs, seed, bits))
+        from veilsum.report.figures import render
+
+        drawn = render(_figure(values, sigma, runs, seed, bits))
+        files = {f"float_leak.{kind}": content for kind, content in drawn.items()}
+        write_files(folder, {"result.json": written(found).encode(), **files})
     if as_json:
         print_json(found)
-    else:
-        _print(values, floats, lattice)
+        return
+    screen = console()
+    screen.print(table(COLUMNS, [_row("float64", floats), _row("lattice", lattice)]))
+    screen.print()
+    screen.print(_in_words(swapped, floats))
 
 
 def _values(text: str) -> Values:
@@ -117,37 +132,18 @@ def _values(text: str) -> Values:
     return one, two, three
 
 
-def _floats(values: Values, sigma: float, runs: int, seed: int) -> FloatLeak:
-    import numpy as np
-
-    from veilsum.privacy.float_leak import float_exclusions
-
-    stream = np.random.default_rng(seed)
-    return float_exclusions(*values, sigma=sigma, runs=runs, stream=stream)
-
-
-def _lattice(
-    values: Values, sigma: float, runs: int, seed: int, bits: int
+def _excluded(
+    values: Values, sigma: float, runs: int, seed: int, bits: int | None = None
 ) -> FloatLeak:
+    """Return what float64 masks rule out; with bits, masks on that lattice."""
     import numpy as np
 
-    from veilsum.privacy.float_leak import lattice_exclusions
+    from veilsum.privacy.float_leak import float_exclusions, lattice_exclusions
 
-    stream = np.random.default_rng(seed)
-    return lattice_exclusions(*values, sigma=sigma, runs=runs, stream=stream, bits=bits)
-
-
-def _document(
-    values: Values, sigma: float, bits: int, floats: FloatLeak, lattice: FloatLeak
-) -> dict[str, Any]:
-    return {
-        "values": list(values),
-        "alternative": [values[1], values[0], values[2]],
-        "sigma": sigma,
-        "runs": floats.runs,
-        "float64": {**_counts(floats), "max_sum_error": floats.max_sum_error},
-        "lattice": {"bits": bits, **_counts(lattice)},
-    }
+    how: Any = {"sigma": sigma, "runs": runs, "stream": np.random.default_rng(seed)}
+    if bits is None:
+        return float_exclusions(*values, **how)
+    return lattice_exclusions(*values, **how, bits=bits)
 
 
 def _counts(leak: FloatLeak) -> dict[str, float]:
@@ -165,29 +161,13 @@ def _figure(values: Values, sigma: float, runs: int, seed: int, bits: int) -> An
     sigmas = sorted({*SIGMAS, sigma})
     shown = dict.fromkeys((*EXAMPLES, values))
     curves = {
-        _listed(held): [_floats(held, s, runs, seed).rate for s in sigmas]
+        _listed(held): [_excluded(held, s, runs, seed).rate for s in sigmas]
         for held in shown
     }
     lattice = [
-        max(_lattice(held, s, runs, seed, bits).rate for held in shown) for s in sigmas
+        max(_excluded(held, s, runs, seed, bits).rate for held in shown) for s in sigmas
     ]
     return float_leak_figure(sigmas, curves, lattice=lattice)
-
-
-def _write(folder: Path, found: dict[str, Any], figure: Any) -> None:
-    from veilsum.files.output import as_json, write_files
-    from veilsum.report.figures import render
-
-    files = {f"float_leak.{kind}": content for kind, content in render(figure).items()}
-    write_files(folder, {"result.json": as_json(found).encode(), **files})
-
-
-def _print(values: Values, floats: FloatLeak, lattice: FloatLeak) -> None:
-    screen = console()
-    rows = [_row("float64", floats), _row("lattice", lattice)]
-    screen.print(table(COLUMNS, rows))
-    screen.print()
-    screen.print(_in_words((values[1], values[0], values[2]), floats))
 
 
 def _row(law: str, leak: FloatLeak) -> tuple[str, ...]:

@@ -8,26 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from veilsum.cli.output import (
-    json_option,
-    on_option,
-    print_json,
-    say,
-    seed_option,
-)
+from veilsum.cli.output import json_option, on_option, print_json, say, seed_option
 
 if TYPE_CHECKING:
     from veilsum.audit.auditing import Audit
     from veilsum.audit.record import AuditRecord
 
+PATH = click.Path(path_type=Path)
 # Of each mechanism of the literature, under A and as many under B, by depth.
 RUNS = {"quick": 200, "standard": 1000, "deep": 4000}
 
 
 @click.command("audit")
-@click.argument(
-    "what", metavar="SCENARIO|RUN", required=False, type=click.Path(path_type=Path)
-)
+@click.argument("what", metavar="SCENARIO|RUN", required=False, type=PATH)
 @click.option(
     "--coalitions",
     default="worst",
@@ -59,22 +52,18 @@ RUNS = {"quick": 200, "standard": 1000, "deep": 4000}
 )
 @seed_option
 @on_option
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Folder for audit.json and figures.",
-)
+@click.option("--out", type=PATH, help="Folder for audit.json and figures.")
 @click.option(
     "--identity",
     "key",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="KEY",
     help="Sign audit.json with this party's key.",
 )
 @click.option(
     "--transcript",
     "transcripts",
-    type=(click.Path(path_type=Path), click.Path(path_type=Path)),
+    type=(PATH, PATH),
     multiple=True,
     metavar="FILE KEY",
     help="Look at what another member kept of the run too: what its join --transcript "
@@ -88,7 +77,7 @@ RUNS = {"quick": 200, "standard": 1000, "deep": 4000}
 )
 @click.option(
     "--replay",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Repeat the audit of an audit.json, and compare every byte.",
 )

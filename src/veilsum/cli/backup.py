@@ -8,6 +8,8 @@ import click
 
 from veilsum.cli.output import json_option, print_json
 
+PATH = click.Path(path_type=Path)
+
 
 @click.group("backup")
 def command() -> None:
@@ -23,11 +25,11 @@ def command() -> None:
 
 
 @command.command("make")
-@click.argument("key", type=click.Path(path_type=Path))
+@click.argument("key", type=PATH)
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     required=True,
     help="The file to write; one that is there is left alone.",
 )
@@ -65,7 +67,7 @@ def make(*, key: Path, out: Path, as_json: bool) -> None:
 
 
 @command.command("restore")
-@click.argument("backup", type=click.Path(path_type=Path))
+@click.argument("backup", type=PATH)
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
@@ -108,7 +110,7 @@ def restore(*, backup: Path, folder: Path, as_json: bool) -> None:
 
 
 @command.command("resume")
-@click.argument("file", metavar="LEDGER|STORE", type=click.Path(path_type=Path))
+@click.argument("file", metavar="LEDGER|STORE", type=PATH)
 @click.option(
     "--statement",
     default="",

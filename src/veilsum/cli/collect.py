@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import signal
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +25,11 @@ LISTEN = "127.0.0.1:8470"
 # What a host keeps in its folder.
 SENT = "collection.sqlite"
 
+FOLDER = click.Path(path_type=Path, file_okay=False)
 survey_argument = click.argument("survey", type=FILE)
 folder_option = click.option(
     "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Where the host keeps what guests send; by default SURVEY with the ending "
     ".collected.",
 )
@@ -64,7 +65,7 @@ def command() -> None:
 )
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Where this member keeps all its surveys; by default beside KEY.",
 )
 @click.option(
@@ -112,11 +113,8 @@ def delegate(
                 f"{one} is there already, and may be of another survey: give --out "
                 "another name"
             )
-    store = DelegateStore.open(place / STORE)
-    try:
+    with closing(DelegateStore.open(place / STORE)) as store:
         part, made = make_part(identity, store, guests)
-    finally:
-        store.close()
     if made:
         write_files(codes.parent, {codes.name: codes_file(made)}, private=True)
     write_files(file.parent, {file.name: part.to_json().encode()})
@@ -210,9 +208,23 @@ def new(
     check_dates(drafted.certificates)
     write_consortium(out, drafted)
     if as_json:
-        print_json({**_document(terms), "file": str(out), "left_out": list(left_out)})
+        print_json(
+            {
+                "survey": terms.digest,
+                "title": terms.title,
+                "cells": terms.n_cells,
+                "guests": len(terms.guests),
+                "delegates": list(terms.names),
+                "file": str(out),
+                "left_out": list(left_out),
+            }
+        )
         return
-    _show(terms)
+    click.echo(f"{terms.title}\n")
+    click.echo(f"cells      {len(terms.rows)} x {len(terms.columns)}")
+    click.echo(f"guests     {len(terms.guests)}")
+    click.echo(f"delegates  {', '.join(terms.names)}")
+    click.echo(f"survey     {terms.digest}")
     for one in left_out:
         click.echo(f"left out: {one}")
     click.echo(f"\n{out} is for every member: veilsum check {out} says what it asks")
@@ -229,7 +241,7 @@ def new(
 )
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Where this member keeps all its surveys; by default beside its key.",
 )
 @click.option(
@@ -278,8 +290,6 @@ def invite(
       veilsum collect invite wages.veil keys/alice.codes.csv \\
           --page https://survey.example.org
     """
-    from contextlib import closing
-
     from veilsum.files.output import write_files
     from veilsum.net.identity import read_identity
     from veilsum.party.surveying import check_survey, letters, read_codes
@@ -434,11 +444,8 @@ def status(*, survey: Path, folder: Path | None, as_json: bool) -> None:
       veilsum collect status wages.veil
     """
     _, terms = _read(survey)
-    collection = _collection(_folder(survey, folder), terms, new=False)
-    try:
+    with closing(_collection(_folder(survey, folder), terms, new=False)) as collection:
         found, came = collection.progress(), set(collection.came())
-    finally:
-        collection.close()
     absent = [name for name in terms.roster if name not in came]
     if as_json:
         print_json({**found, "not_yet": absent})
@@ -490,11 +497,8 @@ def close(
 
     consortium, terms = _read(survey)
     place = _folder(survey, folder)
-    collection = _collection(place, terms, new=False)
-    try:
+    with closing(_collection(place, terms, new=False)) as collection:
         found, used = collection.close_survey(without)
-    finally:
-        collection.close()
     if (place / RESULT).exists():
         added = survey_terms(read_consortium(place / CLOSED)).set
         if found.digest != added:
@@ -540,7 +544,7 @@ def close(
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     required=True,
     help="The member's folder of surveys, which closed.toml and submissions.jsonl go "
     "into.",
@@ -648,7 +652,7 @@ def show_set(*, closed: Path, guest: str | None, as_json: bool) -> None:
 
 @command.command("result")
 @survey_argument
-@click.argument("run", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("run", type=FOLDER)
 @folder_option
 @click.option(
     "--receipt",
@@ -700,7 +704,7 @@ def result(
 
 @command.command("erase")
 @survey_argument
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("folder", type=FOLDER)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def erase(*, survey: Path, folder: Path, yes: bool, as_json: bool) -> None:
@@ -715,8 +719,6 @@ def erase(*, survey: Path, folder: Path, yes: bool, as_json: bool) -> None:
     Example:
       veilsum collect erase wages.veil keys
     """
-    from contextlib import closing
-
     from veilsum.files.consortiums import read_consortium
     from veilsum.surveys.terms import survey_terms
 
@@ -783,21 +785,3 @@ def _collection(
             "give --folder if it is elsewhere"
         )
     return GuestCollection.open(prepare_folder(folder) / SENT, terms)
-
-
-def _document(terms: SurveyTerms) -> dict[str, Any]:
-    return {
-        "survey": terms.digest,
-        "title": terms.title,
-        "cells": terms.n_cells,
-        "guests": len(terms.guests),
-        "delegates": list(terms.names),
-    }
-
-
-def _show(terms: SurveyTerms) -> None:
-    click.echo(f"{terms.title}\n")
-    click.echo(f"cells      {len(terms.rows)} x {len(terms.columns)}")
-    click.echo(f"guests     {len(terms.guests)}")
-    click.echo(f"delegates  {', '.join(terms.names)}")
-    click.echo(f"survey     {terms.digest}")

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from veilsum.consortium.study import AgreedStudy
     from veilsum.net.amendment import Amendment, Change
 
+PATH = click.Path(path_type=Path)
+
 
 @click.group("consortium")
 def command() -> None:
@@ -32,18 +34,18 @@ def command() -> None:
 
 
 @command.command("new")
-@click.argument("plan", type=click.Path(path_type=Path))
+@click.argument("plan", type=PATH)
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     required=True,
     help="The consortium file to write; one that is there is left alone.",
 )
 @click.option(
     "--certificate",
     "files",
-    type=click.Path(path_type=Path),
+    type=PATH,
     multiple=True,
     help="A member's .crt file; its name is in it. May be repeated.",
 )
@@ -101,7 +103,7 @@ def new(
 
 
 @command.command("show")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @json_option
 def show(*, file: Path, as_json: bool) -> None:
     """Show a consortium file: members, links, its digest, and what it asks.
@@ -128,25 +130,25 @@ def show(*, file: Path, as_json: bool) -> None:
 
 
 @command.command("amend")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     required=True,
     help="The consortium file to write; one that is there is left alone.",
 )
 @click.option(
     "--renewal",
     "renewals",
-    type=click.Path(path_type=Path),
+    type=PATH,
     multiple=True,
     help="A member's .renewal.json, of veilsum identity renew. May be repeated.",
 )
 @click.option(
     "--certificate",
     "files",
-    type=click.Path(path_type=Path),
+    type=PATH,
     multiple=True,
     help="A member's new .crt, its former key being lost or stolen. May be repeated.",
 )
@@ -208,23 +210,23 @@ def amend(
 
 
 @command.command("agree")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option(
     "--former",
-    type=click.Path(path_type=Path),
+    type=PATH,
     required=True,
     help="The consortium file that FILE amends, as this party has it.",
 )
 @click.option(
     "--identity",
     "key",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="This party's .key file; by default the only one beside FILE.",
 )
 @click.option(
     "--with",
     "others",
-    type=click.Path(path_type=Path),
+    type=PATH,
     multiple=True,
     help="A copy of the amendment that others signed. May be repeated.",
 )

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from veilsum.cli.output import (
-    json_option,
-    optional_graph_option,
-    print_json,
-    say,
-)
+from veilsum.cli.output import json_option, optional_graph_option, print_json, say
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:

@@ -9,6 +9,8 @@ import click
 
 from veilsum.cli.output import json_option, print_json
 
+PATH = click.Path(path_type=Path)
+
 
 @click.group("identity")
 def command() -> None:
@@ -77,7 +79,7 @@ def new(*, name: str, folder: Path, days: int, passphrase: bool, as_json: bool) 
 
 
 @command.command("renew")
-@click.argument("key", type=click.Path(path_type=Path))
+@click.argument("key", type=PATH)
 @click.option(
     "--days",
     type=click.IntRange(min=1),
@@ -85,11 +87,7 @@ def new(*, name: str, folder: Path, days: int, passphrase: bool, as_json: bool) 
     show_default=True,
     help="How long the new certificate is good.",
 )
-@click.option(
-    "--passphrase",
-    is_flag=True,
-    help="Ask for a passphrase of the new key.",
-)
+@click.option("--passphrase", is_flag=True, help="Ask for a passphrase of the new key.")
 @json_option
 def renewed(*, key: Path, days: int, passphrase: bool, as_json: bool) -> None:
     """Make the next key and certificate of the party whose key is KEY.
@@ -121,7 +119,7 @@ def renewed(*, key: Path, days: int, passphrase: bool, as_json: bool) -> None:
 
 
 @command.command("passphrase")
-@click.argument("key", type=click.Path(path_type=Path))
+@click.argument("key", type=PATH)
 @click.option("--remove", is_flag=True, help="Leave the key without a passphrase.")
 @json_option
 def passphrase(*, key: Path, remove: bool, as_json: bool) -> None:
@@ -154,7 +152,7 @@ def _chosen() -> str:
 
 
 @command.command("show")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @json_option
 def show(*, file: Path, as_json: bool) -> None:
     """Show whose certificate FILE is, its fingerprint, and how long it is good.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,12 +20,10 @@ if TYPE_CHECKING:
         Budget,
         Copied,
         History,
-        KnownSum,
-        RefusedFile,
         Reservation,
         Resumed,
     )
-    from veilsum.privacy.composition import Charge, Exposure
+    from veilsum.privacy.composition import Charge
 
 ACCOUNT = (
     *("data set", "versions", "runs", "resent", "epsilon", "epsilon left"),
@@ -66,12 +63,32 @@ def _document(history: History) -> dict[str, Any]:
         "budget": asdict(history.budget),
         "earlier_budgets": [asdict(old) for old in history.budgets[:-1]],
         "charges": [_charge(one, numbers[one.data]) for one in history.charges],
-        "releases": [_release(one, numbers[one.data]) for one in history.releases],
+        "releases": [
+            {
+                "statistic": one.statistic,
+                "point": list(one.point),
+                "parties": list(one.parties),
+                "data_set": numbers[one.data],
+                "numbers": one.numbers,
+                "columns": list(one.columns),
+                "run": one.run,
+                "when": one.when,
+            }
+            for one in history.releases
+        ],
         "reservations": [
             _reservation(one, numbers[one.data], history.pending)
             for one in history.reservations
         ],
-        "refusals": [_refusal(one, numbers[one.data]) for one in history.refusals],
+        "refusals": [
+            {
+                "file": one.file,
+                "reason": one.reason,
+                "data_set": numbers[one.data],
+                "when": one.when,
+            }
+            for one in history.refusals
+        ],
         "copies": [asdict(one) for one in history.copies],
         "copied": history.copied,
         "data_sets": [account.to_dict() for account in accounts(history)],
@@ -84,21 +101,17 @@ def _charge(charge: Charge, number: int) -> dict[str, Any]:
         "data_set": number,
         "law": charge.law,
         "parties": list(charge.parties),
-        "exposures": [_exposure(one) for one in charge.exposures],
+        "exposures": [
+            {
+                "coalition": list(one.coalition),
+                "tolerate": one.tolerate,
+                "status": one.status,
+                "epsilon": one.epsilon,
+                "components": [asdict(part) for part in one.components],
+            }
+            for one in charge.exposures
+        ],
         "when": charge.when,
-    }
-
-
-def _release(release: KnownSum, number: int) -> dict[str, Any]:
-    return {
-        "statistic": release.statistic,
-        "point": list(release.point),
-        "parties": list(release.parties),
-        "data_set": number,
-        "numbers": release.numbers,
-        "columns": list(release.columns),
-        "run": release.run,
-        "when": release.when,
     }
 
 
@@ -119,25 +132,6 @@ def _reservation(
     }
 
 
-def _refusal(one: RefusedFile, number: int) -> dict[str, Any]:
-    return {
-        "file": one.file,
-        "reason": one.reason,
-        "data_set": number,
-        "when": one.when,
-    }
-
-
-def _exposure(exposure: Exposure) -> dict[str, Any]:
-    return {
-        "coalition": list(exposure.coalition),
-        "tolerate": exposure.tolerate,
-        "status": exposure.status,
-        "epsilon": exposure.epsilon,
-        "components": [asdict(part) for part in exposure.components],
-    }
-
-
 def _copy(one: Copied | Resumed) -> str:
     from veilsum.privacy.accountant import Copied
 
@@ -148,6 +142,7 @@ def _copy(one: Copied | Resumed) -> str:
 
 
 def _print(file: Path, history: History) -> None:
+    from veilsum.numbers.arrays import listed
     from veilsum.privacy.accountant import accounts, data_set_numbers
 
     numbers, found = data_set_numbers(history), accounts(history)
@@ -156,11 +151,28 @@ def _print(file: Path, history: History) -> None:
         console().print(escape(printable(_copy(one))))
     _print_table(
         ("epoch", "data set", "parties", "against", "status", "epsilon"),
-        [row for c in history.charges for row in _charge_rows(c, numbers[c.data])],
+        [
+            (
+                escape(charge.epoch),
+                str(numbers[charge.data]),
+                _few(charge.parties),
+                escape(one.against),
+                one.status,
+                _number(one.epsilon),
+            )
+            for charge in history.charges
+            for one in charge.exposures
+        ],
     )
     _print_table(
         ("exact aggregate", "data set", "numbers", "parties", "point"),
-        [_release_row(release, numbers[release.data]) for release in history.releases],
+        [
+            (
+                *(escape(one.statistic), str(numbers[one.data]), str(one.numbers)),
+                *(_few(one.parties), listed([f"{x:.4g}" for x in one.point], most=3)),
+            )
+            for one in history.releases
+        ],
     )
     pending = history.pending
     _print_table(
@@ -206,24 +218,6 @@ def _promise(budget: Budget) -> str:
     )
 
 
-def _charge_rows(charge: Charge, number: int) -> Iterable[tuple[str, ...]]:
-    for exposure in charge.exposures:
-        yield (
-            escape(charge.epoch),
-            str(number),
-            _few(charge.parties),
-            escape(exposure.against),
-            exposure.status,
-            _number(exposure.epsilon),
-        )
-
-
-def _release_row(release: KnownSum, number: int) -> tuple[str, ...]:
-    parties, point = _few(release.parties), _at(release.point)
-    name, count = escape(release.statistic), str(release.numbers)
-    return name, str(number), count, parties, point
-
-
 def _account_row(account: Account) -> tuple[str, ...]:
     return (
         str(account.data_set),
@@ -243,12 +237,6 @@ def _few(names: tuple[str, ...]) -> str:
     from veilsum.numbers.arrays import listed
 
     return escape(listed(names, most=5))
-
-
-def _at(point: tuple[float, ...]) -> str:
-    from veilsum.numbers.arrays import listed
-
-    return listed([f"{value:.4g}" for value in point], most=3)
 
 
 def _number(value: float | None) -> str:

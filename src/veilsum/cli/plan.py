@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from veilsum.cli.output import (
-    json_option,
-    on_option,
-    print_json,
-    say,
-    seed_option,
-)
+from veilsum.cli.output import json_option, on_option, print_json, say, seed_option
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -146,10 +140,17 @@ def command(
         on=on,
     )
     if as_json:
-        print_json(found.to_dict() | _record_keys(records))
+        keys = ("statistic", "distance", "exact")
+        about = records and {"records": {key: getattr(records, key) for key in keys}}
+        print_json(found.to_dict() | (about or {}))
         return
     if records is not None:
-        click.echo(f"{_about_records(records)}\n")
+        size = "" if records.exact else "at most "
+        click.echo(
+            f"Masked for each record: {records.statistic}. Exchanging two records "
+            f"between honest parties moves the inputs by {size}{records.distance:.6g}."
+            "\n"
+        )
     click.echo(str(found))
 
 
@@ -225,23 +226,3 @@ def _range(text: str) -> tuple[str, Range]:
             f"a range is written NAME:MIN:MAX, as in age:0:100, found {text!r}"
         ) from None
     return name, (low, high)
-
-
-def _record_keys(records: RecordDistance | None) -> dict[str, object]:
-    if records is None:
-        return {}
-    return {
-        "records": {
-            "statistic": records.statistic,
-            "distance": records.distance,
-            "exact": records.exact,
-        }
-    }
-
-
-def _about_records(records: RecordDistance) -> str:
-    size = "" if records.exact else "at most "
-    return (
-        f"Masked for each record: {records.statistic}. Exchanging two records "
-        f"between honest parties moves the inputs by {size}{records.distance:.6g}."
-    )

@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from veilsum.cli.output import (
-    LAWS,
-    graph_option,
-    json_option,
-    on_option,
-    print_json,
-)
+from veilsum.cli.output import LAWS, graph_option, json_option, on_option, print_json
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:

@@ -147,13 +147,11 @@ def render(figure: Any) -> dict[str, bytes]:
     """Return the figure as PNG and SVG, the same bytes for the same figure."""
     from matplotlib import rc_context
 
-    files = {}
+    files = {"png": BytesIO(), "svg": BytesIO()}
     with rc_context({"svg.hashsalt": "veilsum"}):
-        for kind, metadata in (("png", {}), ("svg", {"Date": None})):
-            buffer = BytesIO()
-            figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata)
-            files[kind] = buffer.getvalue()
-    return files
+        figure.savefig(files["png"], format="png", dpi=DPI, metadata={})
+        figure.savefig(files["svg"], format="svg", dpi=DPI, metadata={"Date": None})
+    return {kind: one.getvalue() for kind, one in files.items()}
 
 
 def as_svg(figure: Any) -> bytes:
@@ -177,13 +175,8 @@ def convergence_figure(report: PaperReport) -> Any:
     runs = (("DGD, no masks", report.plain), ("Function Sharing", report.veiled))
     for axis, (name, run) in zip(axes, runs, strict=True):
         for agent, style in enumerate(AGENT_STYLES):
-            axis.plot(
-                run.trace.iterations,
-                run.trace.errors[:, agent],
-                style,
-                color=(BLUE, ORANGE, GREEN)[agent],
-                label=f"agent {agent + 1}",
-            )
+            way = run.trace.iterations, run.trace.errors[:, agent]
+            axis.plot(*way, style, color=PALETTE[agent], label=f"agent {agent + 1}")
         axis.set_title(name, fontsize=10)
         axis.set_ylabel(r"$|x_i(k) - x^*|$")
         _logarithmic(axis, [run.trace for _, run in runs])
@@ -222,17 +215,9 @@ def error_figure(run: Run | RunRecord | Trace, title: str, caption: str = "") ->
     )
     for axis, (xlabel, along) in zip(axes, ways, strict=True):
         for place, (name, errors) in enumerate(drawn.items()):
-            axis.plot(
-                along[name],
-                errors,
-                color=PALETTE[place],
-                linestyle=LINES[place % len(LINES)],
-                marker=MARKS[place],
-                markevery=(place * 3, max(len(errors) // 6, 1)),
-                markersize=4.5,
-                markerfacecolor="white",
-                label=name,
-            )
+            look = {**series_look(place), "label": name}
+            look["markevery"] = place * 3, max(len(errors) // 6, 1)
+            axis.plot(along[name], errors, **look)
         _logarithmic(axis, [trace])
         axis.set(xlabel=xlabel, ylabel="distance from\nthe pooled minimiser")
     axes[1].set_xscale("log")
@@ -289,9 +274,14 @@ def density_figure(report: PaperReport) -> Any:
             ("A", A[0], report.under_a, BLUE, "-"),
             ("B", B[0], report.under_b, ORANGE, "--"),
         ):
-            _density(axis, getattr(sample, kind)[:, 0, 0], colour)
+            seen, bins = getattr(sample, kind)[:, 0, 0], np.arange(-12.0, 15.0, 0.25)
+            heights, _ = np.histogram(seen, bins, density=True)
+            axis.stairs(heights, bins, fill=True, color=colour, alpha=0.25)
             grid = np.linspace(mean - 8, mean + 8, 400)
-            curve = _normal(grid, mean, variance * SIGMA**2)
+            wide = variance * SIGMA**2
+            curve = np.exp(-((grid - mean) ** 2) / (2 * wide)) / np.sqrt(
+                2 * np.pi * wide
+            )
             text = rf"under {label}: $\alpha_1 = {mean:g}$"
             axis.plot(grid, curve, style, color=colour, label=text)
         axis.set(ylabel="density", xlim=(-6.5, 9.5), ylim=(0, 0.33))
@@ -299,15 +289,6 @@ def density_figure(report: PaperReport) -> Any:
         axis.legend(frameon=False, loc="upper right", fontsize=SMALL)
     axes[1].set_xlabel("coefficient")
     return figure
-
-
-def _density(axis: Any, sample: FloatArray, colour: str) -> None:
-    heights, bins = np.histogram(sample, np.arange(-12.0, 15.0, 0.25), density=True)
-    axis.stairs(heights, bins, fill=True, color=colour, alpha=0.25)
-
-
-def _normal(x: FloatArray, mean: float, variance: float) -> FloatArray:
-    return np.exp(-((x - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
 
 
 # Networks, and what they promise
@@ -347,31 +328,17 @@ def network_figure(
     figure, (axis,) = panels(tall, title=title, caption=caption, **side)
     ends = [(topology.parties[i], topology.parties[j]) for i, j in topology.edges]
     thin = 1.4 if len(ends) <= 200 else 0.5
-    kinds: list[tuple[str, list[tuple[str, str]], dict[str, Any]]] = [
-        (
-            "link",
-            [one for one in ends if not bad.intersection(one)],
-            {"color": GREY, "linestyle": "-", "linewidth": thin},
-        ),
-        (
-            "link the coalition knows",
-            [one for one in ends if bad.intersection(one)],
-            {"color": ORANGE, "linestyle": ":", "linewidth": thin},
-        ),
-        (
-            "link that mends it",
-            list(added),
-            {"color": GREEN, "linestyle": "--", "linewidth": 2.4},
-        ),
-        (
-            "link that helps further",
-            list(helpful),
-            {"color": PURPLE, "linestyle": "-.", "linewidth": 2.0},
-        ),
-    ]
-    for label, links, look in kinds:
+    free = [one for one in ends if not bad.intersection(one)]
+    known_links = [one for one in ends if bad.intersection(one)]
+    for label, links, colour, style, wide in (
+        ("link", free, GREY, "-", thin),
+        ("link the coalition knows", known_links, ORANGE, ":", thin),
+        ("link that mends it", added, GREEN, "--", 2.4),
+        ("link that helps further", helpful, PURPLE, "-.", 2.0),
+    ):
         # What is not there yet goes in a bow: parties may stand on the straight way.
-        bent = look["color"] in (GREEN, PURPLE)
+        bent = colour in (GREEN, PURPLE)
+        look: dict[str, Any] = {"color": colour, "linestyle": style, "linewidth": wide}
         for place, (one, other) in enumerate(links):
             way = _way(np.array(at[one]), np.array(at[other]), bent=bent)
             axis.plot(*way, **look, label="" if place else label, zorder=1)
@@ -388,8 +355,8 @@ def network_figure(
             for name in names
         ]
         x, y = zip(*(at[name] for name in names), strict=True)
-        wide = 1.0 if edge == BLACK else 2.4
-        look = {"s": size, "c": shades, "edgecolors": edge, "linewidths": wide}
+        thick = 1.0 if edge == BLACK else 2.4
+        look = {"s": size, "c": shades, "edgecolors": edge, "linewidths": thick}
         # In the legend a plain mark, whatever shade the first of them has.
         axis.scatter(x, y, marker=mark, zorder=2, **look)
         shown = BLACK if dark else "white"
@@ -400,15 +367,9 @@ def network_figure(
     axis.set_aspect("equal")
     for line in axis.spines.values():
         line.set_visible(False)
-    axis.legend(
-        frameon=False,
-        fontsize=SMALL,
-        ncols=2,
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0.0),
-        handletextpad=0.4,
-        columnspacing=1.0,
-    )
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "ncols": 2}
+    near = {"handletextpad": 0.4, "columnspacing": 1.0}
+    axis.legend(frameon=False, fontsize=SMALL, **below, **near)
     return figure
 
 
@@ -555,14 +516,10 @@ def literature_figure(tables: Sequence[LiteratureTable]) -> Any:
     """
     title = "At the same divergence of the view: how far answers are from the true one"
     lines = (len(tables[0].rows) + 1) // 2
+    caption = "filled: the sum is released; open: the sum is hidden, too"
+    side: dict[str, Any] = {"gap": 0.12, "bottom": 0.65 + 0.19 * lines}
     figure, (upper, lower) = panels(
-        2.7,
-        1.3,
-        title=title,
-        caption="filled: the sum is released; open: the sum is hidden, too",
-        sharex=True,
-        gap=0.12,
-        bottom=0.65 + 0.19 * lines,
+        2.7, 1.3, title=title, caption=caption, sharex=True, **side
     )
     marks, untouched = "oDs^vPX", tables[0].untouched
     noisy = [row for one in tables for row in one.rows if not row.exact]
@@ -571,6 +528,8 @@ def literature_figure(tables: Sequence[LiteratureTable]) -> Any:
         exact = rows[0].exact
         at = np.array([row.measured for row in rows])
         ends = [[row.low for row in rows], [row.high for row in rows]]
+        look: dict[str, Any] = {"color": PALETTE[place]}
+        look["markerfacecolor"] = PALETTE[place] if exact else "white"
         (lower if exact else upper).errorbar(
             at,
             # Nothing is drawn of a zero on such an axis.
@@ -579,17 +538,9 @@ def literature_figure(tables: Sequence[LiteratureTable]) -> Any:
             fmt=marks[place],
             linestyle=LINES[place % len(LINES)],
             linewidth=0.8,
-            color=PALETTE[place],
-            markerfacecolor=PALETTE[place] if exact else "white",
+            **look,
         )
-        upper.plot(
-            [],
-            [],
-            marks[place],
-            color=PALETTE[place],
-            markerfacecolor=PALETTE[place] if exact else "white",
-            label=rows[0].mechanism,
-        )
+        upper.plot([], [], marks[place], **look, label=rows[0].mechanism)
     upper.axhline(untouched, color=GREY, linewidth=0.8)
     upper.text(1.0, untouched * 1.15, "no answer at all", ha="right", color=GREY)
     for one in (upper, lower):
@@ -642,14 +593,9 @@ def supply_figure(result: DispatchResult, title: str, caption: str = "") -> Any:
     tried = result.tried[np.argsort(result.tried[:, 0], kind="stable")]
     prices, least, most = tried[:, 0], tried[:, 1], tried[:, 2]
     for k in range(len(tried) - 1):
-        axis.fill_betweenx(
-            prices[k : k + 2],
-            [most[k]] * 2,
-            [least[k + 1]] * 2,
-            color=BLUE,
-            alpha=0.15,
-            label="" if k else "the curve is in here",
-        )
+        sides = prices[k : k + 2], [most[k]] * 2, [least[k + 1]] * 2
+        label = "" if k else "the curve is in here"
+        axis.fill_betweenx(*sides, color=BLUE, alpha=0.15, label=label)
     axis.hlines(prices, least, most, color=BLUE, linewidth=2.5)
     ends, twice = np.concatenate([least, most]), np.concatenate([prices, prices])
     axis.plot(ends, twice, "o", color=BLUE, markersize=4, label="released")
@@ -771,15 +717,9 @@ def audit_figure(found: Audit) -> Any:
         name = ", ".join(curve.coalition) or "anybody"
         if curve.promised not in drawn:
             what = "exact" if curve.gaussian else "proved"
-            upper.plot(
-                alarms,
-                curve.least_misses(alarms),
-                color=GREY,
-                lw=4,
-                alpha=0.35,
-                zorder=0,
-                label=None if drawn else f"promised, {what}",
-            )
+            grey: dict[str, Any] = {"color": GREY, "lw": 4, "alpha": 0.35, "zorder": 0}
+            label = None if drawn else f"promised, {what}"
+            upper.plot(alarms, curve.least_misses(alarms), **grey, label=label)
             drawn.add(curve.promised)
         at = [[one[key] for one in curve.points] for key in ("false_alarms", "misses")]
         look: dict[str, Any] = {"ms": 4, "mfc": "none", "color": colour}
@@ -808,18 +748,17 @@ def _name_at_end(
 ) -> None:
     """Write the curves' names in the right margin, where no curve passes."""
     ends = [rates[-1] for rates in curves.values()]
-    for name, height, colour in zip(
-        curves, _apart(ends, gap=0.08), colours, strict=True
-    ):
-        axis.text(
-            1.02,
-            height,
-            name,
-            transform=axis.get_yaxis_transform(),
-            color=colour,
-            verticalalignment="center",
-            fontsize=SMALL,
-        )
+    heights = _apart(ends, gap=0.08)
+    for name, height, colour in zip(curves, heights, colours, strict=True):
+        _write_beside(axis, height, name, color=colour)
+
+
+def _write_beside(
+    axis: Any, height: float, text: str, *, at: float = 1.02, **look: Any
+) -> None:
+    """Write text in the right margin, at a height of the vertical axis."""
+    look |= {"transform": axis.get_yaxis_transform(), "va": "center"}
+    axis.text(at, height, text, **look, fontsize=SMALL)
 
 
 def _apart(heights: Sequence[float], *, gap: float) -> list[float]:
@@ -1035,14 +974,7 @@ def forest_figure(
     ):
         axis.plot([low, high], [place] * 2, color=BLUE, linewidth=1.6)
         axis.plot(middle, place, "s", color=BLUE, markersize=6)
-        axis.text(
-            1.03,
-            place,
-            told,
-            transform=axis.get_yaxis_transform(),
-            verticalalignment="center",
-            fontsize=SMALL,
-        )
+        _write_beside(axis, place, told, at=1.03)
     axis.axvline(1.0 if ratio else 0.0, color=GREY, linewidth=0.8)
     axis.set_yticks(range(len(rows))[::-1], [named(one, 22) for one in names])
     axis.set_ylim(-0.6, len(rows) - 0.4)
@@ -1096,17 +1028,19 @@ def boxes_figure(
     """
     wide = max(WIDTH, 1.0 + 0.75 * len(groups))
     figure, (axis,) = panels(2.7, title=title, caption=caption, width=wide, bottom=0.95)
+    from matplotlib.patches import Rectangle  # `panels` says so if there is none
+
     for place, found in enumerate(groups.values()):
         known = {one.share: one for one in found if isfinite(one.between)}
         aside = np.linspace(-0.18, 0.18, len(known)) if len(known) > 1 else [0.0]
         for one, at in zip(known.values(), aside, strict=True):
             spot = (place + at - 0.04, one.low), 0.08, one.high - one.low
-            axis.add_patch(_box(*spot, color=ORANGE, alpha=0.35, linewidth=0))
+            axis.add_patch(Rectangle(*spot, color=ORANGE, alpha=0.35, linewidth=0))
         ends = [one.between for one in known.values()]
         middle = [known[share].between for share in (0.25, 0.75) if share in known]
         if len(middle) == 2:
             spot = (place - 0.25, middle[0]), 0.5, middle[1] - middle[0]
-            axis.add_patch(_box(*spot, fill=False, edgecolor=BLUE, linewidth=1.2))
+            axis.add_patch(Rectangle(*spot, fill=False, edgecolor=BLUE, linewidth=1.2))
         for edge, end in zip(middle, (min, max), strict=False):
             axis.plot([place, place], [edge, end(ends)], color=BLUE, linewidth=1.2)
         for one in known.values():
@@ -1123,12 +1057,6 @@ def boxes_figure(
     axis.margins(y=0.1)
     _legend_below(axis, *axis.get_legend_handles_labels())
     return figure
-
-
-def _box(corner: tuple[float, float], width: float, height: float, **look: Any) -> Any:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle(corner, width, height, **look)
 
 
 def counts_figure(
@@ -1154,12 +1082,7 @@ def counts_figure(
     slanted = LETTER * max(map(len, labels[1])) > 0.9 * each
     bottom = 0.5 + (0.7 * min(beside(labels[1], 14), 1.5) if slanted else 0.15)
     figure, (axis,) = panels(
-        0.32 * down,
-        title=title,
-        caption=caption,
-        left=left,
-        bottom=bottom,
-        width=width,
+        0.32 * down, title=title, caption=caption, left=left, bottom=bottom, width=width
     )
     axis.pcolormesh(cells, cmap="Blues", vmin=0, edgecolors="white", linewidth=1.0)
     most = cells.max()
@@ -1248,8 +1171,7 @@ def differences_figure(
     places = range(len(values))[::-1]
     for place, value in zip(places, values.values(), strict=True):
         axis.plot(value, place, "o", color=BLUE, markersize=6)
-        at = {"transform": axis.get_yaxis_transform(), "va": "center"}
-        axis.text(1.02, place, f"{value:.3f}", **at, fontsize=SMALL)
+        _write_beside(axis, place, f"{value:.3f}")
     axis.axvline(0.1, color=GREY, linestyle=":", linewidth=1.0)
     axis.set_yticks(places, [named(one, 22) for one in values])
     axis.set(ylim=(-0.6, len(values) - 0.4), xlabel=xlabel)
@@ -1289,14 +1211,7 @@ def values_figure(
     for place, (name, value) in zip(places, values.items(), strict=True):
         if ends is not None and name in ends:
             axis.plot(ends[name], [place] * 2, color=BLACK, linewidth=1.4)
-        axis.text(
-            1.02,
-            place,
-            f"{value:,.6g}",
-            transform=axis.get_yaxis_transform(),
-            va="center",
-            fontsize=SMALL,
-        )
+        _write_beside(axis, place, f"{value:,.6g}")
     axis.axvline(0.0, color=GREY, linewidth=0.8)
     axis.set_yticks(places, [named(one, 22) for one in values])
     axis.set(xlabel=xlabel, ylim=(-0.6, len(values) - 0.4))
