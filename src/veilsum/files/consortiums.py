@@ -86,6 +86,7 @@ def _stand_ins(file: ScenarioFile, path: Path) -> dict[str, Any]:
 
 
 def _planned(file: ScenarioFile, path: Path) -> tuple[str, ...]:
+    """Return the parties that a plan names."""
     deployment, data = file.deployment, file.data
     for named in (
         None if file.parties is None else file.parties.names,
@@ -192,6 +193,7 @@ def _address(written: Address | str | None) -> Address | None:
 
 
 def _relay(deployment: DeploymentSection, folder: Path) -> dict[str, Any]:
+    """Return what a plan says about relays, as the consortium file has it."""
     keys = RelaySection.__struct_fields__
     found = {key: value for key, value in deployment.given().items() if key in keys}
     if "relay_certificate" in found:

@@ -259,6 +259,7 @@ def _fleet(table: Frame, periods: int) -> Fleet:
 
 
 def _cells(table: Frame, wanted: Sequence[str]) -> dict[str, FloatArray]:
+    """Return columns as numbers; refuse a table that lacks one."""
     missing = [one for one in wanted if one not in table.columns]
     if missing:
         raise InvalidInputError(
@@ -386,6 +387,7 @@ def _module(name: str) -> Any:
 
 
 def _stretches(frame: Frame, parties: int, kind: str) -> dict[str, Frame]:
+    """Return the rows in order, dealt to so many parties as evenly as can be."""
     _check_parties(parties, len(frame), what="rows")
     pieces = np.array_split(np.arange(len(frame)), parties)
     return {
@@ -395,6 +397,7 @@ def _stretches(frame: Frame, parties: int, kind: str) -> dict[str, Frame]:
 
 
 def _zones(frame: Frame, parties: int | None) -> dict[str, Frame]:
+    """Return the rows of each bus, or of stretches of buses."""
     buses = np.unique(frame["bus"])
     if parties is None:
         names = {bus: f"bus-{bus}" for bus in buses}
@@ -409,6 +412,7 @@ def _zones(frame: Frame, parties: int | None) -> dict[str, Frame]:
 
 
 def _generators(case: Any) -> list[list[float]]:
+    """Return the generators in service; costs for reactive power come after and go."""
     units, costs = case["gen"], case["gencost"][: len(case["gen"])]
     return [
         [

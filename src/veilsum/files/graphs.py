@@ -97,6 +97,7 @@ def numbered_links(path: Path, *, most_links: int = MOST_LINKS) -> Topology:
 
 
 def _check_links(path: Path, ends: Array[Any] | ArrayHead, most_links: int) -> None:
+    """Refuse what are no links, or too many, before one is looked at."""
     if len(ends.shape) != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu":
         raise InvalidGraphError(
             f"{path} holds no links: expected two columns of whole numbers, found "

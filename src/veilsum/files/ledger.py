@@ -176,6 +176,7 @@ def _insert(connection: sqlite3.Connection, records: Iterable[Record]) -> None:
 
 
 def _read_row(row: Sequence[Any], read: Callable[[str, Any], Read]) -> Read:
+    """Return what `read` makes of the cells of a record."""
     return read(row[3].decode(), json.loads(row[5]))
 
 
@@ -337,6 +338,7 @@ class Ledger(Secret):
             self._together(runs)
 
     def _together(self, runs: Mapping[str, Wanted]) -> list[Entry]:
+        """Return what is to be written for several runs, of which each is allowed."""
         news: list[Entry] = []
         reserved: list[Entry] = []
         asked: list[Entry] = []
@@ -558,6 +560,7 @@ class Ledger(Secret):
         return tuple(decisions)
 
     def _write(self, entries: Iterable[Entry], when: str | None) -> None:
+        """Append entries; inside a transaction."""
         self._journal.append(_record(_stamped(entry, when)) for entry in entries)
 
     def _decided(
@@ -567,6 +570,7 @@ class Ledger(Secret):
         beside: Iterable[Entry] = (),
         look: Look | None = None,
     ) -> list[Decision]:
+        """Return what the rules say about entries, one after the other."""
         known, decisions = self._original().plus(*beside), []
         for entry in wanted:
             decision = decide(known, entry, known.budget)
@@ -668,6 +672,7 @@ class Ledger(Secret):
 
 
 def _columns(known: Known, run: RunLimits | None) -> tuple[tuple[str, ...], ...]:
+    """Return all columns of a table, and in a run those that it asks about."""
     whole = () if known.prints is None else known.prints.columns
     alone = run is None or known.prints is None or known.asked == whole
     return (whole,) if alone else (whole, known.asked)

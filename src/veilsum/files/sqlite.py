@@ -279,6 +279,7 @@ class OpenFile(Secret):
         return sealing
 
     def _reseal(self, live: sqlite3.Connection) -> bytes:
+        """Seal the file as it is now; return the record for the head."""
         assert self._sealing is not None
         number, seal = live.execute("SELECT number, seal FROM head").fetchone()
         rows = self._sealing.sum_rows(number, seal) + sum(self._changes)
@@ -554,6 +555,7 @@ def sync(path: Path) -> None:
 
 
 def _found(path: Path, kind: Kind) -> os.stat_result:
+    """Return what is at the path; refuse all but a file."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -331,6 +331,7 @@ def _check_words(missing: Sequence[str]) -> None:
 
 
 def _codec(encoding: str) -> str:
+    """Return an encoding by the name that Python has for it."""
     try:
         found = codecs.lookup(encoding)
         "a".encode(encoding)  # some codecs are about bytes, and make no text

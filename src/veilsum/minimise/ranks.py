@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.files.output import prepare_folder
@@ -56,7 +57,6 @@ from veilsum.minimise.large import (
 from veilsum.minimise.methods.base import Method, State
 from veilsum.numbers.arrays import (
     Array,
-    FloatArray,
     PartyPoints,
     Sparse,
     Vector,
@@ -412,7 +412,7 @@ class RanksRun(Shown):
 
 def large_on_ranks(
     graph: str | Topology,
-    targets: FloatArray | None = None,
+    targets: ArrayLike | None = None,
     *,
     dim: int = 4,
     method: LargeMethod = "dgd",
@@ -547,7 +547,7 @@ def large_on_ranks(
 
 
 def _own_targets(
-    here: OwnGraph, targets: FloatArray | None, dim: int, seed: int
+    here: OwnGraph, targets: ArrayLike | None, dim: int, seed: int
 ) -> Float[Array[np.float64], "own m"]:
     """Return this rank's rows of all targets."""
     own, parties = here.ranks.own, here.n_parties

@@ -353,6 +353,7 @@ def _other_way(way: Way, looks: Sequence[Look]) -> Check:
 
 
 def _reached(way: Way, look: Look) -> list[Check]:
+    """Return what went well before the hello."""
     found = []
     if look.stage > Stage.TCP:
         words = f"it answers at {look.place}"
@@ -369,6 +370,7 @@ def _reached(way: Way, look: Look) -> list[Check]:
 
 
 def _said(way: Way, look: Look, clock_skew: float) -> list[Check]:
+    """Return what a neighbour's hello shows."""
     hello, own = look.hello, look.own
     assert hello is not None
     assert own is not None
@@ -400,6 +402,7 @@ def _clock(way: Way, hello: Hello, own: Hello, clock_skew: float) -> Check:
 
 
 def _ended(way: Way, look: Look) -> Check:
+    """Return why a connection ended before it could be used."""
     if look.error is None:
         assert look.refusal is not None
         if look.stage is Stage.TLS:
@@ -572,6 +575,7 @@ class Doctor(Secret):
         return self._checked("certificate", Health.GOOD, words)
 
     async def _opened(self) -> tuple[Door, Check]:
+        """Listen where a run would; return what came of it."""
         context = server_context(self.identity, self.agreed.certificates)
         door = Door(context, self.limits, self._turned_away)
         place = self.listen or self.agreed.member(self.me).address
@@ -688,6 +692,7 @@ class Doctor(Secret):
             connection.transport.abort()
 
     def _relay_checks(self) -> list[Check]:
+        """Return how it is with the relays themselves."""
         agreed = self.agreed.relays
         if agreed is None:
             return []
@@ -723,6 +728,7 @@ class Doctor(Secret):
         return self._checked("relay", state, words, advice)
 
     def _relayed(self, name: str) -> str:
+        """Say what came of a neighbour at the relays, if there are any."""
         if self.agreed.relays is None:
             return ""
         there = [str(one) for one, why in self.relays.items() if why is None]
@@ -733,6 +739,7 @@ class Doctor(Secret):
         return words if nowhere_else else f"{words} either"
 
     async def _call(self, name: str, address: Address) -> Look:
+        """Call once, step by step on one connection."""
         proxied = proxy_for(address) is not None
         look = Look(name=name, address=str(address), dialled=True, proxied=proxied)
         try:
@@ -745,6 +752,7 @@ class Doctor(Secret):
             connection.transport.abort()
 
     async def _dialled(self, address: Address, look: Look) -> Wire:
+        """Return a connection under TLS, or say in which step that failed."""
         stage, over = Stage.NAME, None
         try:
             if not look.proxied:
@@ -833,6 +841,7 @@ class Doctor(Secret):
         return neighbour_checks(way, looks, clock_skew=self.limits.clock_skew)
 
     def _turned_away_checks(self, near: list[Check]) -> list[Check]:
+        """Return who was refused, if somebody who was to call has not come."""
         missing = [one.about for one in near if one.state is Health.OPEN]
         if not missing:
             return []
@@ -864,6 +873,7 @@ def _stage(stage: Stage, error: BaseException) -> Stage:
 
 
 async def _connected(places: list[Any], seconds: float) -> socket:
+    """Return a connection with the first place that takes one."""
     failed: OSError | None = None
     for family, kind, protocol, _, place in places:
         made = socket(family, kind, protocol)

@@ -402,6 +402,7 @@ class Drop(Secret):
             peer.written = max(peer.written, peer.arrived + 1)
 
     def _keep(self, peer: Correspondent, envelope: Envelope, raw: bytes) -> None:
+        """Know a letter that is taken."""
         if envelope.number == 0:
             peer.key, frames = self._first(peer, envelope)
         else:
@@ -456,6 +457,7 @@ class Drop(Secret):
         )
 
     def _introduce(self, peer: Correspondent) -> None:
+        """Write the first letter to a neighbour."""
         hello = written(said_to(self._own, to=peer.name, time=0.0))
         key = self._secret.public_key().public_bytes_raw()
         # Nothing that a party has to say before it knows its neighbours is private.
@@ -530,6 +532,7 @@ class Drop(Secret):
         return hashlib.blake2b(frame, digest_size=MARK_BYTES, key=key).digest()
 
     def _write_letters(self) -> bool:
+        """Write a letter to everybody for whom there is something new; say whether."""
         if not self._stirred:
             return False
         moved = self._stirred = False
@@ -586,6 +589,7 @@ class Drop(Secret):
     # Taking
 
     def _take_letters(self) -> bool:
+        """Take all letters that are next; say whether there was one."""
         moved = False
         for found in sorted(self._look(), key=_number):
             about = found.about
@@ -674,6 +678,7 @@ class Drop(Secret):
         return key, first.frames
 
     def _unsealed(self, envelope: Envelope) -> Letter:
+        """Return what is in a letter."""
         try:
             plain = SUITE.decrypt(envelope.body, self._secret, envelope.info)
         except (InvalidTag, ValueError):
@@ -720,6 +725,7 @@ class Drop(Secret):
         return int(getattr(message, "epoch", epoch)) < epoch
 
     def _message(self, frame: bytes) -> Message | None:
+        """Return what a frame says; None if that is for the machine to complain of."""
         try:
             return self._plan.codec.decode(frame)
         except MalformedMessageError:
@@ -741,6 +747,7 @@ class Drop(Secret):
             for name, found in sorted(seen.items())
             if found.stamp
         }
+        # Files that are gone are forgotten: there may be ever new ones.
         self._told = {k: v for k, v in self._told.items() if k in self._known}
         for peer in self._peers.values():
             peer.problems = {k: v for k, v in peer.problems.items() if k in self._known}
@@ -765,6 +772,7 @@ class Drop(Secret):
             yield Found(entry.name, stamp)
 
     def _read(self, name: str, new: Found) -> Found:
+        """Return what is known of a file, read again if it has changed."""
         known = self._known.get(name)
         if known is not None and known.stamp == new.stamp:
             return known
@@ -792,6 +800,7 @@ class Drop(Secret):
         return Found(name, new.stamp, hashlib.sha256(raw).digest(), about)
 
     def _is_agreed(self, envelope: Envelope | None) -> bool:
+        """Say whether a letter is of somebody who has agreed to the same."""
         return envelope is not None and envelope.agreed == self._digest
 
     def _concerns(self, envelope: Envelope) -> bool:
@@ -804,6 +813,7 @@ class Drop(Secret):
         return Found(new.name, new.stamp, problem=problem)
 
     def _refuse(self, peer: Correspondent, found: Found, problem: str) -> None:
+        """Note what is wrong with a letter that a member did sign."""
         peer.problems[found.name] = problem
         self._log(found.name, found.digest, problem)
 
@@ -828,6 +838,7 @@ class Drop(Secret):
         return f"its next letter is {name}"
 
     def _lacks(self, peer: Correspondent) -> bool:
+        """Say whether a letter of a neighbour is here before one that comes first."""
         found = (one.about for one in self._known.values() if one.about is not None)
         ends, number = (peer.name, self._me), len(peer.taken)
         return any(
@@ -838,6 +849,7 @@ class Drop(Secret):
         return [one for one in self._peers.values() if not one.left]
 
     def _waits(self) -> str:
+        """Say what is waited for, what is wrong, and what to do."""
         lines = [f"waiting for letters to {self._me}"]
         lines += [f"from {peer.name}: {self._next(peer)}" for peer in self._awaited()]
         odd = {one.name: one.problem for one in self._known.values() if one.problem}

@@ -214,6 +214,7 @@ def _check_place(
 
 
 def _proved(evidence: Evidence) -> Contradiction:
+    """Return the two records as a contradiction; refuse a pair that is none."""
     if evidence.left_out:
         raise InvalidInputError(
             "its two records are not in it, for they are too long for a file of "
@@ -240,6 +241,7 @@ def _proved(evidence: Evidence) -> Contradiction:
 
 
 def _record(frame: bytes, evidence: Evidence, codec: Codec) -> Record:
+    """Return the record in a frame; refuse one that the party did not sign."""
     from cryptography.exceptions import InvalidSignature
 
     try:

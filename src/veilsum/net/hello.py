@@ -294,6 +294,7 @@ def _disagreement(hello: Hello, own: Hello) -> Refusal | None:
 
 
 def _look(hello: Hello, own: Hello) -> Refusal | None:
+    """End a connection that is in order, but was made to look at it only."""
     if hello.plan and own.plan:
         return None
     return Refusal(Close.DONE, "it only looked whether it can connect (doctor)")

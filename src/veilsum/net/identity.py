@@ -246,6 +246,7 @@ def make_certificate(
 
 
 def _extensions(name: str, public: Ed25519PublicKey) -> list[x509.ExtensionType]:
+    """Return what a certificate says of its name, its key and their use."""
     purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     return [
         x509.BasicConstraints(ca=False, path_length=None),
@@ -263,6 +264,7 @@ def _uri(name: str) -> x509.UniformResourceIdentifier:
 def _write_pair(
     key_file: Path, content: bytes, certificate_file: Path, certificate: str
 ) -> None:
+    """Write both files or neither."""
     try:
         key_file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as error:
@@ -332,6 +334,7 @@ def change_passphrase(identity: Identity, new: str | None) -> None:
 
 
 def _opened(path: Path, content: bytes, password: bytes | None) -> Ed25519PrivateKey:
+    """Return the key in a file's content."""
     try:
         key = serialization.load_pem_private_key(content, password)
     except (*UNREADABLE, TypeError):
@@ -350,6 +353,7 @@ def _opened(path: Path, content: bytes, password: bytes | None) -> Ed25519Privat
 
 
 def _read_private(path: Path) -> bytes:
+    """Return what is in a key file; refuse one that others may read."""
     try:
         with path.open("rb") as stream:
             found, content = os.fstat(stream.fileno()), stream.read(MOST_BYTES)

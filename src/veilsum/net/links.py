@@ -134,6 +134,7 @@ class Link(Secret):
         return True
 
     async def _write(self) -> None:
+        """Give what waits to the connection, as fast as that takes it."""
         try:
             while self._queue:
                 item = self._queue.popleft()
@@ -194,6 +195,7 @@ class Link(Secret):
             await asyncio.gather(rest, return_exceptions=True)
 
     def _take_now(self, take: Take, failed: asyncio.Future[None], frame: bytes) -> None:
+        """Hand over a frame, unless it is over."""
         if self.ended or failed.done():
             return
         try:
@@ -377,6 +379,7 @@ class Meetings(Secret):
     async def _greet(
         self, connection: Wire, peer: Peer | None, called: Peer | None, name: str
     ) -> Hello | Refusal:
+        """Say hello and return the neighbour's, unless something is wrong."""
         if called is not None and peer is not called:
             return Refusal(Close.CERTIFICATE, f"it has the certificate of {name}")
         if peer is None:
@@ -433,6 +436,7 @@ class Meetings(Secret):
         return old.dialled != peer.designated or link.said_at >= old.said_at
 
     async def _serve(self, peer: Peer, link: Link) -> None:
+        """Make a connection the one with its neighbour, and read it to its end."""
         old = peer.link
         peer.connect(link)
         try:
@@ -664,6 +668,7 @@ class Network(Secret):
     async def _keep_calling(
         self, peer: Peer, call: Callable[[], Coroutine[Any, Any, float]]
     ) -> None:
+        """Call a neighbour whenever there is no connection with it."""
         backoff = Backoff(self._limits)
         # Where no call can come, nobody waits for one.
         waits = not peer.designated and self._listen is not None
@@ -696,6 +701,7 @@ class Network(Secret):
     async def _call(
         self, context: ssl.SSLContext, peer: Peer, address: Address
     ) -> float | None:
+        """Call once, and serve the connection to its end; say how long that was."""
         try:
             connection = await dial(address, context, self._limits)
         except UNANSWERED as error:
@@ -743,6 +749,7 @@ class Network(Secret):
         )
 
     def _noted(self, peer: Peer, why: str) -> None:
+        """Keep how it stands at a relay."""
         if why != peer.trouble and peer.link is None:
             LOG.info("not met yet", extra={"party": peer.name, "reason": why})
         peer.fail(why, refused=False)
@@ -754,6 +761,7 @@ class Network(Secret):
             connection.transport.abort()
 
     async def _answer(self, connection: Answered) -> None:
+        """Serve a connection that somebody else made."""
         await self._meetings.hold(connection, None)
 
     def _turned_away(self, address: str, error: BaseException) -> None:

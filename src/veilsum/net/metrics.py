@@ -163,6 +163,7 @@ class _Server(ThreadingMixIn, HTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
+        """Forget a question that is answered."""
         with self._lock:
             self._asking.pop(request, None)
         super().shutdown_request(request)
@@ -182,6 +183,8 @@ class _Server(ThreadingMixIn, HTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
+    """Answers one question."""
+
     pages: dict[str, Callable[[], tuple[int, str]]]
     hosts: set[str]
     timeout = PATIENCE

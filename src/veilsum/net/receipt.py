@@ -296,6 +296,7 @@ def _parsed(text: str) -> Any:
 
 
 def _depth(value: Any) -> int:
+    """Return how deep lists and tables are nested, one level after the other."""
     depth, level = 0, [value]
     while level:
         inside = [list(one.values()) if isinstance(one, dict) else one for one in level]
@@ -316,6 +317,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
+    """Say whether a value is a number that float64 has room for."""
     return type(value) in {int, float} and abs(value) <= sys.float_info.max
 
 
@@ -348,6 +350,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_release(value: Any) -> bool:
+    """Say whether a value describes a released sum."""
     if not isinstance(value, dict) or not value.keys() <= RELEASE.keys():
         return False
     return all(RELEASE[key](part) for key, part in value.items())
@@ -667,6 +670,7 @@ def _sorted_names(listed_: Sequence[Any]) -> Sequence[Any]:
 
 
 def _members(receipts: Sequence[Receipt], consortium: Consortium | None) -> Finding:
+    """Return whether everybody counts itself in, and who took part adds up."""
     everybody = None if consortium is None else sorted(consortium.certificates)
     wrong = []
     for one in receipts:
@@ -710,6 +714,7 @@ def _covered(promise: Mapping[str, Any]) -> list[str]:
 
 
 def _lost(receipts: Sequence[Receipt]) -> set[str]:
+    """Return who is lost in everybody's eyes."""
     return set.intersection(*(set(one.lost) for one in receipts))
 
 

@@ -56,6 +56,7 @@ class Refusals:
         return True
 
     def _window(self, source: str) -> _Window:
+        """Return a source's count, a new one once its time is over."""
         now, found = self._clock(), self._windows.get(source)
         if found is None or now - found.start >= self._limits.refusals_seconds:
             if found is not None and found.withheld:

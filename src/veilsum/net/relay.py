@@ -317,6 +317,7 @@ class RelayServer(Door):
     # Members
 
     async def _serve(self, connection: Answered) -> None:
+        """Seat a member, and keep it until it ends."""
         half = connection
         assert isinstance(half, Half)
         assert half.shown is not None
@@ -438,6 +439,7 @@ class _NumbersDoor(Door):
         self._relay = relay
 
     def asked(self, connection: ServerConnection, request: Request) -> Response:
+        """Answer with the numbers."""
         if request.path == "/metrics":
             return connection.respond(HTTPStatus.OK, self._relay.metrics())
         return connection.respond(HTTPStatus.NOT_FOUND, "")

@@ -217,6 +217,7 @@ class Runner(Secret):
         return first
 
     def _close(self) -> None:
+        """Write down how it went, and erase everything that was secret."""
         began = self.store.read()["opened"].decode()
         notes = {
             "began": began,
@@ -365,6 +366,7 @@ class Runner(Secret):
         return []
 
     def _charged(self, charge: Emission) -> str | None:
+        """Charge the ledger; return why it refuses, if it does."""
         try:
             if self.charge is not None:
                 self.charge(charge, Stored(self.machine.plan, self.store.read()).sums())

@@ -543,6 +543,7 @@ async def dial_at(
 
 
 def _stopped(error: BaseException, there: Address, proxy: str) -> ProxyError:
+    """Return why a call did not get past its proxy."""
     if isinstance(error, InvalidProxyStatus):
         status = error.response.status_code
         hitch, why = (_BY_STATUS.get(status, Hitch.FORBIDDEN)), f"HTTP {status}"
@@ -554,6 +555,7 @@ def _stopped(error: BaseException, there: Address, proxy: str) -> ProxyError:
 
 
 def _options(limits: Limits) -> dict[str, Any]:
+    """Return what both ends have in common."""
     return {"compression": None, **protocol_options(limits), **pace(limits)}
 
 

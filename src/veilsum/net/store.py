@@ -225,6 +225,7 @@ class _Owner:
 
     @classmethod
     def of(cls, plan: bytes, party: str, consortium: Consortium | None) -> Self:
+        """Return the one that a party asks for."""
         if consortium is None:
             return cls(plan, party, None)
         sections = consortium.section_digests
@@ -238,6 +239,7 @@ class _Owner:
 
     @property
     def sections(self) -> dict[str, str]:
+        """The sections' digests."""
         try:
             return dict(json.loads(self.agreed or b"{}")["sections"])
         except (KeyError, TypeError, ValueError):  # nothing, or nothing to be read
@@ -250,6 +252,7 @@ def has_begun(keys: Iterable[str]) -> bool:
 
 
 def _owner(path: Path, connection: sqlite3.Connection) -> _Owner:
+    """Return the owner that a store names."""
     if connection.execute(_ODD).fetchone() is not None:
         raise STORE.damaged(path, "what it holds is of another type")
     rows = connection.execute("SELECT plan, party FROM owner").fetchall()

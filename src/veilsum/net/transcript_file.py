@@ -211,6 +211,7 @@ def earlier_transcript(
 
 
 def _digests(identity: Identity, run: str) -> tuple[bytes, bytes]:
+    """Return what says in the clear which run it was and whose transcript it is."""
     told = b"veilsum run\0" + run.encode(), der_of(identity.certificate)
     one, other = (hashlib.sha256(part).digest() for part in told)
     return one, other

@@ -276,6 +276,7 @@ class _Desk:
         return True
 
     async def handler(self, connection: Answered) -> None:
+        """Go on from TLS as a server does."""
         try:
             async with asyncio.timeout(self.limits.open_timeout):
                 await connection.handshake(only_here, None, None)

@@ -599,6 +599,7 @@ class _Asked:
 
 
 def _asked(known: History) -> list[_Asked]:
+    """Return all numbers of a data set that were released, or are reserved."""
     pending = known.pending
     found: dict[tuple[tuple[str, ...], ...], tuple[int, int]] = {}
     entries: list[KnownSum | Reservation] = [*known.releases, *known.reservations]
@@ -714,6 +715,7 @@ def _same_effective(old: Charge, new: Charge) -> Decision | None:
 
 
 def _difference(old: Charge, new: Charge) -> str | None:
+    """Name what two charges for the same masks disagree on; None if on nothing."""
     pairs = {
         "data": (old.data, new.data),
         "masked costs": (old.effective, new.effective),
@@ -744,6 +746,7 @@ def _reuse_sentence(old: Charge, difference: str) -> str:
 
 
 def _within(known: History, charge: Charge, budget: Budget) -> Decision:
+    """Decide about fresh masks on a data set with this history."""
     limit, after = budget.epsilon, mobile_total((*known.charges, charge))
     if limit is None:
         return Decision("accepted", "no limit is set")

@@ -224,12 +224,16 @@ def _allocation(
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
+    """The graph and the coalitions."""
+
     topology: Topology
     tolerate: int
 
     def weakest(self, weights: Vector) -> _Point:
+        """Return the value of an allocation and its worst coalitions."""
         n, t = self.topology.n_parties, self.tolerate
         if comb(n, t) > MOST_LISTED:
+            # From the search, whose lower bound is certified.
             edges = self.topology.edges
             weighted = Topology(self.topology.parties, edges, frozen(weights.copy()))
             found = worst_mu2(weighted, tolerate=self.tolerate)
@@ -247,6 +251,7 @@ class _Problem:
         return _Point(weights, max(0.0, float(values[order[0]])), worst)
 
     def adjacency(self, weights: Vector) -> Matrix:
+        """Return the dense weighted adjacency matrix."""
         i, j = self.topology.edges.T
         matrix = np.zeros((self.topology.n_parties, self.topology.n_parties))
         np.add.at(matrix, (i, j), weights)
@@ -276,6 +281,7 @@ class _Programme:
     spaces: dict[Coalition, Columns] = field(default_factory=dict)
 
     def cut_off(self, point: _Point, bound: float) -> bool:
+        """Add what speaks against a point; return whether anything does."""
         limit = bound * (1.0 - CLOSE_ENOUGH)
         violated = [coalition for coalition, value in point.worst if value < limit]
         news = [self._add(coalition, point.weights) for coalition in violated]
@@ -370,7 +376,8 @@ def _solved(blocks: list[FloatArray], m: int) -> tuple[FloatArray, list[FloatArr
         raise MissingExtraError(
             f"allocating noise needs clarabel: {installing('plan')}"
         ) from None
-    sizes = [(round((np.sqrt(8 * len(block) + 1) - 1) / 2)) for block in blocks]
+    # A triangle of r (r + 1) / 2 entries has r rows.
+    sizes = [round((np.sqrt(8 * len(block) + 1) - 1) / 2) for block in blocks]
     identity = [_to_svec(np.eye(r)) for r in sizes]
     rows = [np.append(np.ones(m), 0.0), np.eye(m, m + 1) * -1.0]
     rows += [

@@ -104,6 +104,7 @@ class _Work:
 
 
 def _greedy(adjacency: Matrix, size: int, work: _Work) -> tuple[int, ...] | None:
+    """Take one party after the other, each the worst loss at its turn."""
     chosen: tuple[int, ...] = ()
     for _ in range(size):
         if not work.allows(1, len(chosen)):
@@ -124,6 +125,7 @@ def _around_the_weakest(adjacency: Matrix, size: int) -> tuple[int, ...]:
 def _exchange(
     adjacency: Matrix, start: tuple[int, ...], work: _Work
 ) -> tuple[int, ...]:
+    """Swap one member for one outsider while that lowers mu2."""
     best, value = start, float(values_without(adjacency, [start])[0])
     while work.allows(len(best), len(best) - 1):
         tries = [
@@ -229,6 +231,7 @@ class Search:
         return self.value - SLACK * float(self.adjacency.sum(axis=1).max())
 
     def _clear_family(self, members: tuple[int, ...]) -> None:
+        """Deal with every coalition that starts with these members, in index order."""
         later = range(members[-1] + 1, self.topology.n_parties)
         more = self.size - len(members)
         if self._not_worth_bounding(len(later), more):

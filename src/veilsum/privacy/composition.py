@@ -321,6 +321,7 @@ def _stated(charge: Charge, exposure: Exposure) -> Total:
 
 
 def _against(charge: Charge, who: tuple[str, ...] | int) -> Total:
+    """Return the best bound of one run that holds for a coalition."""
     present = who if isinstance(who, int) else _present(charge, who)
     stated = [_stated(charge, e) for e in charge.exposures if e.covers(present)]
     if not stated:

@@ -435,6 +435,7 @@ class Circuit:
     def _left(
         self, wanted: Rationals, potentials: Rationals
     ) -> tuple[list[Fraction], Fraction]:
+        """Return d - L x and x' L x."""
         left, spent = [*wanted], Fraction(0)
         for i, j, weight in self.links:
             drop = potentials[i] - potentials[j]
@@ -489,6 +490,7 @@ class Circuit:
         return joined, degrees
 
     def _solve(self, currents: FloatArray) -> FloatArray:
+        """Return about L^+ d, in float64."""
         shares, degrees = self.eliminated
         flow, potential = currents.copy(), np.zeros(self.n)
         for k in range(self.n - 1, 0, -1):

@@ -183,6 +183,7 @@ def _middle(n: int, degree: int) -> Offsets:
 
 
 def _offset_sets(n: int, degree: int, seed: int) -> OffsetSets:
+    """Return sets of offsets below n/2, each of which gives two links."""
     offsets, size = np.arange(1, (n + 1) // 2), degree // 2
     if comb(len(offsets), size) <= MOST_OFFSET_SETS:
         chosen = list(combinations(offsets.tolist(), size))
@@ -247,6 +248,7 @@ def _rooted(
 
 
 def _with_worst(candidate: Candidate, size: int) -> Candidate:
+    """Add the worst coalition of a circulant graph, if all of them can be tried."""
     n = candidate.topology.n_parties
     if size and comb(n - 1, size - 1) > FEW_ROOTED_COALITIONS:
         return candidate
@@ -441,6 +443,7 @@ class _Swaps:
         self.best, self.best_value = self.here, found.value
 
     def step(self, leeway: float) -> None:
+        """Try one exchange; keep it unless it loses more than the leeway."""
         other = _exchanged(self.here, self.stream)
         if other is None or self.looks == 0:
             return
@@ -467,6 +470,7 @@ class _Swaps:
         )
 
     def result(self) -> Candidate | None:
+        """Return the best graph seen, with the parties' names; None for the start."""
         names, ends = self.start.parties, np.argwhere(np.triu(self.best))
         edges = [(names[a], names[b]) for a, b in ends.tolist()]
         found = Topology.from_edges(edges, parties=names)
@@ -475,6 +479,7 @@ class _Swaps:
 
 
 def _exchanged(adjacency: Matrix, stream: np.random.Generator) -> Matrix | None:
+    """Return the graph with two links exchanged, None if the draw does not fit."""
     edges = np.argwhere(np.triu(adjacency))
     first, second = stream.integers(len(edges), size=2)
     (a, b), (c, d) = edges[first].tolist(), edges[second].tolist()

@@ -366,6 +366,7 @@ class _Lattice(_Gaussian):
         return lattice_success(divergence, smooth=smooth, moved=moved)
 
     def _deviations(self, topology: Topology) -> FloatArray:
+        """Return every link's sigma in grid steps."""
         if (alike := topology.common_weight) is not None:
             steps = float(self.grid.deviation(self.sigma, alike))
             return np.full(topology.n_edges, steps)

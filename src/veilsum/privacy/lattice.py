@@ -402,6 +402,7 @@ def _quantised_shift(
 
 
 def _whole_rows(topology: Topology, shift: ArrayLike) -> WholeRows:
+    """Return whole numbers as Python integers, one row per party."""
     array = np.array(shift, dtype=object)
     rows = array[:, None] if array.ndim == 1 else array
     if rows.ndim != 2 or len(rows) != topology.n_parties:
@@ -678,6 +679,7 @@ def _charges(topology: Topology, flow: Flow) -> Flow:
 
 
 def _divergence(topology: Topology, flow: Flow) -> Shift:
+    """Return Theta f, exactly."""
     out = as_python_integers(np.zeros(topology.n_parties))
     np.add.at(out, topology.edges[:, 0], flow)
     np.subtract.at(out, topology.edges[:, 1], flow)

@@ -268,6 +268,7 @@ class _Planning:
     interrupted: bool = False
 
     def for_one(self, given: Candidate) -> Plans:
+        """Plan for a given network; refuse it if it cannot meet the target."""
         self._consider(given)
         if not self.plans:
             raise InvalidGraphError(
@@ -277,6 +278,7 @@ class _Planning:
         return self._result()
 
     def for_any(self) -> Plans:
+        """Plan over the families and what the searches find."""
         try:
             for candidate in self._candidates():
                 self._consider(candidate)
@@ -305,6 +307,7 @@ class _Planning:
         )
 
     def _candidates(self) -> Iterator[Candidate]:
+        """Yield networks, the quick ones first, each once."""
         seen: set[Topology] = set()
         # Lazily: a later search starts from what was rated before it.
         for candidate in chain(families(self.count), self._searched()):
@@ -313,6 +316,7 @@ class _Planning:
                 yield candidate
 
     def _searched(self) -> Iterable[Candidate]:
+        """Yield what the searches find within the degree, best of all last."""
         degree = self._search_degree()
         if not 3 <= degree < self.count - 1:
             return
@@ -376,6 +380,7 @@ class _Planning:
         return f"{{{listed(topology.names(cut))}}} separates {' from '.join(names[:2])}"
 
     def _rated(self, candidate: Candidate) -> WorstMu2:
+        """Return the worst mu2; a search that tried all coalitions need not repeat."""
         t, n = self.tolerate, candidate.topology.n_parties
         if candidate.kind == "complete":
             return _exactly(float(n - t), tuple(range(t)))
@@ -701,6 +706,7 @@ class _LatticeRating(Rating):
         smooth = smoothness(topology, deviations, mu2=mu2)
 
         def success(reach: float) -> float:
+            """Return it at so many sigmas of distance."""
             moved = most_moved(reach, step)
             return lattice_success(unit * reach**2, smooth=smooth, moved=moved)
 

@@ -119,6 +119,7 @@ def _checked(columns: Mapping[str, Range | Measure]) -> list[Measure]:
 
 
 def _measure(bounds: Range | Measure, name: str) -> Measure:
+    """Return how a column is counted; from a range as a schema would."""
     if isinstance(bounds, Measure):
         return bounds
     low, high = float(bounds[0]), float(bounds[1])
@@ -172,6 +173,7 @@ def _width(bounds: Range) -> float:
 
 
 def _product(first: Range, second: Range) -> Range:
+    """Return the range of a product of two separate numbers."""
     corners = [a * b for a in first for b in second]
     return min(corners), max(corners)
 

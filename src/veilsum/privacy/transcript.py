@@ -242,12 +242,14 @@ class Transcript(Shown, Secret):
 
 
 def _agreed(one: Transcript) -> tuple[object, ...]:
+    """Return what is the same for all members of a run."""
     law, counts = one.law, one.law.counted
     counted = None if counts is None else (counts.bits, counts.units, counts.fields)
     return one.plan, one.topology, law.masks, type_name(law.dtype), counted
 
 
 def _plain(exchange: Exchange) -> list[object]:
+    """Return all numbers as lists, which compare."""
     parts = exchange.held.values()
     total = exchange.total
     return [
@@ -262,6 +264,7 @@ def _plain(exchange: Exchange) -> list[object]:
 
 
 def _merged(exchanges: Sequence[Exchange]) -> Exchange:
+    """Return what several hold of one epoch together."""
     first = exchanges[0]
     parts: dict[str, dict[Any, Array[Any]]] = {name: {} for name in HELD}
     total: dict[str, Array[Any]] = {}
@@ -441,6 +444,7 @@ def simulated(
 def _known(
     drawn: Drawn, law: Law, corrupted: frozenset[str], *, reach: Reach, by_tree: bool
 ) -> Exchange:
+    """Return what a coalition knows of an epoch."""
     graph, values = drawn.shares.topology, drawn.shares.values
     near = {*corrupted}
     if reach != "itself" or drawn.told:

@@ -393,6 +393,7 @@ def sparse_bound(topology: Topology, *, mu2: float, size: int) -> float:
 
 
 def _meeting_pairs(neighbours: list[list[int]]) -> set[tuple[int, ...]]:
+    """Return the pairs of parties that have a neighbour in common."""
     return {
         (min(u, v), max(u, v))
         for around in neighbours
@@ -401,6 +402,7 @@ def _meeting_pairs(neighbours: list[list[int]]) -> set[tuple[int, ...]]:
 
 
 def _kinds(neighbours: list[list[int]], sets: Iterable[tuple[int, ...]]) -> set[Hurt]:
+    """Return the different things that losing one of the sets does to a neighbour."""
     return {hurt for members in sets for hurt in _hurts(neighbours, members)}
 
 

@@ -283,7 +283,7 @@ class DelegateStore(OpenFile):
         self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
     ) -> tuple[SurveySet, Words]:
         self._check_delegate(terms, me)
-        found = closed_set(terms, submissions)
+        found = self._check_submissions(terms, submissions)
         with self.transaction("BEGIN"):
             key = self._check_history(terms, me, found)
         return found, share_sums(terms, submissions, key)
@@ -367,8 +367,7 @@ class DelegateStore(OpenFile):
         self._check_one_set(terms, found, earlier)
         key = self._key(terms, me)
         self._check_invited(terms, me)
-        if (why := terms.refusal(found.guests)) is not None:
-            raise BudgetError(why)
+        self._check_count(terms, found)
         others = tuple(one for one in earlier if one.survey != terms.digest)
         # It takes a while, and is asked for several times in one run.
         if (asked := (terms, found, others)) != self._looked_at:
@@ -379,6 +378,11 @@ class DelegateStore(OpenFile):
     def _check_delegate(self, terms: SurveyTerms, me: str) -> None:
         if me not in terms.names:
             raise InvalidInputError(f"{me!r} is no delegate of this survey")
+
+    def _check_submissions(
+        self, terms: SurveyTerms, submissions: Sequence[Submission]
+    ) -> SurveySet:
+        return closed_set(terms, submissions)
 
     def _check_one_set(
         self, terms: SurveyTerms, found: SurveySet, earlier: Sequence[AnsweredSurvey]
@@ -393,6 +397,10 @@ class DelegateStore(OpenFile):
 
     def _check_invited(self, terms: SurveyTerms, me: str) -> None:
         check_roster(terms, me, self._invited())
+
+    def _check_count(self, terms: SurveyTerms, found: SurveySet) -> None:
+        if (why := terms.refusal(found.guests)) is not None:
+            raise BudgetError(why)
 
     def _check_span(
         self, terms: SurveyTerms, found: SurveySet, earlier: Sequence[AnsweredSurvey]
@@ -447,6 +455,7 @@ class DelegateStore(OpenFile):
             )
 
     def _key(self, terms: SurveyTerms, me: str) -> X25519PrivateKey:
+        """Return this delegate's key of this survey, and of no other."""
         public = dict(terms.delegates)[me]
         found = self._one("SELECT private, survey FROM key WHERE public = ?", public)
         if found is None:
@@ -479,6 +488,7 @@ class DelegateStore(OpenFile):
 
     @contextmanager
     def _sound(self) -> Iterator[None]:
+        """Refuse a store whose records are not as they were written."""
         try:
             yield
         except (AttributeError, TypeError, ValueError, msgspec.MsgspecError):
@@ -506,6 +516,7 @@ class DelegateStore(OpenFile):
             )
 
     def _invited(self) -> list[Invitation]:
+        """Return all invitations that this store has ever made."""
         rows = self._live().execute("SELECT survey, key, name FROM invited")
         with self._sound():
             return [(survey, key, name.decode()) for survey, key, name in rows]
@@ -586,6 +597,7 @@ def _about(cell: Cell) -> Iterator[None]:
 def _coalitions(
     terms: SurveyTerms, invited: Sequence[Mapping[str, Inviter]]
 ) -> list[frozenset[Inviter]]:
+    """Return who may collude, of all that have ever invited one of these guests."""
     people = _people({who for one in invited for who in one.values()})
     sizes = range(min(terms.tolerate, len(people)) + 1)
     if sum(comb(len(people), size) for size in sizes) > MOST_COALITIONS:

@@ -647,6 +647,7 @@ def survey(
 
 
 def _own_table(terms: SurveyTerms, name: str, table: Any) -> GuestTable:
+    """Return one guest's numbers; refuse a table that is not the survey's."""
     rows, columns = tuple(map(str, table.index)), tuple(map(str, table.columns))
     if (rows, columns) != (terms.rows, terms.columns):
         raise InvalidInputError(

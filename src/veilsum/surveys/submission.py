@@ -384,6 +384,7 @@ def _text(content: bytes) -> str:
 
 
 def _bytes(text: Any, what: str) -> bytes:
+    """Return what base64 stands for, in its one spelling."""
     try:
         found = base64.b64decode(text, validate=True)
     except ValueError:
@@ -394,6 +395,7 @@ def _bytes(text: Any, what: str) -> bytes:
 
 
 def _hex_bytes(text: str) -> bytes:
+    """Return which cells are filled, from its one spelling."""
     try:
         found = bytes.fromhex(text)
     except ValueError:

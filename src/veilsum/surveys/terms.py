@@ -483,6 +483,7 @@ def check_filled(survey: SurveyTerms, filled: bytes) -> None:
 
 
 def _cells_in(filled: bytes, n_cells: int) -> UInt[Array[np.uint8], " cells"]:
+    """Return 1 for each cell that is filled, and 0 for each other one."""
     return np.unpackbits(np.frombuffer(filled, dtype=np.uint8), count=n_cells)
 
 
@@ -667,6 +668,7 @@ def _person(certificate: str) -> str:
 
 
 def _open_digest(consortium: Consortium) -> str:
+    """Return the digest that the file has, or had, without `set`."""
     table = json.loads(consortium.written)
     for key in _CLOSING:
         table["survey"].pop(key, None)

@@ -138,6 +138,7 @@ def proof(identity: Identity, run: str, *, host: str, file: str, challenge: str)
 
 
 def _statement(run: str, host: str, file: str, challenge: str) -> bytes:
+    """Return what is signed."""
     said = {"run": run, "host": host, "file": file, "challenge": challenge}
     return CONTEXT + canonical(said)
 

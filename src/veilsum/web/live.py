@@ -311,11 +311,13 @@ def _shown(name: str, one: RunStatus, now: float) -> dict[str, Any]:
 
 
 def _is_reported(one: RunStatus) -> bool:
+    """Say whether there is something to report of a run that is over."""
     files = (Path(one.out) / name for name in ("receipt.json", "study.json"))
     return one.out != "" and any(file.exists() for file in files)
 
 
 def _drawn(digest: str, file: Path) -> dict[str, Any] | None:
+    """Return a run's title, parties, places and links, from its consortium file."""
     agreed = _agreed(digest, file)
     if agreed is None:
         return None
@@ -331,6 +333,7 @@ def _drawn(digest: str, file: Path) -> dict[str, Any] | None:
 
 
 def _agreed(digest: str, file: Path) -> Consortium | None:
+    """Return what a file agrees on, if it is the one that a status is about."""
     with suppress(VeilsumError, OSError):
         found = read_agreement(file)
         runs = runs_of(found)

@@ -167,6 +167,7 @@ class Guard:
         await self._app(scope, receive, tell)
 
     def _refused(self, request: Request, *, from_file: bool) -> Response | None:
+        """Return why this is not answered, or None."""
         caller = request.client.host if request.client else ""
         if not self._rates.takes(origin(caller)):
             return _plain(429, "too many requests: wait a little", {"Retry-After": "1"})
@@ -200,12 +201,14 @@ class Guard:
         return hmac.compare_digest(shown.encode(), self._token.encode())
 
     def _is_own(self, request: Request) -> bool:
+        """Say whether a browser sent this from a page of this server."""
         site = request.headers.get("sec-fetch-site", "same-origin")
         origin = urlsplit(request.headers.get("origin", ""))
         own = origin.scheme in ("http", "https") and origin.netloc in self._hosts
         return own and site == "same-origin"
 
     async def _read(self, receive: Receive) -> tuple[Response | None, Receive]:
+        """Read a body whole, or say why not; return what gives it to the page."""
         pieces: list[bytes] = []
         try:
             async with asyncio.timeout(self._bounds.seconds):
@@ -322,12 +325,14 @@ class _Timed(Entering, H11Protocol):
     patience: ClassVar[float]
 
     def begin(self, transport: asyncio.Transport) -> None:
+        """Wait for the first request."""
         self._timer = self.loop.call_later(self.patience, self._look)
         self._unread = self._timer
         super().begin(transport)
 
     @property
     def is_waited_for(self) -> bool:
+        """Whether the next request has not come, or not wholly."""
         now: Any = self.cycle
         return now is None or now.response_complete or now.more_body
 

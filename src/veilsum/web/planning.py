@@ -229,6 +229,7 @@ def most_work(topology: Topology) -> float:
 def _needed(
     asked: PlannerQuestion, topology: Topology, wanted: Target, work: float
 ) -> NetworkPlan | None:
+    """Return the plan for this network, or None where no sigma would do."""
     try:
         return plan(
             tolerate=asked.tolerate,
