@@ -271,7 +271,7 @@ def test_every_question_of_several_sums_is_among_them(seen):
     def kinds(base):
         for one in base.__subclasses__():
             yield from kinds(one)
-            if not inspect.isabstract(one):
+            if one.__module__.startswith("veilsum.") and not inspect.isabstract(one):
                 yield one.__name__
 
     # Parts of other questions: never asked by themselves.

@@ -24,8 +24,9 @@ from report.officer_plans import (
     written,
 )
 from veilsum.audit.run_folder import OF_ALL, RunFolder
-from veilsum.cli.app import COMMANDS, app
+from veilsum.cli.app import app
 from veilsum.consortium.consortium import ConsortiumFile, consortium_from
+from veilsum.consortium.kinds import BUILT_IN
 from veilsum.consortium.sections import PolicySection
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
@@ -57,8 +58,8 @@ OFFICERS_PLANS = ("site", "cell", "losing")
 
 def test_every_kind_of_question_is_described():
     told = {one.key for one in (*sentences(), *sentences(survey=True))}
-    assert {f"purpose.{name}" for name in COMMANDS} <= told
-    assert set(words("en", "questions")) == {*COMMANDS, "cost"} - {"survey"}
+    assert {f"purpose.{name}" for name in BUILT_IN} <= told
+    assert set(words("en", "questions")) == {*BUILT_IN} - {"survey"}
 
 
 def test_exactly_one_thing_is_said_of_what_a_member_does_not_learn(known):
