@@ -153,3 +153,12 @@ def test_no_distribution_replaces_a_built_in_question(monkeypatch):
         assert kinds.kind_of("model").spec.heading == "model"
     finally:
         kinds._from_others.cache_clear()
+
+
+def test_two_distributions_with_one_heading_are_refused(monkeypatch):
+    other = EntryPoint("totals", "elsewhere:KIND", kinds.GROUP)
+    monkeypatch.setattr(kinds, "entry_points", lambda **_: [HOME, other])
+    kinds._from_others.cache_clear()
+    with pytest.raises(InvalidInputError, match="uninstall one of them"):
+        kinds.headings()
+    kinds._from_others.cache_clear()

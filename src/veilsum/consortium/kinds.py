@@ -90,9 +90,19 @@ def registered(kind: Any) -> Iterator[None]:
 
 @cache
 def _from_others() -> dict[str, Any]:
-    """Return the entry points of other distributions, which replace nothing."""
-    found = entry_points(group=GROUP)
-    return {one.name: one for one in found if one.name not in BUILT_IN}
+    """Return the entry points of other distributions, which replace nothing.
+
+    Raises:
+        InvalidInputError: two distributions offer one heading.
+    """
+    found: dict[str, Any] = {}
+    for one in entry_points(group=GROUP):
+        if found.setdefault(one.name, one).value != one.value:
+            raise InvalidInputError(
+                f"two installed distributions offer a question [{one.name}] "
+                f"({found[one.name].value} and {one.value}): uninstall one of them"
+            )
+    return {name: one for name, one in found.items() if name not in BUILT_IN}
 
 
 def headings() -> tuple[str, ...]:
