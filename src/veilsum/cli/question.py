@@ -39,10 +39,10 @@ def commands() -> Mapping[str, Mapping[str, Any]]:
 def question_command(name: str) -> click.Command | None:
     """Return the command of a question; None if there is none of this name."""
     words = command_words().get(name) or commands().get(name)
-    return None if words is None else made_command(name, words)
+    return None if words is None else build_command(name, words)
 
 
-def made_command(name: str, words: Mapping[str, Any]) -> click.Command:
+def build_command(name: str, words: Mapping[str, Any]) -> click.Command:
     """Return the command that words and options of a question describe."""
     own = tuple(words.get("options", ()))
 

@@ -34,12 +34,12 @@ from veilsum.party.own_rules import (
     in_force,
     relaxed,
 )
-from veilsum.showing import Items, Showing, Shown
+from veilsum.showing import Items, Showing, Shown, counted
 from veilsum.sums.kinds import Asked, kind_of
 from veilsum.sums.presence import FEW_VALUES, Screened, Varying
 from veilsum.sums.recipes import Guarded, open_limits
 from veilsum.sums.releases import BY_PARTY, Foreseen
-from veilsum.sums.wording import PageRoom, exact, quoted, with_noun
+from veilsum.sums.wording import PageRoom, exact, quoted
 from veilsum.tables.columns import Column
 
 WIDTH = 88
@@ -366,7 +366,7 @@ def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
         yield f"{rounds.most} rounds, and {rounds.most_numbers} numbers in all"
     else:
         yield (
-            f"an answer takes at least {with_noun(rounds.least, 'round')} and "
+            f"an answer takes at least {counted(rounds.least, 'round')} and "
             f"{rounds.least_numbers} numbers"
         )
         yield f"there are at most {rounds.most} rounds, {rounds.most_numbers} numbers"
@@ -587,7 +587,7 @@ def _checks(found: Asked) -> Iterator[str]:
     rules = in_force(found.consortium)
     weaker = relaxed(found.consortium)
     kind = kind_of(found.consortium.questions[0])
-    head, *more = kind.own_rules(found)
+    head, *more = kind.rule_lines(found)
     yield head
     for name, value in rules.items():
         if name in kind.unused_rules:

@@ -1,4 +1,4 @@
-"""What the program needs to know of a kind of question: one value for each.
+"""Kinds of questions: one value holds everything the program needs to know of one.
 
 Files, Python functions, commands, consent pages, ledgers, audits, reports and real
 parties ask the kind, and know nothing of any question by name. `TableKind` has defaults
@@ -140,11 +140,11 @@ class QuestionKind(ABC):
         yield from ()
 
     def who(self, asked: Asked) -> Iterator[str]:
-        """Yield who can compute what, where that differs from other questions."""
+        """Yield the lines on inference, where they differ from other questions."""
         del asked
         yield from ()
 
-    def own_rules(self, asked: Asked) -> tuple[str, ...]:
+    def rule_lines(self, asked: Asked) -> tuple[str, ...]:
         """Return the head of the list of rules, and lines at its end."""
         if asked.rules is None:
             return (

@@ -144,6 +144,11 @@ class SchemaJob(TableJob[Own]):
         """Its columns, for `Question`: how many rows there are is no part of it."""
         return replace(self.schema, minimum_rows=1, maximum_rows=None).to_table()
 
+    @property
+    @abstractmethod
+    def question(self) -> Question | None:
+        """Sums over rows that are shown, for the ledger; None: it compares nothing."""
+
     @abstractmethod
     def bring(self, table: CheckedTable) -> Own:
         """Return what a checked table comes to."""

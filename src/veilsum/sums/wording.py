@@ -27,15 +27,6 @@ def exact(value: float) -> str:
     return str(value).lower()
 
 
-def with_noun(count: int, noun: str) -> str:
-    """Return a count with its noun.
-
-    >>> with_noun(1, "round"), with_noun(2, "round")
-    ('1 round', '2 rounds')
-    """
-    return f"{count} {noun}" + ("" if count == 1 else "s")
-
-
 @dataclass(frozen=True)
 class PageRoom:
     """Shortens the lists of a page, and notes what is missing.

@@ -76,7 +76,7 @@ class SurveyKind(QuestionKind):
 
         yield from words.who(_terms(asked))
 
-    def own_rules(self, asked: Asked) -> tuple[str, ...]:
+    def rule_lines(self, asked: Asked) -> tuple[str, ...]:
         """Return that no table is looked at, and the rules for guests."""
         from veilsum.surveys import words
 

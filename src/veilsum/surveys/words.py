@@ -6,13 +6,13 @@ words are in the catalogue `consent`.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from veilsum.locale import catalogue
 from veilsum.numbers.arrays import listed
+from veilsum.sums.wording import quoted
 from veilsum.surveys.question import (
     MAY_FOLLOW,
     MORE_NEAR,
@@ -39,12 +39,8 @@ def names_of(guests: Collection[str]) -> str:
     '2 guests: "Firm 1", "Firm 2"'
     """
     key = "many_guests" if len(guests) > MOST_NAMES else "guests"
-    names = ", ".join(map(_quoted, guests))
+    names = ", ".join(map(quoted, guests))
     return str(words()[key].format(n=len(guests), names=names))
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def by_member(survey: SurveyTerms, guests: Iterable[str]) -> str:
@@ -61,11 +57,11 @@ def asked(survey: SurveyTerms, room: Any) -> Iterator[str]:
     """Yield the question in words."""
     yield from _in_order(
         "asked",
-        title=_quoted(survey.title),
+        title=quoted(survey.title),
         n_rows=len(survey.rows),
-        rows=room.names("rows", [*map(_quoted, survey.rows)]),
+        rows=room.names("rows", [*map(quoted, survey.rows)]),
         n_columns=len(survey.columns),
-        columns=room.names("columns", [*map(_quoted, survey.columns)]),
+        columns=room.names("columns", [*map(quoted, survey.columns)]),
         unit=survey.unit,
         low=survey.low,
         high=survey.high,

@@ -13,8 +13,9 @@ from veilsum.consortium.kinds import QuestionSpec
 from veilsum.models.tallies import Bins
 from veilsum.questions.statistics import StatisticsJob, statistics
 from veilsum.reading import Names, Text
+from veilsum.showing import counted
 from veilsum.sums.kinds import Asked, TableKind
-from veilsum.sums.wording import PageRoom, exact, quoted, with_noun
+from veilsum.sums.wording import PageRoom, exact, quoted
 from veilsum.tables.axes import Axis, n_cells
 from veilsum.tables.columns import Column
 
@@ -76,7 +77,7 @@ class StatisticsKind(TableKind):
             what = "and correlations of" if by is None else "of"
             comma = " " if by is None else ", no correlations, "
             yield (
-                f"means, variances{comma}{what} {with_noun(len(names), 'column')}: "
+                f"means, variances{comma}{what} {counted(len(names), 'column')}: "
                 f"{room.names('columns of numbers', names)}{each}"
             )
         lines = []
