@@ -37,3 +37,18 @@ def test_importing_the_package_or_the_help_loads_nothing_heavy():
 
 def test_secrets_are_marked_in_the_scenario_too():
     assert issubclass(veilsum.Scenario, veilsum.Cost.__mro__[1])
+
+
+@each("name", veilsum.__all__)
+def test_every_public_name_has_a_docstring_of_its_own(name):
+    value = getattr(veilsum, name)
+    assert value.__dict__.get("__doc__") if isinstance(value, type) else value.__doc__
+    methods = vars(value).items() if isinstance(value, type) else ()
+    bare = [
+        key
+        for key, method in methods
+        if not key.startswith("_")
+        and callable(getattr(method, "fget", method))
+        and not getattr(getattr(method, "fget", method), "__doc__", None)
+    ]
+    assert not bare, f"{name}: methods without a docstring: {bare}"

@@ -165,14 +165,14 @@ class Evaluated(Protocol):
     """What a search has to know of a trial; see `Evaluation`."""
 
     @property
-    def objective(self) -> Fraction: ...  # noqa: D102
+    def objective(self) -> Fraction: ...
     @property
-    def dispersion(self) -> float: ...  # noqa: D102
+    def dispersion(self) -> float: ...
     @property
-    def noise(self) -> float: ...  # noqa: D102
-    def step(self) -> Vector: ...  # noqa: D102
-    def gain(self, step: Vector) -> Fraction: ...  # noqa: D102
-    def length(self, along: Vector) -> float: ...  # noqa: D102
+    def noise(self) -> float: ...
+    def step(self) -> Vector: ...
+    def gain(self, step: Vector) -> Fraction: ...
+    def length(self, along: Vector) -> float: ...
 
 
 @dataclass(frozen=True)
