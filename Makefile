@@ -11,7 +11,7 @@ JOBS   ?= 3
 # Where shapes and types are checked at every call, and by what: it takes its time, so one
 # run in CI does it.
 MINIMISING := veilsum.minimise.costs,veilsum.minimise.methods,veilsum.minimise.engines,veilsum.minimise.arrays,veilsum.minimise.executions,veilsum.minimise.curvature,veilsum.minimise.device_masks,veilsum.minimise.ranks
-SHAPES := veilsum.numbers,veilsum.graphs,veilsum.models,veilsum.privacy,veilsum.drivers,$(MINIMISING),typechecker.checker
+SHAPES := veilsum.numbers,veilsum.masks,veilsum.graphs,veilsum.models,veilsum.privacy,veilsum.drivers,$(MINIMISING),typechecker.checker
 
 .PHONY: demo demo-relay paper test test-shapes test-all check format lint types imports docs bench lock dist wheelhouse pythons clean help
 

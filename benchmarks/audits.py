@@ -41,7 +41,7 @@ from veilsum.audit.likelihood import distance_for
 from veilsum.audit.question import Rehearsal
 from veilsum.audit.weak_randomness import _TABLES
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import Masks
+from veilsum.masks.laws import Masks
 from veilsum.scale.pieces import map_pieces
 from veilsum.scale.workers import workers_on
 

@@ -32,6 +32,8 @@ from scipy import sparse
 import gpu_dispatch
 from clocks import sized
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Masks
+from veilsum.masks.masking import ShareStreams, draw_shares
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
@@ -41,8 +43,6 @@ from veilsum.minimise.engines.engine import Engine, Task
 from veilsum.minimise.engines.jax import JaxEngine
 from veilsum.minimise.methods.dgd import Dgd
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
-from veilsum.numbers.laws import Masks
-from veilsum.numbers.masking import ShareStreams, draw_shares
 
 NEIGHBOURS, STEPS, REPEATS = 6, *sized((50, 9), (2, 1))
 # Agents whose shares are drawn one by one, to tell how long that takes for all.

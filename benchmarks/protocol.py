@@ -25,14 +25,14 @@ import numpy as np
 from clocks import machine, sized
 from veilsum.drivers.loopback import World, identities
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Law, Masks
+from veilsum.masks.masking import ShareStreams
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.costs.remainders import SquaredNorm
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.question import public_facts
 from veilsum.minimise.rounds import MethodRounds, Schedules
-from veilsum.numbers.laws import Law, Masks
-from veilsum.numbers.masking import ShareStreams
 from veilsum.protocol.effects import Effect, Send
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.plan import Plan

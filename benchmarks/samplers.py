@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
 from clocks import clock, machine, side_by_side, sized
-from veilsum.numbers.discrete_gaussian import discrete_gaussian
-from veilsum.numbers.streams import Keystream
+from veilsum.masks.discrete_gaussian import discrete_gaussian
+from veilsum.masks.streams import Keystream
 
 SPREAD = 2**20
 

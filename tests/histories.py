@@ -11,8 +11,8 @@ import numpy as np
 
 from rules import broken_rules
 from veilsum.drivers.loopback import Event, World
+from veilsum.masks.masking import SystemStreams
 from veilsum.numbers.limbs import is_wide, limb_type
-from veilsum.numbers.masking import SystemStreams
 from veilsum.protocol.effects import Abort, Deliver, Emission, Finish, Persist
 
 # Between any two of these a process may die; a batch of writes is one of them.

@@ -14,7 +14,7 @@ import numpy as np
 
 from veilsum.drivers.loopback import SimulatedKeys
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import GaussianMasks, LatticeMasks, UniformMasks
+from veilsum.masks.laws import GaussianMasks, LatticeMasks, UniformMasks
 from veilsum.protocol.book import Keys
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.machine import Machine

@@ -21,6 +21,8 @@ from veilsum.graphs.cutting import cut, even_ends
 from veilsum.graphs.links import touching
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Masks
+from veilsum.masks.masking import CounterStreams, draw_shares
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
@@ -39,8 +41,6 @@ from veilsum.minimise.ranks import (
     large_on_ranks,
     own_engine,
 )
-from veilsum.numbers.laws import Masks
-from veilsum.numbers.masking import CounterStreams, draw_shares
 
 COMM = MPI.COMM_WORLD
 

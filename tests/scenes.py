@@ -6,7 +6,7 @@ import numpy as np
 
 from veilsum.audit.attack import Scene, played
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import Masks
+from veilsum.masks.laws import Masks
 from veilsum.numbers.units import Counts
 
 PETERSEN = Topology.family("petersen")

@@ -26,7 +26,7 @@ from veilsum.audit import auditing
 from veilsum.audit.attack import Scene
 from veilsum.audit.unfinished import NAME, Unfinished
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import Masks
+from veilsum.masks.laws import Masks
 from veilsum.privacy.coalitions import Search
 from veilsum.scale.pieces import map_pieces, seed_of
 from veilsum.scale.workers import workers_on

@@ -14,16 +14,16 @@ from rules import broken_rules
 from veilsum.drivers.faults import Faults
 from veilsum.drivers.loopback import World
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Masks
+from veilsum.masks.masking import ShareStreams, Streams
+from veilsum.masks.streams import SeededStream
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.domains import WholeSpace
 from veilsum.minimise.costs.remainders import SquaredNorm
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.question import public_facts
 from veilsum.minimise.rounds import MethodRounds, Schedules
-from veilsum.numbers.laws import Masks
-from veilsum.numbers.masking import ShareStreams, Streams
 from veilsum.numbers.secrets import Secret
-from veilsum.numbers.streams import SeededStream
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.plan import Plan, Policy
 from veilsum.protocol.work import SumWork, request_digest

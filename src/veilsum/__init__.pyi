@@ -52,6 +52,13 @@ from .graphs.mixing import (
     mixing_weights as mixing_weights,
 )
 from .graphs.topology import Topology as Topology
+from .masks.laws import (
+    GaussianMasks as GaussianMasks,
+    LatticeMasks as LatticeMasks,
+    Masks as Masks,
+    NoMasks as NoMasks,
+    UniformMasks as UniformMasks,
+)
 from .minimise.costs.bases import (
     Affine as Affine,
     Polynomial as Polynomial,
@@ -121,13 +128,6 @@ from .net.receipt import (
     verify_receipts as verify_receipts,
 )
 from .net.transcript_file import read_transcript as read_transcript
-from .numbers.laws import (
-    GaussianMasks as GaussianMasks,
-    LatticeMasks as LatticeMasks,
-    Masks as Masks,
-    NoMasks as NoMasks,
-    UniformMasks as UniformMasks,
-)
 from .party.agreed import promise_of as promise_of
 from .party.api import (
     JoinOptions as JoinOptions,

@@ -25,7 +25,7 @@ from attacks.watching import LAWS
 from cases import each
 from net.runs import Company, answers, data_files
 from veilsum.audit.noninterference import MovedStreams, Watching, moves_between
-from veilsum.numbers.masking import ShareStreams
+from veilsum.masks.masking import ShareStreams
 from veilsum.party.consent import consent_to
 from veilsum.party.run import receipt_of
 from veilsum.protocol.messages import Join, Record, Share

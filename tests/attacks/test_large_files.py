@@ -25,11 +25,11 @@ from veilsum.files.scenarios import read_scenario
 from veilsum.graphs import links
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Masks
+from veilsum.masks.masking import CounterStreams, masks_in_pieces
 from veilsum.minimise.checkpoints import read_checkpoint, write_checkpoint
 from veilsum.minimise.large import large, read_targets
 from veilsum.minimise.methods.dgd import DgdState
-from veilsum.numbers.laws import Masks
-from veilsum.numbers.masking import CounterStreams, masks_in_pieces
 
 GRAPH = "cycles:300:4"
 QUICK = {"progress": False, "certify": False, "engine": "numpy", "iterations": 20}

@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 
 from liars import lying
 from machines import changed
-from veilsum.numbers.masking import Streams
+from veilsum.masks.masking import Streams
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Down, Masked, Share

@@ -19,7 +19,7 @@ from attacks.watching import LAWS
 from cases import each
 from veilsum.audit.noninterference import Watching
 from veilsum.drivers.faults import Faults
-from veilsum.numbers.laws import Masks
+from veilsum.masks.laws import Masks
 from veilsum.numbers.limbs import is_wide, to_integers
 from veilsum.protocol.messages import Masked
 from worlds import Setting

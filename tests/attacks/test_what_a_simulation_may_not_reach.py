@@ -14,7 +14,7 @@ import pytest
 
 import veilsum
 from veilsum.errors import InvalidInputError
-from veilsum.numbers.masking import CounterStreams, ShareStreams, SystemStreams
+from veilsum.masks.masking import CounterStreams, ShareStreams, SystemStreams
 from veilsum.party import networked
 from veilsum.party.networked import Networked
 from veilsum.scale import cluster

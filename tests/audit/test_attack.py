@@ -15,8 +15,8 @@ from veilsum.audit.attack import (
     least_successes,
     widened,
 )
-from veilsum.numbers.laws import Masks
-from veilsum.numbers.masking import ShareStreams, draw_shares
+from veilsum.masks.laws import Masks
+from veilsum.masks.masking import ShareStreams, draw_shares
 from veilsum.privacy.conversions import divergence_for_success
 from veilsum.privacy.transcript import Drawn, simulated
 

@@ -15,7 +15,7 @@ from veilsum.audit.attack import Outcome, Scene, played
 from veilsum.audit.auditing import Audit, audit, coalitions_of, executions_of
 from veilsum.audit.planted import PLANTED
 from veilsum.graphs.connectivity import components
-from veilsum.numbers.laws import Masks
+from veilsum.masks.laws import Masks
 from veilsum.scale.pieces import map_pieces
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

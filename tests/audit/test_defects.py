@@ -11,10 +11,10 @@ from veilsum.audit import auditing, share_law
 from veilsum.audit.auditing import audit_question, scene_of
 from veilsum.audit.question import Skipped
 from veilsum.errors import InvalidInputError
-from veilsum.numbers.laws import LatticeCounts, UniformCounts
+from veilsum.masks.laws import LatticeCounts, UniformCounts
+from veilsum.masks.masking import Shares, ShareStreams
+from veilsum.masks.streams import KEY_BYTES, Keystream
 from veilsum.numbers.limbs import subtract
-from veilsum.numbers.masking import Shares, ShareStreams
-from veilsum.numbers.streams import KEY_BYTES, Keystream
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.effects import Send
 from veilsum.protocol.epoch import Epoch

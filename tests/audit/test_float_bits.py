@@ -9,7 +9,7 @@ from veilsum.audit import float_bits
 from veilsum.audit.attack import Player, Scene
 from veilsum.audit.planted import PLANTED
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import Masks
+from veilsum.masks.laws import Masks
 from veilsum.privacy.float_leak import float_excluded, masked
 
 LEAK = PLANTED["floats"]

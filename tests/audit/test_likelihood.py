@@ -17,7 +17,7 @@ from veilsum.audit.likelihood import (
     learned,
 )
 from veilsum.audit.made_up import real
-from veilsum.numbers.laws import Masks
+from veilsum.masks.laws import Masks
 from veilsum.numbers.units import Counts
 from veilsum.privacy.divergence import kl_divergence
 

@@ -9,8 +9,8 @@ from scenes import PETERSEN, RING, rate_of, scene_of
 from veilsum.audit import neighbour
 from veilsum.audit.attack import Player, Scene
 from veilsum.audit.neighbour import first_round, solved
+from veilsum.masks.laws import Masks
 from veilsum.minimise.costs.remainders import SquaredNorm
-from veilsum.numbers.laws import Masks
 
 REAL = ["gaussian", "lattice", "coarse lattice"]
 

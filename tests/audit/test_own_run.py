@@ -6,8 +6,8 @@ import pytest
 import veilsum as vs
 from cases import each
 from veilsum.audit.own_run import in_words, look
-from veilsum.numbers.laws import Masks
-from veilsum.numbers.masking import Shares, ShareStreams, draw_shares
+from veilsum.masks.laws import Masks
+from veilsum.masks.masking import Shares, ShareStreams, draw_shares
 from veilsum.privacy.transcript import Drawn, simulated
 
 RING = vs.Topology.family("ring:5")

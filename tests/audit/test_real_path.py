@@ -32,19 +32,19 @@ from veilsum.drivers import driver
 from veilsum.errors import InvalidInputError
 from veilsum.fits.fitting import Strategy
 from veilsum.fits.wrappers import Wrapper
-from veilsum.models.sandwich import MeatRequest
-from veilsum.net import runner
-from veilsum.net.drop import DropFolder
-from veilsum.net.receipt import Receipt
-from veilsum.numbers import masking
-from veilsum.numbers.laws import (
+from veilsum.masks import masking
+from veilsum.masks.laws import (
     LatticeCounts,
     LatticeMasks,
     UniformCounts,
     UniformMasks,
 )
+from veilsum.masks.masking import ShareStreams
+from veilsum.models.sandwich import MeatRequest
+from veilsum.net import runner
+from veilsum.net.drop import DropFolder
+from veilsum.net.receipt import Receipt
 from veilsum.numbers.limbs import subtract
-from veilsum.numbers.masking import ShareStreams
 from veilsum.party import networked
 from veilsum.party.run_status import EventFeed
 from veilsum.protocol.epoch import Epoch

@@ -11,8 +11,8 @@ from veilsum.audit import share_law
 from veilsum.audit.attack import Scene
 from veilsum.audit.planted import Spoilt
 from veilsum.audit.share_law import of_the_system, play
-from veilsum.numbers.laws import Masks
-from veilsum.numbers.masking import SystemStreams
+from veilsum.masks.laws import Masks
+from veilsum.masks.masking import SystemStreams
 from veilsum.numbers.units import Counts
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -15,7 +15,7 @@ from veilsum.audit.attack import Outcome, Scene
 from veilsum.audit.question import Skipped
 from veilsum.audit.unfinished import NAME, AttackSoFar, Unfinished
 from veilsum.cli.app import app
-from veilsum.numbers.laws import Masks
+from veilsum.masks.laws import Masks
 from veilsum.scale.pieces import map_pieces
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

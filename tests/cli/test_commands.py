@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from cases import each
 from veilsum.cli.app import COMMANDS, app
 from veilsum.cli.output import LAWS
-from veilsum.numbers import laws
+from veilsum.masks import laws
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import veilsum as vs
-from veilsum.numbers.laws import LAWS, GaussianMasks, Masks
+from veilsum.masks.laws import LAWS, GaussianMasks, Masks
 
 RING = vs.Topology.family("ring:5")
 COSTS = [vs.Cost.squared_distance([p]) for p in (0.0, 1.0, 3.0, 5.0, 6.0)]

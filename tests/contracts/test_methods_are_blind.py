@@ -237,7 +237,7 @@ def test_the_import_rule_holds_as_it_is(copy):
     "text",
     [
         "from veilsum.minimise.costs.cost import Cost\n",
-        "import veilsum.numbers.masking\n",
+        "import veilsum.masks.masking\n",
         "def late():\n    from veilsum.minimise.costs import cost\n    return cost\n",
         "from veilsum.minimise.costs.accomplice import Cost\n",
     ],

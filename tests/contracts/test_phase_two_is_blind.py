@@ -14,18 +14,18 @@ from cases import each
 from veils import veil
 from veilsum.consortium.scenario import Settings
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import GaussianMasks, check_sigma
+from veilsum.masks.masking import ShareStreams, draw_shares
 from veilsum.minimise import arrays, solve as solve_module
 from veilsum.minimise.costs.cost import Cost, coefficient_rows
 from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import SquaredNorm
 from veilsum.minimise.methods.dgd import Dgd, DgdState
-from veilsum.numbers.laws import GaussianMasks, check_sigma
-from veilsum.numbers.masking import ShareStreams, draw_shares
 
 FORBIDDEN = (
     "veilsum.minimise.costs.cost",
-    "veilsum.numbers.masking",
+    "veilsum.masks.masking",
     "veilsum.privacy",
 )
 METHODS = sorted(Path(veilsum.minimise.methods.__path__[0]).glob("*.py"))
@@ -81,7 +81,7 @@ def test_no_method_reaches_costs_masks_or_privacy(path):
 def test_the_import_walk_finds_what_it_looks_for():
     """The walk is not blind itself: the simulator does reach the costs."""
     reached = everything_behind(Path(solve_module.__file__))
-    assert {"veilsum.minimise.costs.cost", "veilsum.numbers.masking"} <= reached
+    assert {"veilsum.minimise.costs.cost", "veilsum.masks.masking"} <= reached
 
 
 def test_an_effective_cost_offers_gradients_and_no_value():

@@ -14,9 +14,9 @@ from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import Loopback, World
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import Masks
-from veilsum.numbers.masking import ShareStreams
-from veilsum.numbers.streams import Keystream
+from veilsum.masks.laws import Masks
+from veilsum.masks.masking import ShareStreams
+from veilsum.masks.streams import Keystream
 from veilsum.numbers.units import Counts
 from veilsum.protocol.plan import Plan, Policy
 from veilsum.protocol.work import request_digest

@@ -12,10 +12,10 @@ from veilsum.consortium.sections import ScenarioFile
 from veilsum.errors import InvalidInputError, InvalidScenarioError, SecretError
 from veilsum.files.scenarios import read_scenario, read_toml
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Masks
 from veilsum.minimise.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.solve import run_scenario
-from veilsum.numbers.laws import Masks
 from veilsum.reading import read, section_keys
 
 

@@ -11,13 +11,13 @@ from strategies import seeds
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.locale import limit
+from veilsum.masks.laws import Masks
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.gradient_fit import fit_by_gradients
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.solve import solve
 from veilsum.models.rows import Rows
-from veilsum.numbers.laws import Masks
 from veilsum.numbers.limbs import to_integers, total as add_up
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -11,6 +11,8 @@ import veilsum as vs
 from later import optional
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Masks
+from veilsum.masks.masking import exact_totals
 from veilsum.minimise import device_masks as module
 from veilsum.minimise.arrays import MethodArrays
 from veilsum.minimise.costs.differentiated import in_64_bits
@@ -26,8 +28,6 @@ from veilsum.minimise.device_masks import (
     threefry,
     unbalanced,
 )
-from veilsum.numbers.laws import Masks
-from veilsum.numbers.masking import exact_totals
 from veilsum.numbers.units import Counts
 
 jax = optional("jax")

@@ -7,10 +7,10 @@ from strategies import any_topologies, coalitions, eighths, few, seeds, sigmas
 from veilsum.errors import InvalidInputError, MemoryShortError
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import GaussianMasks, check_sigma
+from veilsum.masks.masking import ShareStreams, draw_shares
 from veilsum.minimise import executions as executions_module, executions as module
 from veilsum.minimise.executions import simulate
-from veilsum.numbers.laws import GaussianMasks, check_sigma
-from veilsum.numbers.masking import ShareStreams, draw_shares
 from veilsum.privacy.transcript import Drawn, simulated
 
 K3 = Topology.family("complete:3")

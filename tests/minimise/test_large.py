@@ -22,6 +22,8 @@ from veilsum.files.graphs import topology_from
 from veilsum.graphs import spectrum
 from veilsum.graphs.connectivity import algebraic_connectivity
 from veilsum.graphs.topology import Numbered, Topology
+from veilsum.masks.laws import Masks
+from veilsum.masks.masking import CounterStreams, draw_shares
 from veilsum.minimise import large as job
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.effective import EffectiveCost
@@ -36,8 +38,6 @@ from veilsum.minimise.large import (
     read_targets,
     task_of,
 )
-from veilsum.numbers.laws import Masks
-from veilsum.numbers.masking import CounterStreams, draw_shares
 
 GRAPH = "cycles:1200:6"
 slow = pytest.mark.slow

@@ -12,12 +12,12 @@ from strategies import connected_topologies, finite_arrays, seeds
 from veilsum.consortium.scenario import Settings
 from veilsum.errors import InvalidGraphError, InvalidInputError, SecretError
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import GaussianMasks, check_sigma
+from veilsum.masks.masking import ShareStreams, draw_shares
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.minimise.costs.remainders import SquaredNorm
 from veilsum.minimise.solve import central_minimiser, solve
-from veilsum.numbers.laws import GaussianMasks, check_sigma
-from veilsum.numbers.masking import ShareStreams, draw_shares
 from veilsum.sums.running import JobResult
 
 K3 = Topology.family("complete:3")

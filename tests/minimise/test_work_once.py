@@ -7,7 +7,7 @@ import pytest
 
 import veilsum as vs
 from veilsum.drivers.loopback import SimulatedKeys, identities
-from veilsum.numbers.laws import UniformCounts
+from veilsum.masks.laws import UniformCounts
 from veilsum.numbers.units import Counts
 from veilsum.protocol.book import Book
 from veilsum.protocol.codec import Codec

@@ -81,7 +81,8 @@ OF_MODELS = tuple(
     )
 )
 PARTS = {
-    "numbers": Part("numbers/*.py", 40, ("tests/numbers",)),
+    "numbers": Part("numbers/*.py", 19, ("tests/numbers",)),
+    "masks": Part("masks/*.py", 21, ("tests/masks",)),
     "graphs": Part("graphs/*.py", 40, ("tests/graphs",)),
     "privacy": Part("privacy/*.py", 45, ("tests/privacy",)),
     "protocol": Part("protocol/*.py", 42, ("tests/protocol",)),

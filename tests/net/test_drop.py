@@ -31,6 +31,7 @@ from veilsum.errors import (
     StoreError,
     WaitingError,
 )
+from veilsum.masks.masking import SystemStreams
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.net import drop as module
 from veilsum.net.drop import (
@@ -49,7 +50,6 @@ from veilsum.net.links import Network
 from veilsum.net.receipt import verify_receipts
 from veilsum.net.runner import Links
 from veilsum.net.store import RunStore
-from veilsum.numbers.masking import SystemStreams
 from veilsum.party import local
 from veilsum.party.networked import Networked
 from veilsum.protocol.messages import Status

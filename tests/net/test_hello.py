@@ -19,6 +19,7 @@ from cases import each
 from veilsum.consortium.consortium import NAME_BYTES, check_name
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Masks
 from veilsum.net.hello import (
     BYE,
     DISAGREEMENTS,
@@ -43,7 +44,6 @@ from veilsum.net.hello import (
 from veilsum.net.links import Backoff
 from veilsum.net.refusals import SHARES, SOURCES, LogCap, Refusals, origin
 from veilsum.net.sockets import failure
-from veilsum.numbers.laws import Masks
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.evidence import commitment
 from veilsum.protocol.messages import (

@@ -14,6 +14,8 @@ from net.test_runs import dying
 from veilsum.drivers.driver import Assignment
 from veilsum.errors import InvalidInputError, OutputError
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Masks
+from veilsum.masks.masking import ShareStreams, draw_shares
 from veilsum.minimise.arrays import MethodArrays
 from veilsum.net.identity import new_identity
 from veilsum.net.transcript_file import (
@@ -22,9 +24,7 @@ from veilsum.net.transcript_file import (
     read_transcript,
     write_transcript,
 )
-from veilsum.numbers.laws import Masks
 from veilsum.numbers.limbs import total as add_up
-from veilsum.numbers.masking import ShareStreams, draw_shares
 from veilsum.numbers.units import Counts
 from veilsum.privacy.transcript import Drawn, Transcript, simulated
 

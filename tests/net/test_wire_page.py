@@ -38,6 +38,7 @@ from veilsum.fits.formula_job import FormulaJob
 from veilsum.fits.wrappers import RobustRecipe
 from veilsum.graphs.mixing import MIXING
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Masks
 from veilsum.minimise.costs import domains
 from veilsum.minimise.costs.domains import Domain
 from veilsum.minimise.methods.choosing import ITERATIVE
@@ -63,7 +64,6 @@ from veilsum.net import evidence
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.receipt import FIELDS, read_receipt
 from veilsum.net.trust import check_certificates, client_context
-from veilsum.numbers.laws import Masks
 from veilsum.numbers.limbs import type_name
 from veilsum.numbers.units import Counts, Measure
 from veilsum.privacy.guarantee import released_by

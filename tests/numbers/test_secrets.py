@@ -7,10 +7,10 @@ import pytest
 from cases import each
 from veilsum.errors import SecretError
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import GaussianMasks, check_sigma
+from veilsum.masks.masking import Shares, ShareStreams, draw_shares
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.remainders import RemainderStack, SquaredNorm
-from veilsum.numbers.laws import GaussianMasks, check_sigma
-from veilsum.numbers.masking import Shares, ShareStreams, draw_shares
 
 NUMBER = 271828.125  # recognisable in any text it leaks into
 

@@ -8,8 +8,8 @@ from scipy import stats
 from strategies import any_topologies, connected_topologies, few, seeds, sigmas
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import GaussianMasks, check_sigma
-from veilsum.numbers.masking import ShareStreams, draw_shares
+from veilsum.masks.laws import GaussianMasks, check_sigma
+from veilsum.masks.masking import ShareStreams, draw_shares
 from veilsum.privacy.divergence import DegenerateGaussian
 
 

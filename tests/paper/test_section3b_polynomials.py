@@ -8,11 +8,11 @@ from strategies import connected_topologies, fair_pairs, few, seeds
 from veils import veil
 from veilsum.consortium.scenario import Settings
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import GaussianMasks, check_sigma
+from veilsum.masks.masking import ShareStreams, draw_shares
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.solve import solve
-from veilsum.numbers.laws import GaussianMasks, check_sigma
-from veilsum.numbers.masking import ShareStreams, draw_shares
 from veilsum.privacy.divergence import kl_divergence
 from veilsum.privacy.guarantee import guarantee
 

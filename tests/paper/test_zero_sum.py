@@ -7,9 +7,9 @@ from hypothesis import given, strategies as st
 from strategies import any_topologies, few, finite_arrays, seeds
 from veils import veil
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import GaussianMasks, check_sigma
+from veilsum.masks.masking import ShareStreams, draw_shares
 from veilsum.minimise.costs.cost import Cost
-from veilsum.numbers.laws import GaussianMasks, check_sigma
-from veilsum.numbers.masking import ShareStreams, draw_shares
 
 sigmas = st.floats(1e-3, 1e6, allow_subnormal=False)
 

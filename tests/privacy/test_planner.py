@@ -15,9 +15,9 @@ from strategies import connected_topologies, few
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.connectivity import vertex_connectivity
 from veilsum.graphs.topology import Topology
+from veilsum.masks.fixed_point import deviation_bits, fitting_bits
 from veilsum.models.least_squares import Counting, statistics
 from veilsum.models.rows import ONES, RowMeasures, Rows
-from veilsum.numbers.fixed_point import deviation_bits, fitting_bits
 from veilsum.numbers.units import Measure
 from veilsum.privacy import graph_search, planner
 from veilsum.privacy.graph_search import (

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import Masks
-from veilsum.numbers.masking import Shares, ShareStreams, draw_shares
+from veilsum.masks.laws import Masks
+from veilsum.masks.masking import Shares, ShareStreams, draw_shares
 from veilsum.privacy.transcript import Drawn, simulated
 
 RUNS = 4000

@@ -6,8 +6,8 @@ from strategies import any_topologies, coalitions, eighths, few, seeds
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import components, minimum_vertex_cut
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import GaussianMasks, check_sigma
-from veilsum.numbers.masking import ShareStreams, draw_shares
+from veilsum.masks.laws import GaussianMasks, check_sigma
+from veilsum.masks.masking import ShareStreams, draw_shares
 from veilsum.privacy.transcript import Drawn, simulated
 
 UNIT = GaussianMasks(check_sigma(1.0))

@@ -10,8 +10,8 @@ import pytest
 from machines import Stopped, join_frame, keys_of, picture, sealed, stopped_at
 from veilsum.drivers.loopback import identities
 from veilsum.errors import InvalidInputError, LocalProtocolError, PeerProtocolError
+from veilsum.masks.laws import Masks
 from veilsum.minimise.rounds import rounds_done
-from veilsum.numbers.laws import Masks
 from veilsum.protocol import phases
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.effects import Abort, Accuse, Emission, Persist, Send

@@ -8,8 +8,8 @@ import pytest
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import World, identities
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import Masks
-from veilsum.numbers.masking import ShareStreams
+from veilsum.masks.laws import Masks
+from veilsum.masks.masking import ShareStreams
 from veilsum.protocol.effects import Send
 from veilsum.protocol.epoch import Neighbourhood
 from veilsum.protocol.machine import Machine

@@ -11,10 +11,10 @@ from veilsum.drivers.loopback import World
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
 from veilsum.fits.model import Model
+from veilsum.masks.masking import ShareStreams
 from veilsum.models.families import Binomial, Gaussian
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.numbers.limbs import to_integers
-from veilsum.numbers.masking import ShareStreams
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.guarantee import (
     NEAR_VIEWS_LIMIT,

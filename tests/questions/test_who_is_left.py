@@ -11,11 +11,11 @@ from veilsum.drivers.loopback import Loopback
 from veilsum.errors import BudgetError
 from veilsum.files.ledger import open_ledger
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Masks
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import WholeSpace
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.question import Minimise
-from veilsum.numbers.laws import Masks
 from veilsum.numbers.layout import Layout, number
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.worst_case import against_any

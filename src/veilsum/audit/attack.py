@@ -25,10 +25,10 @@ from scipy import special
 
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Law
+from veilsum.masks.masking import Shares, ShareStreams, draw_shares
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.laws import Law
 from veilsum.numbers.limbs import to_integers
-from veilsum.numbers.masking import Shares, ShareStreams, draw_shares
 from veilsum.numbers.shapes import Bool, Int, Shaped
 from veilsum.privacy.transcript import touching
 

@@ -73,9 +73,9 @@ from veilsum.drivers.faults import Crash, Faults
 from veilsum.errors import InvalidInputError, MissingExtraError, NumericalError
 from veilsum.graphs.connectivity import minimum_vertex_cut, vertex_connectivity
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Law
 from veilsum.minimise.arrays import MethodArrays
 from veilsum.numbers.arrays import Array, FloatArray, listed
-from veilsum.numbers.laws import Law
 from veilsum.numbers.limbs import is_wide
 from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.conversions import divergence_for_success, gaussian_mu

@@ -43,6 +43,8 @@ from veilsum.audit.attack import clopper_pearson
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import metropolis
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import LawName, Masks
+from veilsum.masks.masking import ShareStreams, at_both_ends, draw_shares
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import WholeSpace
@@ -55,8 +57,6 @@ from veilsum.minimise.methods.dgd import DgdState
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.solve import solve
 from veilsum.numbers.arrays import FloatArray, Sparse, Vectors, as_whole, is_number
-from veilsum.numbers.laws import LawName, Masks
-from veilsum.numbers.masking import ShareStreams, at_both_ends, draw_shares
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence
 from veilsum.privacy.guarantee import proof_of

@@ -20,9 +20,9 @@ import numpy as np
 from veilsum.audit.attack import Hits, Numbers, Scene
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
+from veilsum.masks.fixed_point import Grid, as_python_integers
+from veilsum.masks.laws import Law
 from veilsum.numbers.arrays import Array, FloatArray
-from veilsum.numbers.fixed_point import Grid, as_python_integers
-from veilsum.numbers.laws import Law
 from veilsum.numbers.limbs import to_integers
 from veilsum.numbers.shapes import Float, Int, Shaped
 from veilsum.privacy.conversions import attacker_success

@@ -34,13 +34,13 @@ from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.spreading import spanning_tree
 from veilsum.graphs.topology import Topology
+from veilsum.masks.fixed_point import as_python_integers
+from veilsum.masks.laws import Law, Numbers
+from veilsum.masks.masking import Streams
+from veilsum.masks.streams import Stream
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.fixed_point import as_python_integers
-from veilsum.numbers.laws import Law, Numbers
 from veilsum.numbers.limbs import add, from_integers, is_wide, subtract, to_integers
-from veilsum.numbers.masking import Streams
 from veilsum.numbers.secrets import Secret
-from veilsum.numbers.streams import Stream
 from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import Emission, Persist
 from veilsum.protocol.messages import Deposit, Masked, Share

@@ -17,10 +17,10 @@ from veilsum.audit.attack import Drawing, Scene
 from veilsum.audit.made_up import sigma_of
 from veilsum.graphs.connectivity import cut_parties
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import GaussianMasks, Law
+from veilsum.masks.masking import Shares
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.laws import GaussianMasks, Law
 from veilsum.numbers.limbs import from_integers, is_wide, to_integers
-from veilsum.numbers.masking import Shares
 from veilsum.numbers.shapes import Bool, Shaped
 
 SEED_BITS = 16

@@ -40,11 +40,11 @@ from veilsum.files.consortiums import (
 )
 from veilsum.files.ledger import Ledger
 from veilsum.files.scenarios import read_scenario_file, read_toml
+from veilsum.masks.laws import LAWS, Law, Masks
 from veilsum.minimise.arrays import MethodArrays
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.minimise.question import Minimised
 from veilsum.numbers.arrays import Array, listed
-from veilsum.numbers.laws import LAWS, Law, Masks
 from veilsum.numbers.limbs import is_wide, to_integers
 from veilsum.protocol.plan import Plan
 from veilsum.questions.job_file import job_of

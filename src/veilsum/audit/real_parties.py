@@ -40,11 +40,11 @@ from veilsum.audit.question import Holdings, Played, Rehearsal, Skipped
 from veilsum.consortium.consortium import Consortium, consortium_from
 from veilsum.errors import InvalidInputError, WaitingError
 from veilsum.files.sqlite import BESIDE
+from veilsum.masks.laws import Law
 from veilsum.net.drop import DropFolder
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.transcript_file import read_transcript
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.laws import Law
 from veilsum.numbers.limbs import add, subtract, to_integers
 from veilsum.numbers.secrets import Secret
 from veilsum.party.run import Inputs, Joined, prepare_run

@@ -21,9 +21,9 @@ import numpy as np
 from veilsum.audit.attack import Drawing, Hits, Numbers, Outcome, Scene, Sight, Worlds
 from veilsum.audit.made_up import best_chance, farthest, holdings, numbers, same
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Law
+from veilsum.masks.masking import Shares
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.laws import Law
-from veilsum.numbers.masking import Shares
 from veilsum.numbers.shapes import Int, Shaped
 
 

@@ -30,10 +30,10 @@ from veilsum.audit.attack import CHANCE, Batch, Outcome, Scene, widened
 from veilsum.audit.made_up import sigma_of
 from veilsum.audit.weak_randomness import repeated
 from veilsum.errors import MissingExtraError
+from veilsum.masks.fixed_point import Grid
+from veilsum.masks.masking import ShareStreams, Streams, SystemStreams, draw_shares
 from veilsum.numbers.arrays import Array, FloatArray
-from veilsum.numbers.fixed_point import Grid
 from veilsum.numbers.limbs import to_integers
-from veilsum.numbers.masking import ShareStreams, Streams, SystemStreams, draw_shares
 from veilsum.numbers.shapes import Bool, Float, Int, Shaped
 
 ATTACK, SYSTEM = "shares of another law", "shares from the system"

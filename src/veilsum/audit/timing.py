@@ -23,7 +23,7 @@ from veilsum.audit.late_unmasking import Recorded
 from veilsum.audit.question import Rehearsal, Skipped
 from veilsum.drivers.faults import Faults
 from veilsum.drivers.loopback import World
-from veilsum.numbers.masking import ShareStreams, draw_shares
+from veilsum.masks.masking import ShareStreams, draw_shares
 
 ATTACK = "timing"
 # A party has so many times the rows of another.

@@ -38,10 +38,10 @@ from veilsum.audit.made_up import (
     together,
 )
 from veilsum.audit.planted import SEED_BITS
+from veilsum.masks.laws import Law
+from veilsum.masks.masking import ShareStreams
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.laws import Law
 from veilsum.numbers.limbs import to_integers
-from veilsum.numbers.masking import ShareStreams
 from veilsum.numbers.shapes import Shaped
 from veilsum.privacy.transcript import touching
 from veilsum.scale.pieces import map_pieces, seed_of

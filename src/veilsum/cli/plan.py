@@ -11,7 +11,7 @@ from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from veilsum.graphs.topology import Topology
-    from veilsum.numbers.laws import LawName
+    from veilsum.masks.laws import LawName
     from veilsum.privacy.records import Model, Range, RecordDistance
 
 

@@ -10,7 +10,7 @@ from veilsum.cli.output import LAWS, graph_option, json_option, on_option, print
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from veilsum.numbers.laws import LawName
+    from veilsum.masks.laws import LawName
 
 
 @click.command("privacy")
@@ -65,7 +65,7 @@ def command(
       veilsum privacy --graph petersen --sigma 1 --tolerate 2
     """
     from veilsum.files.graphs import topology_from
-    from veilsum.numbers.laws import Masks
+    from veilsum.masks.laws import Masks
     from veilsum.privacy.guarantee import against
     from veilsum.privacy.worst_case import against_any
     from veilsum.progress import staged, watched

@@ -20,8 +20,8 @@ from veilsum.minimise.methods.settings import METHODS
 
 if TYPE_CHECKING:
     from veilsum.consortium.scenario import Scenario
+    from veilsum.masks.laws import LawName
     from veilsum.minimise.solve import Run
-    from veilsum.numbers.laws import LawName
 
 
 @click.command("solve")

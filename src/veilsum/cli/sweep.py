@@ -19,7 +19,7 @@ from veilsum.minimise.methods.settings import METHODS
 
 if TYPE_CHECKING:
     from veilsum.graphs.topology import Topology
-    from veilsum.numbers.laws import LawName
+    from veilsum.masks.laws import LawName
 
 
 @click.command("sweep")

@@ -39,10 +39,10 @@ from veilsum.consortium.sections import (
 from veilsum.errors import InvalidScenarioError, is_seen, printable
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Masks
 from veilsum.minimise.costs.domains import Domain
 from veilsum.minimise.methods.settings import Settings
 from veilsum.numbers.arrays import listed, nearest
-from veilsum.numbers.laws import Masks
 from veilsum.numbers.units import unit_of
 from veilsum.protocol.plan import Plan
 from veilsum.reading import Section, Table, Text, about, check_keys, read

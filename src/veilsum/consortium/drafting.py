@@ -27,8 +27,8 @@ from veilsum.consortium.sections import (
 from veilsum.consortium.study import AgreedStudy, study_from
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import LAWS
 from veilsum.numbers.arrays import listed
-from veilsum.numbers.laws import LAWS
 from veilsum.reading import Section, about
 
 COVERED = (

@@ -14,11 +14,11 @@ from veilsum.consortium.sections import (
 )
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import LawName, Masks
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Domain
 from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.methods.settings import Settings
-from veilsum.numbers.laws import LawName, Masks
 from veilsum.numbers.secrets import Secret
 
 # Read by other commands; one file serves them all.

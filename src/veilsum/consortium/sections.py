@@ -16,6 +16,7 @@ from veilsum.consortium.costs import CostSection
 from veilsum.consortium.kinds import QuestionFile, QuestionSpec, command_of
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import LAWS, LawName, Masks
 from veilsum.minimise.costs.domains import (
     Ball,
     Box,
@@ -27,7 +28,6 @@ from veilsum.minimise.costs.domains import (
 from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.methods.settings import METHODS, Settings
 from veilsum.numbers.arrays import FloatArray, as_floats, listed
-from veilsum.numbers.laws import LAWS, LawName, Masks
 from veilsum.protocol.plan import Policy
 from veilsum.reading import (
     Flag,

@@ -23,9 +23,9 @@ from veilsum.drivers.driver import (
 )
 from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.graphs.spreading import spanning_tree, spreading_cost, tree_sum
+from veilsum.masks.masking import Shares, Streams, draw_masks, draw_shares
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.limbs import add, total
-from veilsum.numbers.masking import Shares, Streams, draw_masks, draw_shares
 from veilsum.privacy.transcript import Drawn, Reach, Transcript, simulated
 from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan

@@ -17,10 +17,10 @@ import numpy as np
 from veilsum.errors import ProtocolError
 from veilsum.graphs.spreading import spreading_cost
 from veilsum.locale import Line
+from veilsum.masks.laws import Law
+from veilsum.masks.masking import Shares, ShareStreams, Streams, SystemStreams
 from veilsum.numbers.arrays import Array, FloatArray, Vector
-from veilsum.numbers.laws import Law
 from veilsum.numbers.limbs import total
-from veilsum.numbers.masking import Shares, ShareStreams, Streams, SystemStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.transcript import Transcript

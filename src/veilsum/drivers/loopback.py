@@ -40,7 +40,7 @@ from veilsum.errors import (
     UntimelyError,
     installing,
 )
-from veilsum.numbers.masking import Shares, Streams
+from veilsum.masks.masking import Shares, Streams
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.transcript import Transcript
 from veilsum.protocol.book import Keys

@@ -24,6 +24,7 @@ from veilsum.errors import (
     InvalidInputError,
     NumericalError,
 )
+from veilsum.masks.masking import Shares, ShareStreams, Streams
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import stack
 from veilsum.minimise.device_masks import device_shares
@@ -37,7 +38,6 @@ from veilsum.minimise.methods.recentring import recentre
 from veilsum.minimise.methods.schedule import FLOAT_BYTES, Schedule
 from veilsum.minimise.rounds import MethodRounds
 from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector, frozen
-from veilsum.numbers.masking import Shares, ShareStreams, Streams
 from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.transcript import Drawn, Transcript
 from veilsum.progress import Advance

@@ -9,9 +9,9 @@ word after word of it is Threefry's answer to a counter (Salmon, Moraes, Dror an
 2011). So a share is the same wherever it is drawn, in whatever order: every party's row
 draws the shares that it sends and those that it receives by itself, and nothing is kept
 of them. Whoever knows the seed knows them all: real parties draw theirs from the
-operating system (`numbers.streams`), and never here.
+operating system (`masks.streams`), and never here.
 
-Laws are those of `numbers.laws`, in their numbers: residues, whole grid steps, or
+Laws are those of `masks.laws`, in their numbers: residues, whole grid steps, or
 float64. The discrete Gaussian is drawn by the same strips, but a proposal that float64
 alone cannot decide, one in 2^39, is drawn anew instead of settled in longer numbers:
 the law of a number differs from the exact one by less than 2^-38.
@@ -27,15 +27,13 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
-from veilsum.minimise.costs.differentiated import in_64_bits, load_jax
-from veilsum.numbers.arrays import Array, as_whole
-from veilsum.numbers.discrete_gaussian import (
+from veilsum.masks.discrete_gaussian import (
     ENTRIES,
     MARGIN,
     TAIL_ROW,
     strips_of,
 )
-from veilsum.numbers.laws import (
+from veilsum.masks.laws import (
     GaussianMasks,
     LatticeCounts,
     LatticeMasks,
@@ -43,8 +41,10 @@ from veilsum.numbers.laws import (
     UniformCounts,
     UniformMasks,
 )
+from veilsum.masks.masking import Shares
+from veilsum.minimise.costs.differentiated import in_64_bits, load_jax
+from veilsum.numbers.arrays import Array, as_whole
 from veilsum.numbers.limbs import is_wide
-from veilsum.numbers.masking import Shares
 from veilsum.numbers.shapes import Int, Shaped
 
 # Two halves of a key, or of a word: arrays of uint32, numpy's or JAX's.
@@ -170,7 +170,7 @@ def _masks_of(draw: Drawing, key: Halves, low: Any, heard: Any) -> Any:
 def device_shares(
     topology: Topology, law: Law, seed: int, *, size: int, epoch: int = 0
 ) -> Shares:
-    """Return every share of one epoch, as `numbers.masking.draw_shares` would."""
+    """Return every share of one epoch, as `masks.masking.draw_shares` would."""
     neighbours(topology)  # refuses what has no such shares
     jax = load_jax()
     ends = topology.edges.astype(np.int32)
@@ -239,7 +239,7 @@ def _lattice(key: Halves, deviations: list[int]) -> Any:
 
 
 def _discrete_gaussian(key: Halves, deviation: int, places: Any) -> Any:
-    """Return draws by strips, see `numbers.discrete_gaussian`, at these places.
+    """Return draws by strips, see `masks.discrete_gaussian`, at these places.
 
     All are proposed anew until the last one is accepted; fewer than one in ten is not.
     """

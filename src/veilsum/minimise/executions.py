@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import GraphLike, Topology
+from veilsum.masks.laws import check_sigma
 from veilsum.memory import check_room
 from veilsum.numbers.arrays import FloatArray, as_rows
-from veilsum.numbers.laws import check_sigma
 from veilsum.numbers.shapes import Float
 from veilsum.privacy.transcript import touching
 from veilsum.progress import Advance, Progress, silent, watched

@@ -29,6 +29,13 @@ from veilsum.files.output import prepare_folder
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.spectrum import FAILURE_PROBABILITY, Mu2, certified_mu2
 from veilsum.graphs.topology import GraphLike, Topology
+from veilsum.masks.laws import LatticeMasks, Masks
+from veilsum.masks.masking import (
+    PIECE,
+    CounterStreams,
+    exact_totals,
+    masks_in_pieces,
+)
 from veilsum.minimise.checkpoints import (
     check_reached,
     fingerprint,
@@ -46,13 +53,6 @@ from veilsum.minimise.methods.dgd import Dgd
 from veilsum.minimise.methods.extra import Extra, extra_step, least_eigenvalue
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
 from veilsum.numbers.arrays import FloatArray, PartyPoints, Vector, as_whole
-from veilsum.numbers.laws import LatticeMasks, Masks
-from veilsum.numbers.masking import (
-    PIECE,
-    CounterStreams,
-    exact_totals,
-    masks_in_pieces,
-)
 from veilsum.privacy.guarantee import Guarantee, against, epsilon_bound
 from veilsum.privacy.lattice import MOST_CYCLE_LINKS
 from veilsum.progress import Opening, Progress, silent, watched

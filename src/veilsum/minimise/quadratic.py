@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.graphs.topology import Topology
 from veilsum.locale import Line
+from veilsum.masks.fixed_point import Grid, as_python_integers, deviation_bits
 from veilsum.minimise.costs.bases import Quadratic
 from veilsum.minimise.costs.cost import Cost, coefficient_rows
 from veilsum.minimise.costs.domains import Domain, WholeSpace
@@ -21,7 +22,6 @@ from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.question import Minimise, plain_value
 from veilsum.models.plausible import check_sizes
 from veilsum.numbers.arrays import Vector
-from veilsum.numbers.fixed_point import Grid, as_python_integers, deviation_bits
 from veilsum.numbers.layout import Layout, array
 from veilsum.numbers.units import few_decimals, power_unit, unit_of
 from veilsum.privacy.guarantee import Guarantee

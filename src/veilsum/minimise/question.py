@@ -25,6 +25,7 @@ from veilsum.errors import (
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
 from veilsum.locale import Line
+from veilsum.masks.laws import Law, Masks
 from veilsum.minimise.costs.bases import Basis, Quadratic
 from veilsum.minimise.costs.cost import Cost, common_basis
 from veilsum.minimise.costs.domains import Domain
@@ -41,7 +42,6 @@ from veilsum.minimise.methods.schedule import Facts, Schedule
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.rounds import MethodRounds, Schedules
 from veilsum.numbers.arrays import Array, Vector, Vectors, as_floats, as_vector, listed
-from veilsum.numbers.laws import Law, Masks
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee, released_by
 from veilsum.showing import Showing, counted, in_line

@@ -27,6 +27,9 @@ from veilsum.graphs.cutting import CutParts, even_ends
 from veilsum.graphs.families import build_part
 from veilsum.graphs.links import touching
 from veilsum.graphs.topology import Topology
+from veilsum.masks.fixed_point import Grid
+from veilsum.masks.laws import LatticeMasks, Law, Masks
+from veilsum.masks.masking import CounterStreams, exact_totals, masks_in_pieces
 from veilsum.memory import check_room
 from veilsum.minimise.checkpoints import (
     check_reached,
@@ -62,9 +65,6 @@ from veilsum.numbers.arrays import (
     Vector,
     as_whole,
 )
-from veilsum.numbers.fixed_point import Grid
-from veilsum.numbers.laws import LatticeMasks, Law, Masks
-from veilsum.numbers.masking import CounterStreams, exact_totals, masks_in_pieces
 from veilsum.numbers.shapes import Bool, Float, Int
 from veilsum.progress import Progress, silent, watched
 from veilsum.showing import Showing, Shown, counted, in_line

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from veilsum.errors import BadGradientError, DivergedError
 from veilsum.graphs.mixing import mixing_rate
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Law
 from veilsum.minimise.costs.bases import Basis
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import Remainder
@@ -30,7 +31,6 @@ from veilsum.minimise.methods.schedule import Facts, Schedule, schedule
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.methods.stopping import Stopping
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.laws import Law
 from veilsum.numbers.limbs import add, total
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.messages import Numbers

@@ -20,6 +20,8 @@ from veilsum.errors import BadGradientError, InvalidInputError
 from veilsum.graphs.spreading import Spread, spreading_cost
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.locale import limit
+from veilsum.masks.fixed_point import Grid
+from veilsum.masks.laws import Masks
 from veilsum.minimise.arrays import MethodArrays
 from veilsum.minimise.costs.cost import Cost, coefficient_rows, common_unit
 from veilsum.minimise.costs.domains import Domain
@@ -40,8 +42,6 @@ from veilsum.minimise.question import (
     masks_of,
 )
 from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector
-from veilsum.numbers.fixed_point import Grid
-from veilsum.numbers.laws import Masks
 from veilsum.numbers.limbs import total
 from veilsum.numbers.units import few_decimals
 from veilsum.privacy.guarantee import Guarantee

@@ -39,6 +39,7 @@ from veilsum.files.contents import contents
 from veilsum.files.output import prepare_folder, write_files
 from veilsum.files.scenarios import read_scenario
 from veilsum.graphs.topology import GraphLike, Topology
+from veilsum.masks.laws import LAWS, LawName, Masks
 from veilsum.minimise.costs.cost import Cost, coefficient_rows
 from veilsum.minimise.costs.domains import Domain
 from veilsum.minimise.methods.link_faults import LinkFaults
@@ -46,7 +47,6 @@ from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.question import plain_value
 from veilsum.minimise.solve import Run, Trace, central_minimiser, solve
 from veilsum.numbers.arrays import as_whole, is_number
-from veilsum.numbers.laws import LAWS, LawName, Masks
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.worst_case import MOST_WORK, against_any, check_tolerate
 from veilsum.progress import Progress, Report, staged, watched

@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
+from veilsum.masks.fixed_point import Grid, as_python_integers
 from veilsum.models.price import FINER_BITS, NOTHING, ROW_BITS, TOTAL_BITS
 from veilsum.numbers.arrays import FloatArray, as_floats, as_whole
-from veilsum.numbers.fixed_point import Grid, as_python_integers
 from veilsum.numbers.layout import Layout, array
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Integers, power_unit

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
+from veilsum.masks.fixed_point import as_python_integers
 from veilsum.models.plausible import check_matrix, check_sums
 from veilsum.models.rows import Gram
 from veilsum.numbers.arrays import FloatArray, Vector
-from veilsum.numbers.fixed_point import as_python_integers
 from veilsum.numbers.layout import Layout, number, symmetric, vector
 from veilsum.numbers.units import (
     FLOAT_BITS,

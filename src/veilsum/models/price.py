@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
+from veilsum.masks.fixed_point import Grid, as_python_integers
 from veilsum.numbers.arrays import (
     Array,
     FloatArray,
@@ -39,7 +40,6 @@ from veilsum.numbers.arrays import (
     as_whole,
     frozen,
 )
-from veilsum.numbers.fixed_point import Grid, as_python_integers
 from veilsum.numbers.layout import Layout, number, padding
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float

@@ -23,9 +23,9 @@ from veilsum.errors import InvalidInputError, OutputError, VeilsumError
 from veilsum.files.contents import contents
 from veilsum.files.output import prepare_folder, write_files
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Law, Masks
 from veilsum.net.identity import Identity, read_identity
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.laws import Law, Masks
 from veilsum.numbers.limbs import is_wide
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Counts

@@ -1,1 +1,1 @@
-"""Numbers: fixed point, mask laws, randomness, masks, secrets."""
+"""Numbers: units, layouts of sums, limbs, elementary functions, secrets."""

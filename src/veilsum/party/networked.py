@@ -23,6 +23,7 @@ from veilsum.drivers.driver import (
 from veilsum.drivers.tap import Tap
 from veilsum.errors import NotReadyError, StoreError
 from veilsum.files.ledger import Ledger
+from veilsum.masks.masking import SystemStreams
 from veilsum.net.drop import KEY, Drop, DropFolder, kept_letters
 from veilsum.net.evidence import Evidence, make_evidence
 from veilsum.net.hello import Limits
@@ -41,7 +42,6 @@ from veilsum.net.runner import (
 from veilsum.net.store import RunStore, has_begun
 from veilsum.net.trust import check_identity
 from veilsum.numbers.arrays import listed
-from veilsum.numbers.masking import SystemStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.transcript import Transcript
 from veilsum.protocol.effects import Persist

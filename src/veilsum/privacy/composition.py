@@ -18,8 +18,8 @@ from math import fsum, inf, isclose
 from typing import TypeAlias
 
 from veilsum.errors import InvalidInputError
+from veilsum.masks.laws import LAWS
 from veilsum.numbers.arrays import listed
-from veilsum.numbers.laws import LAWS
 from veilsum.privacy.guarantee import Component, Guarantee, Status
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")

@@ -50,8 +50,8 @@ from veilsum.errors import (
 )
 from veilsum.graphs.connectivity import components, is_connected
 from veilsum.graphs.topology import GraphLike, Topology
+from veilsum.masks.laws import check_sigma
 from veilsum.numbers.arrays import FloatArray, PartyRows, as_floats, listed
-from veilsum.numbers.laws import check_sigma
 from veilsum.numbers.shapes import Float
 
 # Two sums are equal when they differ by rounding error of what was added up: for each

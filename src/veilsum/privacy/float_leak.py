@@ -22,11 +22,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.errors import InvalidInputError
+from veilsum.masks.discrete_gaussian import discrete_gaussian
+from veilsum.masks.laws import check_sigma
+from veilsum.masks.streams import SeededStream
 from veilsum.numbers.arrays import Array, FloatArray
-from veilsum.numbers.discrete_gaussian import discrete_gaussian
-from veilsum.numbers.laws import check_sigma
 from veilsum.numbers.shapes import Bool, Float, Int
-from veilsum.numbers.streams import SeededStream
 
 DEFAULT_BITS = 40
 # Below this, sums and numbers of grid steps are finite, as sigma's are.

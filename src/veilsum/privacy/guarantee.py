@@ -27,9 +27,8 @@ from veilsum.graphs.connectivity import components
 from veilsum.graphs.spectrum import Certificate, Mu2, certified_mu2
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.locale import Line, limit
-from veilsum.numbers.arrays import FloatArray, listed
-from veilsum.numbers.fixed_point import Grid
-from veilsum.numbers.laws import (
+from veilsum.masks.fixed_point import Grid
+from veilsum.masks.laws import (
     LAWS,
     GaussianMasks,
     LatticeMasks,
@@ -38,6 +37,7 @@ from veilsum.numbers.laws import (
     Masks,
     UniformMasks,
 )
+from veilsum.numbers.arrays import FloatArray, listed
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.lattice import (
     epsilon_excess,

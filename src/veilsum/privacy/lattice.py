@@ -104,9 +104,9 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError, InvalidPairError
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import GraphLike, Topology
+from veilsum.masks.fixed_point import Grid, IntegerArray, as_python_integers
+from veilsum.masks.laws import check_sigma
 from veilsum.numbers.arrays import Array, FloatArray, Sparse, as_rows, as_vector, listed
-from veilsum.numbers.fixed_point import Grid, IntegerArray, as_python_integers
-from veilsum.numbers.laws import check_sigma
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.privacy.conversions import check_divergence
 from veilsum.privacy.divergence import Circuit, check_agreement

@@ -30,13 +30,13 @@ from veilsum.graphs.connectivity import (
     vertex_connectivity,
 )
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.numbers.arrays import listed
-from veilsum.numbers.fixed_point import (
+from veilsum.masks.fixed_point import (
     DEPLOYED_DEVIATION_BITS,
     deviation_bits,
     fitting_bits,
 )
-from veilsum.numbers.laws import LawName, check_sigma
+from veilsum.masks.laws import LawName, check_sigma
+from veilsum.numbers.arrays import listed
 from veilsum.privacy.conversions import (
     attacker_success as success_of,
     divergence_for_success,

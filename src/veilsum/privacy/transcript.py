@@ -4,7 +4,7 @@ There is one for each party, and a coalition's is what its members have together
 made in two ways that must give the same: `simulated`, where all parties are in one
 place, and from what a machine really sent and received (see `drivers.tap`).
 
-    >>> from veilsum.numbers.laws import Masks
+    >>> from veilsum.masks.laws import Masks
     >>> ring = Topology.family("ring:4")
     >>> law = Masks("uniform", unit=1).on(ring)
     >>> numbers = np.arange(8, dtype=np.uint64).reshape(4, 1, 2)
@@ -36,10 +36,10 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.spreading import spanning_tree
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Law
+from veilsum.masks.masking import MaskRows, ShareArray, Shares, at_both_ends
 from veilsum.numbers.arrays import Array, FloatArray, listed
-from veilsum.numbers.laws import Law
 from veilsum.numbers.limbs import add, subtract, to_integers, total, type_name
-from veilsum.numbers.masking import MaskRows, ShareArray, Shares, at_both_ends
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.showing import Showing, Shown, counted

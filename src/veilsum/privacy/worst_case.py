@@ -40,8 +40,8 @@ from veilsum.graphs.connectivity import (
 from veilsum.graphs.spectrum import Certificate, certified_mu2, fiedler_vector, rayleigh
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.locale import limit
+from veilsum.masks.laws import LawName, Masks
 from veilsum.numbers.arrays import Array, FloatArray
-from veilsum.numbers.laws import LawName, Masks
 from veilsum.privacy.coalitions import Search
 from veilsum.privacy.guarantee import (
     Guarantee,

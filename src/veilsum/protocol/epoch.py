@@ -20,9 +20,9 @@ import numpy as np
 from veilsum.errors import PeerProtocolError, UntimelyError
 from veilsum.graphs.spreading import Tree, spanning_tree
 from veilsum.graphs.topology import Topology
+from veilsum.masks.masking import Streams
 from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.limbs import Moduli, add, subtract
-from veilsum.numbers.masking import Streams
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.book import Keys
 from veilsum.protocol.codec import Codec

@@ -43,8 +43,8 @@ from veilsum.errors import (
     UntimelyError,
     VeilsumError,
 )
+from veilsum.masks.masking import Streams
 from veilsum.numbers.arrays import Vector, apart, listed
-from veilsum.numbers.masking import Streams
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.book import EPOCHAL, Book, Keys
 from veilsum.protocol.codec import MalformedMessageError

@@ -13,8 +13,8 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import vertex_connectivity
 from veilsum.graphs.spreading import Spread
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import Law
 from veilsum.numbers.arrays import Vector, listed
-from veilsum.numbers.laws import Law
 from veilsum.numbers.limbs import type_name
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Numbers

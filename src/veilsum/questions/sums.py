@@ -17,9 +17,9 @@ from veilsum.drivers.driver import Released
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.graphs.topology import Topology
 from veilsum.locale import limit
+from veilsum.masks.fixed_point import as_python_integers
+from veilsum.masks.laws import checked_largest
 from veilsum.numbers.arrays import Array, FloatArray, as_floats
-from veilsum.numbers.fixed_point import as_python_integers
-from veilsum.numbers.laws import checked_largest
 from veilsum.numbers.layout import Layout, vector
 from veilsum.numbers.units import (
     FLOAT_BITS,

@@ -18,7 +18,7 @@ from veilsum.consortium.consortium import Consortium, Question
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.consortium.sections import PolicySection
 from veilsum.errors import InvalidInputError, InvalidScenarioError
-from veilsum.numbers.laws import Masks
+from veilsum.masks.laws import Masks
 from veilsum.numbers.units import Counts
 from veilsum.reading import about
 from veilsum.sums.recipes import Contribution, Recipe

@@ -22,8 +22,8 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.spreading import Spread, choose_spread
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.locale import limit
+from veilsum.masks.laws import Law, LawName, Masks
 from veilsum.numbers.arrays import listed, nearest
-from veilsum.numbers.laws import Law, LawName, Masks
 from veilsum.numbers.units import Counts
 from veilsum.privacy.guarantee import Guarantee, against
 from veilsum.privacy.worst_case import MOST_WORK, against_any

@@ -29,8 +29,8 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.locale import Line, limit
+from veilsum.masks.fixed_point import as_python_integers
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
-from veilsum.numbers.fixed_point import as_python_integers
 from veilsum.numbers.layout import Layout, array
 from veilsum.numbers.units import unit_of
 from veilsum.privacy.guarantee import Component, Guarantee, Worst

@@ -9,6 +9,9 @@ from cases import each
 from strategies import connected_topologies, few, seeds
 from veilsum.graphs.mixing import mixing_rate, mixing_weights
 from veilsum.graphs.topology import Topology
+from veilsum.masks.fixed_point import as_python_integers
+from veilsum.masks.laws import Masks
+from veilsum.masks.masking import ShareStreams, draw_shares
 from veilsum.minimise.methods.recentring import (
     chebyshev_factors,
     edge_weights,
@@ -16,10 +19,7 @@ from veilsum.minimise.methods.recentring import (
     recentre,
     recentring_rounds,
 )
-from veilsum.numbers.fixed_point import as_python_integers
-from veilsum.numbers.laws import Masks
 from veilsum.numbers.limbs import from_integers, to_integers
-from veilsum.numbers.masking import ShareStreams, draw_shares
 
 mixings = st.sampled_from(["metropolis", "lazy-metropolis", "max-degree"])
 

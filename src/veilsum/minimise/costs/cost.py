@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
+from veilsum.masks.fixed_point import Grid, as_python_integers
+from veilsum.masks.laws import Law
 from veilsum.minimise.costs.bases import (
     Affine,
     Basis,
@@ -44,8 +46,6 @@ from veilsum.numbers.arrays import (
     as_vector,
     frozen,
 )
-from veilsum.numbers.fixed_point import Grid, as_python_integers
-from veilsum.numbers.laws import Law
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Integers, unit_of
 

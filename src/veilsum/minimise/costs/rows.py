@@ -36,6 +36,7 @@ import scipy
 
 from veilsum.errors import InvalidInputError
 from veilsum.locale import limit
+from veilsum.masks.fixed_point import Grid
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.remainders import Kind, Remainder, Squares
 from veilsum.models.families import (
@@ -48,7 +49,6 @@ from veilsum.models.families import (
 from veilsum.models.rows import Gram, PerRow, Rows, gram
 from veilsum.models.systems import penalties
 from veilsum.numbers.arrays import FloatArray, PartyPoints, Vector, Vectors
-from veilsum.numbers.fixed_point import Grid
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float
 from veilsum.numbers.units import Integers

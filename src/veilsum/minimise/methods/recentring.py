@@ -22,8 +22,8 @@ import numpy as np
 
 from veilsum.graphs.mixing import mixing_rate
 from veilsum.graphs.topology import Topology
+from veilsum.masks.fixed_point import Integers, as_python_integers
 from veilsum.numbers.arrays import Array, FloatArray, Sparse
-from veilsum.numbers.fixed_point import Integers, as_python_integers
 from veilsum.numbers.limbs import (
     add,
     combine,

@@ -20,10 +20,10 @@ import scipy
 
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import GraphLike
+from veilsum.masks.laws import LawName
 from veilsum.models.families import Binomial, Family, Gamma, Gaussian, Poisson
 from veilsum.models.rows import Design, PerRow
 from veilsum.numbers.arrays import Array, FloatArray
-from veilsum.numbers.laws import LawName
 from veilsum.questions.regression import fit_arrays
 from veilsum.questions.regression.result import FitResult
 from veilsum.sums.terms import Options

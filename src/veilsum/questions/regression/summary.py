@@ -16,10 +16,10 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError, printable
 from veilsum.fits.fitted import P_DIGITS
+from veilsum.masks.laws import LAWS
 from veilsum.models.choices import ChoiceFit
 from veilsum.models.glm import GlmFit
 from veilsum.models.least_squares import LeastSquaresFit
-from veilsum.numbers.laws import LAWS
 from veilsum.showing import (
     DIGITS,
     GAP,

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from veilsum.graphs.topology import Topology
-from veilsum.numbers import masking
-from veilsum.numbers.fixed_point import Grid
-from veilsum.numbers.laws import Masks
+from veilsum.masks import masking
+from veilsum.masks.fixed_point import Grid
+from veilsum.masks.laws import Masks
+from veilsum.masks.masking import CounterStreams, masks_in_pieces
+from veilsum.masks.streams import SeededStream
 from veilsum.numbers.limbs import limb_type
-from veilsum.numbers.masking import CounterStreams, masks_in_pieces
-from veilsum.numbers.streams import SeededStream
 from veilsum.numbers.units import Counts, few_decimals
 
 GRAPH = Topology.family("cycles:400:6")

@@ -12,8 +12,8 @@ from scipy import stats
 
 from strategies import few, seeds
 from veilsum.errors import InvalidInputError, SecretError
+from veilsum.masks.streams import Keystream, SeededStream, Stream
 from veilsum.numbers import streams
-from veilsum.numbers.streams import Keystream, SeededStream, Stream
 
 KEY = bytes(range(32))
 BLOCK = 8  # words
@@ -207,7 +207,7 @@ def test_a_stream_is_neither_shown_nor_pickled_nor_copied(make):
 def test_without_cryptography_a_sentence_names_the_extra():
     code = (
         "import sys; sys.modules['cryptography'] = None\n"
-        "from veilsum.numbers.streams import Keystream\n"
+        "from veilsum.masks.streams import Keystream\n"
         "from veilsum.errors import MissingExtraError\n"
         "try:\n    Keystream.from_os()\n"
         "except MissingExtraError as error:\n    print(error)"

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from veilsum.graphs.topology import Topology
-from veilsum.numbers import masking
-from veilsum.numbers.discrete_gaussian import strips_of
-from veilsum.numbers.laws import Masks
-from veilsum.numbers.masking import (
+from veilsum.masks.discrete_gaussian import strips_of
+from veilsum.masks.laws import Masks
+from veilsum.masks.masking import (
     CounterStreams,
     draw_shares,
     exact_totals,
     masks_in_pieces,
 )
+from veilsum.numbers import masking
 
 GRAPH = Topology.family("cycles:400:6")
 
@@ -112,6 +112,6 @@ def test_counters_are_for_simulations_only():
         for path in source.rglob("*.py")
         if "CounterStreams" in path.read_text()
     }
-    assert {"numbers/masking.py", "minimise/large.py"} <= homes
+    assert {"masks/masking.py", "minimise/large.py"} <= homes
     real = {"protocol", "party", "net", "surveys"}
     assert not {one.split("/")[0] for one in homes} & real

@@ -8,10 +8,10 @@ from cases import each
 from strategies import any_topologies, few, seeds, sigmas
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
+from veilsum.masks.laws import GaussianMasks, Masks, NoMasks, check_sigma
+from veilsum.masks.masking import Shares, ShareStreams, draw_masks, draw_shares
 from veilsum.numbers import masking
-from veilsum.numbers.laws import GaussianMasks, Masks, NoMasks, check_sigma
 from veilsum.numbers.limbs import from_integers, to_integers
-from veilsum.numbers.masking import Shares, ShareStreams, draw_masks, draw_shares
 from veilsum.numbers.units import Counts
 
 UNIT = GaussianMasks(check_sigma(1.0))

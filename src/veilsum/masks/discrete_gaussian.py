@@ -45,10 +45,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.masks.streams import Stream, Words, check_count
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Bool, Float, Int64, Shaped
-from veilsum.numbers.streams import Stream, Words, check_count
 
 Verdicts: TypeAlias = Bool[Array[np.bool_], " size"]
 Integers: TypeAlias = Int64[Array[np.int64], " size"]
@@ -105,7 +105,7 @@ def discrete_gaussian(stream: Stream, deviation: int, count: int) -> Draws:
         NumericalError: a proposal beyond 2^62 where draws are int64, which is more
             than 1000 S; uniform words never come there.
 
-    >>> from veilsum.numbers.streams import SeededStream
+    >>> from veilsum.masks.streams import SeededStream
     >>> stream = SeededStream(np.random.default_rng(1))
     >>> discrete_gaussian(stream, 1000, 4).dtype
     dtype('int64')
@@ -123,7 +123,7 @@ def discrete_gaussians(stream: Stream, runs: Runs) -> Draws:
         stream: where the uniform words come from.
         runs: deviation and count of each run, in order.
 
-    >>> from veilsum.numbers.streams import SeededStream
+    >>> from veilsum.masks.streams import SeededStream
     >>> stream = SeededStream(np.random.default_rng(1))
     >>> discrete_gaussians(stream, ((1000, 2), (1414, 1), (1000, 1))).shape
     (4,)

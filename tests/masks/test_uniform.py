@@ -8,10 +8,10 @@ from hypothesis import given, strategies as st
 
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import Masks
+from veilsum.masks.laws import Masks
+from veilsum.masks.masking import ShareStreams, draw_shares
+from veilsum.masks.streams import SeededStream
 from veilsum.numbers.limbs import add, limbs_of, subtract, to_integers, total
-from veilsum.numbers.masking import ShareStreams, draw_shares
-from veilsum.numbers.streams import SeededStream
 from veilsum.numbers.units import Counts
 
 RING = Topology.family("ring:4")

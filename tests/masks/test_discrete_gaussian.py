@@ -14,8 +14,7 @@ from scipy import stats
 from cases import each
 from strategies import few, seeds
 from veilsum.errors import InvalidInputError, NumericalError
-from veilsum.minimise.costs.bases import Quadratic
-from veilsum.numbers.discrete_gaussian import (
+from veilsum.masks.discrete_gaussian import (
     MARGIN,
     _batch,
     _decide,
@@ -29,7 +28,8 @@ from veilsum.numbers.discrete_gaussian import (
     exp_bounds,
     strips_of,
 )
-from veilsum.numbers.streams import Keystream, SeededStream
+from veilsum.masks.streams import Keystream, SeededStream
+from veilsum.minimise.costs.bases import Quadratic
 
 SMALL = [4, 5, 7, 8, 9, 15, 16, 40]
 BIG = [2**52, 2**52 + 1, 2**53 - 1, 2**60, 2**67, 2**68, 3**40, 2**100]

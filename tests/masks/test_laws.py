@@ -13,9 +13,9 @@ from cases import each
 from strategies import any_topologies, connected_topologies, few, seeds
 from veilsum.errors import InvalidInputError, RangeError, SecretError
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.discrete_gaussian import discrete_gaussian
-from veilsum.numbers.fixed_point import Grid
-from veilsum.numbers.laws import (
+from veilsum.masks.discrete_gaussian import discrete_gaussian
+from veilsum.masks.fixed_point import Grid
+from veilsum.masks.laws import (
     LAWS,
     GaussianMasks,
     LatticeMasks,
@@ -24,15 +24,15 @@ from veilsum.numbers.laws import (
     UniformMasks,
     check_sigma,
 )
-from veilsum.numbers.limbs import from_integers, limb_type, to_integers
-from veilsum.numbers.masking import (
+from veilsum.masks.masking import (
     Shares,
     ShareStreams,
     SystemStreams,
     at_both_ends,
     draw_shares,
 )
-from veilsum.numbers.streams import Keystream, SeededStream
+from veilsum.masks.streams import Keystream, SeededStream
+from veilsum.numbers.limbs import from_integers, limb_type, to_integers
 
 TRIANGLE = Topology.family("complete:3")
 magnitudes = st.floats(-3.0, 12.0).map(lambda exponent: 10.0**exponent)

@@ -20,19 +20,19 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.arrays import Array, EdgeList, Sparse, as_whole
-from veilsum.numbers.compiled import compiled
-from veilsum.numbers.discrete_gaussian import (
+from veilsum.masks.discrete_gaussian import (
     MARGIN,
     MOST_AT_ONCE,
     proposals,
     strips_of,
 )
-from veilsum.numbers.laws import LatticeMasks, Law, Numbers
+from veilsum.masks.laws import LatticeMasks, Law, Numbers
+from veilsum.masks.streams import Keystream, SeededStream, Stream
+from veilsum.numbers.arrays import Array, EdgeList, Sparse, as_whole
+from veilsum.numbers.compiled import compiled
 from veilsum.numbers.limbs import add, combine, is_wide, subtract
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Shaped
-from veilsum.numbers.streams import Keystream, SeededStream, Stream
 
 # Streams of one root are told apart by purpose; later purposes take later numbers.
 _SHARE_PURPOSE = 1

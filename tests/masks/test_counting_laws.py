@@ -11,12 +11,12 @@ from hypothesis import given, strategies as st
 from strategies import connected_topologies, few, seeds
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.discrete_gaussian import discrete_gaussian
-from veilsum.numbers.fixed_point import Grid
-from veilsum.numbers.laws import Masks
+from veilsum.masks.discrete_gaussian import discrete_gaussian
+from veilsum.masks.fixed_point import Grid
+from veilsum.masks.laws import Masks
+from veilsum.masks.masking import ShareStreams, draw_shares
+from veilsum.masks.streams import SeededStream
 from veilsum.numbers.limbs import add, to_integers, total
-from veilsum.numbers.masking import ShareStreams, draw_shares
-from veilsum.numbers.streams import SeededStream
 from veilsum.numbers.units import Counts
 from veilsum.protocol.codec import Codec, MalformedMessageError
 from veilsum.protocol.messages import Up

@@ -28,14 +28,13 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, NumericalError, RangeError
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.arrays import Array, FloatArray, as_floats
-from veilsum.numbers.discrete_gaussian import (
+from veilsum.masks.discrete_gaussian import (
     MOST_DEVIATION_BITS,
     Runs,
     discrete_gaussian_rows,
     discrete_gaussians,
 )
-from veilsum.numbers.fixed_point import (
+from veilsum.masks.fixed_point import (
     COARSEST_BITS,
     DEPLOYED_DEVIATION_BITS,
     LEAST_DEVIATION,
@@ -51,6 +50,8 @@ from veilsum.numbers.fixed_point import (
     fitting_bits,
     summing_bits,
 )
+from veilsum.masks.streams import Stream
+from veilsum.numbers.arrays import Array, FloatArray, as_floats
 from veilsum.numbers.limbs import (
     MOST_LIMBS,
     Moduli,
@@ -62,7 +63,6 @@ from veilsum.numbers.limbs import (
     to_integers,
 )
 from veilsum.numbers.shapes import Float, Shaped
-from veilsum.numbers.streams import Stream
 from veilsum.numbers.units import Counts, unit_of
 
 LawName = Literal["none", "gaussian", "lattice", "uniform"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from veilsum.errors import InvalidInputError, RangeError
-from veilsum.numbers.fixed_point import (
+from veilsum.masks.fixed_point import (
     Grid,
     as_python_integers,
     check_range,

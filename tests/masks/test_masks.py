@@ -8,7 +8,7 @@ import pytest
 
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import LAWS, Masks
+from veilsum.masks.laws import LAWS, Masks
 from veilsum.numbers.units import Counts
 
 TRIANGLE = Topology.family("complete:3")

@@ -1,0 +1,1 @@
+"""Masks: laws, discrete Gaussian sampling, fixed-point grids and keyed streams."""
