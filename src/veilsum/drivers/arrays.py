@@ -33,8 +33,6 @@ from veilsum.protocol.plan import Plan
 
 @dataclass(frozen=True, kw_only=True)
 class Arrays(Chance):
-    """Simulates all parties at once."""
-
     party: None = field(default=None, init=False)
 
     def carry_out(self, assignment: Assignment) -> Released:
@@ -129,7 +127,6 @@ def transcript(
 
 
 def _vectors(assignment: Assignment, sums: list[Array[Any]]) -> Array[Any] | None:
-    """Return all parties' next vectors in the law's numbers; None after the last."""
     rows = []
     for name in assignment.plan.parties:
         try:

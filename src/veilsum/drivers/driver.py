@@ -126,8 +126,6 @@ class Released:
 
 @runtime_checkable
 class Driver(Protocol):
-    """Carries out an assignment."""
-
     @property
     def party(self) -> str | None:
         """Whose part it takes; None if everybody's is here."""

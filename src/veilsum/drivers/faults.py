@@ -9,14 +9,7 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """A party dies right after its n-th effect, and perhaps comes back.
-
-    Attributes:
-        party: who.
-        after: how many effects it has carried out by then, since the beginning.
-        back: seconds until it is started again; None for never.
-        stale: how many of its last writes the disk has forgotten by then.
-    """
+    """A party dies right after its n-th effect, and perhaps comes back."""
 
     party: str
     after: int
@@ -26,8 +19,6 @@ class Crash:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """No frame passes between some parties and the others for a while."""
-
     start: float
     end: float
     side: frozenset[str]
@@ -44,14 +35,7 @@ class ClockJump:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """Everything that happens to a run.
-
-    Attributes:
-        delay: the least and the greatest time a frame takes; frames overtake each
-            other when these differ.
-        loss: the chance that a frame is lost.
-        duplicate: the chance that it arrives twice.
-    """
+    """Everything that happens to a run."""
 
     delay: tuple[float, float] = (0.01, 0.01)
     loss: float = 0.0

@@ -185,8 +185,6 @@ def _transcript(world: World, corrupted: Iterable[Hashable]) -> Transcript:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Event(Secret):
-    """One thing that happened: an effect carried out, a frame taken, a crash."""
-
     time: float
     party: str
     what: str
@@ -219,7 +217,6 @@ class Node(Secret):
             self.write(write)
 
     def write(self, write: Persist) -> None:
-        """Carry out one write."""
         if self.remembers:
             self.writes.append(write)
         if write.value is None:
@@ -478,11 +475,9 @@ class SimulatedKeys(Secret):
     verified: set[tuple[str, bytes, bytes]]
 
     def sign(self, content: bytes) -> bytes:
-        """Return this party's signature."""
         return self.own.sign(content)
 
     def verify(self, party: str, content: bytes, signature: bytes) -> bool:
-        """Say whether a party signed this."""
         exactly = party, hashlib.sha256(content).digest(), signature
         if exactly in self.verified:
             return True
@@ -494,7 +489,6 @@ class SimulatedKeys(Secret):
         return True
 
     def random(self, count: int) -> bytes:
-        """Return bytes that only a simulation may call secret."""
         return self.chance.randbytes(count)
 
 

@@ -42,13 +42,7 @@ MOST_BYTES = 1 << 28
 
 
 class Tap(Secret):
-    """Keeps what happens to one party's machine in one run.
-
-    Attributes:
-        plan: of the run.
-        party: whose machine it is.
-        earlier: what taps of its earlier starts have kept.
-    """
+    """Keeps what happens to one party's machine in one run."""
 
     def __init__(
         self, plan: Plan, party: str, *, earlier: Transcript | None = None
@@ -64,7 +58,6 @@ class Tap(Secret):
         return TappedWork(work, self)
 
     def resume(self, stored: Mapping[str, bytes]) -> None:
-        """Take what an earlier start has left on the disk, and no tap may have seen."""
         for key, value in stored.items():
             self._keep("persist", value, key)
 
@@ -127,22 +120,18 @@ class TappedWork(Secret):
 
     @property
     def rounds(self) -> Rounds | None:
-        """The work's own."""
         return self.work.rounds
 
     def vector(self, answers: Sequence[Numbers]) -> Numbers | None:
-        """Return the next private vector, and note it."""
         vector = self.work.vector(answers)
         if vector is not None and vector.shape == (self.tap.plan.size,):
             self.tap.note_vector(len(answers), vector)
         return vector
 
     def asked(self, answers: Sequence[Numbers]) -> bytes:
-        """Return the work's own digest."""
         return self.work.asked(answers)
 
     def answer(self, answers: Sequence[Numbers], members: tuple[str, ...]) -> Numbers:
-        """Return the work's own answer."""
         return self.work.answer(answers, members)
 
 

@@ -305,7 +305,6 @@ class Blocks:
 
     @property
     def missing_links(self) -> int:
-        """The fewest links that make the graph 2-connected."""
         if self.components == 1 and not self.pieces:
             return 0
         most = max(self.pieces.values(), default=self.components)

@@ -81,7 +81,6 @@ def _is_small(topology: Topology) -> bool:
 
 
 def _members(bits: int) -> tuple[int, ...]:
-    """Return the parties in a set, in order."""
     found = []
     while bits:
         last = bits & -bits
@@ -351,13 +350,11 @@ class _Flows:
 
     @property
     def least_degree(self) -> int:
-        """The fewest neighbours that a party has."""
         if self._near is None:
             return int(self._topology.degrees.min())
         return min(one.bit_count() for one in self._near)
 
     def telling_pairs(self) -> tuple[Iterator[Pair], Iterator[Pair]]:
-        """Return pairs without a link, some of them parted by a smallest cut."""
         if self._near is None:
             return _telling_pairs(self._topology)
         return _few_telling_pairs(self._near)
@@ -497,7 +494,6 @@ def push_paths(
 
 
 def disjoint_paths(graph: SplitGraph, u: int, v: int, *, most: int) -> tuple[int, int]:
-    """Count vertex-disjoint paths between two vertices to `most`; and the searches."""
     residual = graph.capacity.copy()
     shared = np.intersect1d(_neighbours(graph, u), _neighbours(graph, v))
     residual[graph.through[shared]] = 0
@@ -547,7 +543,6 @@ def _push(
 
 
 def neighbour_sets(topology: Topology) -> list[int]:
-    """Return every party's neighbours as the bits of an integer."""
     near = [0] * topology.n_parties
     for i, j in topology.edges.tolist():
         near[i] |= 1 << j

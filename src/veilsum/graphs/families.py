@@ -118,7 +118,6 @@ def _grid(nx: Any, shape: str) -> Any:
 
 
 def _barbell(nx: Any, left: str, right: str) -> Any:
-    """Join two complete graphs by one link."""
     a, b = _whole(left), _whole(right)
     _check_links((a * (a - 1) + b * (b - 1)) // 2 + 1)
     if min(a, b) < 1:

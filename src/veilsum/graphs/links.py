@@ -32,12 +32,7 @@ MOST_UNITED, DENSE = 1000, 400
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinkArray:
-    """All links of numbered parties.
-
-    Attributes:
-        n_parties: how many there are.
-        ends: (e, 2) in 32 bits, smaller index first, each link once, in order.
-    """
+    """All links of numbered parties."""
 
     n_parties: int
     ends: Array[np.int32]
@@ -116,7 +111,6 @@ def _pack(into: Array[np.int64], left: Array[Any], right: Array[Any], n: int) ->
 
 
 def _unpacked(keys: Array[np.int64], n: int) -> Array[np.int32]:
-    """Return links from sorted numbers."""
     links = np.empty((len(keys), 2), dtype=np.int32)
     for low in range(0, len(keys), PIECE):
         here = slice(low, low + PIECE)

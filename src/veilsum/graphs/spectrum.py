@@ -334,7 +334,6 @@ def _chebyshev(
 
 
 def _times(laplacian: Sparse, vector: Vector) -> Vector:
-    """Return L v."""
     if laplacian.shape[0] <= MANY_PARTIES:
         return np.asarray(laplacian @ vector)
     out = np.zeros((len(vector), 1))
@@ -372,7 +371,6 @@ def _combine(
 
 
 def _aligned(parties: int) -> FloatArray:
-    """Return room for probes, each party's in one line of memory."""
     raw = np.zeros((parties + 1) * PROBES)
     first = -raw.ctypes.data % 64 // 8
     return raw[first : first + parties * PROBES].reshape(parties, PROBES)

@@ -43,7 +43,6 @@ class Tree:
 
     @property
     def depth(self) -> int:
-        """The greatest number of links between the root and a party."""
         levels = [0] * len(self.parents)
         for party in self.order[1:]:
             levels[party] = levels[self.parents[party]] + 1

@@ -63,7 +63,6 @@ class _Symmetries:
         self.looks = LOOKS_PER_PARTY * topology.n_parties
 
     def reach_everybody(self) -> bool:
-        """Return whether symmetries were found that take party 0 to all parties."""
         n = len(self.linked)
         found = []
         # The graphs that are mostly asked about come with one: everybody moves on by 1.

@@ -42,18 +42,12 @@ MANY_LINKS = 200_000
 
 @runtime_checkable
 class NetworkxGraph(Protocol):
-    """What a graph of networkx has, said without loading networkx."""
-
     nodes: Any
     edges: Any
 
-    def is_directed(self) -> bool:
-        """Say whether edges are arcs."""
-        ...
+    def is_directed(self) -> bool: ...
 
-    def is_multigraph(self) -> bool:
-        """Say whether two nodes may have several edges."""
-        ...
+    def is_multigraph(self) -> bool: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -465,9 +459,6 @@ GraphLike: TypeAlias = Topology | NetworkxGraph
 class Numbered(Sequence[str]):
     """The names "0", "1", ..., or some of them, each made when somebody asks for it.
 
-    Attributes:
-        numbers: which, in order.
-
     >>> Numbered(range(3))[-1], list(Numbered(range(2))), "7" in Numbered(range(7))
     ('2', ['0', '1'], False)
     """
@@ -496,7 +487,6 @@ class Numbered(Sequence[str]):
         return isinstance(name, str) and self.place(name) is not None
 
     def place(self, name: str) -> int | None:
-        """Return the place of a name; None if it is nobody's."""
         if not (name.isascii() and name.isdigit() and len(name) <= 10):
             return None
         number = int(name)
@@ -508,7 +498,6 @@ class Numbered(Sequence[str]):
         return place if place < len(self) and self[place] == name else None
 
     def at(self, places: Array[Any]) -> Numbered:
-        """Return the names at some places, in order."""
         if isinstance(self.numbers, range):
             return Numbered(places.astype(np.int32, copy=False))
         return Numbered(self.numbers[places])

@@ -182,20 +182,16 @@ def _rows(streams: Sequence[Stream], runs: Runs) -> Iterator[Draws]:
 
 @dataclass(eq=False, repr=False)
 class _Ahead(Secret):
-    """A stream of which some words were read ahead and are handed out first."""
-
     stream: Stream
     back: Words
 
     def words(self, count: int) -> Words:
-        """Return the next words."""
         first, self.back = self.back[:count], self.back[count:]
         if len(first) == count:
             return first
         return np.concatenate([first, self.stream.words(count - len(first))])
 
     def normals(self, count: int) -> Vector:
-        """Refuse: nobody draws them here."""
         raise NotImplementedError(f"{count} normals")
 
 
@@ -354,7 +350,6 @@ def _batch(stream: Stream, strips: Strips, size: int, margin: float) -> Draws:
 
 
 def _first_bits(first: Words) -> Integers:
-    """Return the first bits of U."""
     return (first >> _U_SHIFT).view(np.int64)
 
 
@@ -447,7 +442,6 @@ class Strips:
 
     @cached_property
     def entries(self) -> Integers:
-        """The strip of every entry; the last entry is the tail's, K."""
         return np.repeat(np.arange(len(self.counts) + 1), [*self.counts, 1])
 
     @cached_property

@@ -79,7 +79,6 @@ class Grid:
 
     @property
     def step(self) -> float:
-        """The same as float64."""
         return float(self.exact_step)
 
     @property
@@ -89,7 +88,6 @@ class Grid:
 
     @property
     def words(self) -> str:
-        """The step, in words."""
         if self.unit is None:
             return f"2^{-self.bits}"
         return f"{self.unit}" + (f" * 2^{-self.bits}" if self.bits else "")

@@ -315,18 +315,14 @@ class Law(ABC):
 
 
 class _Floats(Law):
-    """Laws whose numbers are float64 themselves."""
-
     dtype = np.dtype(np.float64)
     number_bytes = 8
 
     def encode(self, values: Reals, labels: Sequence[str] | None = None) -> Reals:
-        """Return the values, which must be numbers."""
         check_range(values, None, labels)
         return values
 
     def decode(self, numbers: Reals) -> Reals:
-        """Return the numbers."""
         return numbers
 
 
@@ -640,24 +636,16 @@ class UniformMasks(Law):
 
 @dataclass(frozen=True, eq=False)
 class _Counting(Law):
-    """Laws of whole numbers, whose sums are Python integers, to the last unit.
-
-    Attributes:
-        counts: what each number counts, and in how many bits every total fits.
-    """
-
     exact: ClassVar[bool] = True
 
     counts: Counts
 
     @classmethod
     def on(cls, topology: Topology, masks: Masks) -> Law:
-        """Return what these masks are where nothing is counted."""
         return masks.on(topology)
 
     @property
     def counted(self) -> Counts:
-        """What its numbers count."""
         return self.counts
 
     @property
@@ -667,12 +655,10 @@ class _Counting(Law):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """int64, or limbs."""
         return np.dtype(np.int64) if self.words == 1 else limb_type(self.words)
 
     @property
     def number_bytes(self) -> int:
-        """Eight for each word."""
         return 8 * self.words
 
     def encode(
@@ -701,7 +687,6 @@ class _Counting(Law):
         return as_python_integers(to_integers(numbers))
 
     def of_places(self, places: Sequence[int]) -> _Counting:
-        """Return the law with each one's unit."""
         return replace(self, counts=self.counts.of_places(places))
 
 
@@ -714,16 +699,13 @@ class PlainCounts(_Counting):
 
     @property
     def words(self) -> int:
-        """As many as the largest total needs."""
         return self.counts.words
 
     @property
     def masks(self) -> Masks:
-        """None, by name."""
         return Masks(self.name)
 
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
-        """Return zeros."""
         del stream, weight
         return np.zeros(size, dtype=self.dtype)
 
@@ -743,7 +725,6 @@ class UniformCounts(_Counting):
 
     @property
     def masks(self) -> Masks:
-        """Its name says it all."""
         return Masks(self.name)
 
     @cached_property
@@ -753,22 +734,18 @@ class UniformCounts(_Counting):
         return Moduli(self.counts.fields or (alone,))
 
     def layout(self, size: int) -> Moduli:
-        """Return how residues travel."""
         del size
         return self.residues
 
     @property
     def words(self) -> int:
-        """As many as the largest modulus needs."""
         return self.residues.words
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """uint64, or limbs."""
         return self.residues.dtype
 
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
-        """Return random words; there is no more or less of noise to weigh."""
         del weight
         drawn = stream.words(self.words * size)
         if self.words > 1:
@@ -778,7 +755,6 @@ class UniformCounts(_Counting):
     def encode(
         self, values: NumberRows, labels: Sequence[str] | None = None
     ) -> NumberRows:
-        """Return one party's whole numbers as residues."""
         del labels
         self._check(values)
         return self.residues.encode(values)
@@ -847,10 +823,7 @@ class LatticeCounts(_Counting):
 
     @property
     def masks(self) -> Masks:
-        """What it was made with, on a grid that is nowhere finer than the units are.
-
-        What is proved of that grid holds all the more of finer steps.
-        """
+        """What it was made with, on a grid that is nowhere finer than the units are."""
         bits = ceil(-log2(max(self.counts.units)))
         while Fraction(2) ** -bits < max(self.counts.units):
             bits -= 1
@@ -858,7 +831,6 @@ class LatticeCounts(_Counting):
 
     @property
     def words(self) -> int:
-        """As many as the widest mask, or total, needs."""
         return self.n_words
 
     def deviations(self, weight: float = 1.0) -> tuple[int, ...]:
@@ -876,13 +848,11 @@ class LatticeCounts(_Counting):
         return self._known[weight]
 
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
-        """Return whole numbers of units."""
         _check_size(self.sigma, size)
         runs = ((s, len([*alike])) for s, alike in groupby(self.deviations(weight)))
         return _typed(discrete_gaussians(stream, tuple(runs)), self.dtype)
 
     def of_places(self, places: Sequence[int]) -> LatticeCounts:
-        """Return the law with each one's unit and sigma."""
         sigma = self.sigma[list(places)] if self.sigma.ndim else self.sigma
         return replace(self, counts=self.counts.of_places(places), sigma=sigma)
 
@@ -912,7 +882,6 @@ class LatticeCounts(_Counting):
 
 
 def _fits(values: NumberRows, bits: int) -> bool:
-    """Say whether all values are whole numbers of so many bits, the sign included."""
     half, kind = 1 << (bits - 1), values.dtype.kind
     if kind not in "iuO":
         return False
@@ -923,7 +892,6 @@ def _fits(values: NumberRows, bits: int) -> bool:
 
 
 def _typed(whole: NumberRows, kind: np.dtype[Any]) -> NumberRows:
-    """Return whole numbers as int64 or limbs; numpy refuses more than 64 bits."""
     if is_wide(kind):
         return from_integers(whole, kind.itemsize // 8)
     return whole.astype(np.int64)

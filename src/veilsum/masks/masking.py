@@ -90,7 +90,6 @@ class ShareStreams(Streams, Secret):
         return cls(as_whole(seed, what="a seed", least=0))
 
     def stream(self, *, epoch: int, sender: int, receiver: int) -> SeededStream:
-        """Return the stream of the share that `sender` draws for `receiver`."""
         # As numpy reads five integers, in less time.
         key = (_SHARE_PURPOSE, *self._root_words, epoch, sender, receiver)
         seed = key if max(key) >> _WORD else np.array(key, dtype=np.uint32)
@@ -121,7 +120,6 @@ class CounterStreams(Streams, Secret):
         return np.asarray(seed.generate_state(2, np.uint64), dtype=np.uint64)
 
     def stream(self, *, epoch: int, sender: int, receiver: int) -> SeededStream:
-        """Return the stream of the share that `sender` draws for `receiver`."""
         where = np.array([0, sender, receiver, epoch], dtype=np.uint64)
         cipher = np.random.Philox(counter=where, key=self.key)
         return SeededStream(np.random.Generator(cipher))
@@ -135,7 +133,6 @@ class SystemStreams(Streams, Secret):
     """
 
     def stream(self, *, epoch: int, sender: int, receiver: int) -> Keystream:
-        """Return a keystream under a new key, the same one never twice."""
         del epoch, sender, receiver
         return Keystream.from_os()
 
@@ -148,7 +145,6 @@ class Shares(Secret):
     values: ShareArray
 
     def edge_noise(self) -> EdgeNoise:
-        """Return c_e = r_ij - r_ji for i < j (an arc: r_ij)."""
         if self.topology.directed:
             return self.values[:, 0]
         return subtract(self.values[:, 0], self.values[:, 1])

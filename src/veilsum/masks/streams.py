@@ -44,8 +44,6 @@ def check_count(count: int) -> None:
 
 @runtime_checkable
 class Stream(Protocol):
-    """A source of random words; what it has handed out, it never hands out again."""
-
     def words(self, count: int) -> Words:
         """Return `count` uniform 64-bit words."""
         ...
@@ -69,13 +67,11 @@ class SeededStream(Secret):
             )
 
     def words(self, count: int) -> Words:
-        """Return `count` uniform 64-bit words."""
         check_count(count)
         # As `integers` of the whole range, without what that costs on a short share.
         return self.generator.bit_generator.random_raw(count)
 
     def normals(self, count: int) -> Vector:
-        """Return `count` standard normals in float64."""
         check_count(count)
         return self.generator.standard_normal(count)
 
@@ -104,7 +100,6 @@ class Keystream(Secret):
         return cls(secrets.token_bytes(KEY_BYTES))
 
     def words(self, count: int) -> Words:
-        """Return the next `count` words of the keystream, little-endian."""
         check_count(count)
         words = np.empty(count, dtype="<u8")
         room = words.view(np.uint8)

@@ -66,19 +66,13 @@ SHARE = 1e-3
 
 @dataclass(frozen=True)
 class Absorbing:
-    """How parties count what is left of their rows without their own effects.
-
-    Attributes:
-        measures: of the numbers of a row.
-        intercept: the column of ones, of which every party has its own coefficient.
-    """
+    """How parties count what is left of their rows without their own effects."""
 
     measures: RowMeasures
     intercept: int
 
     @property
     def slopes(self) -> list[int]:
-        """The places of all columns but the ones."""
         places = range(len(self.measures.design))
         return [place for place in places if place != self.intercept]
 
@@ -163,7 +157,6 @@ class Absorbing:
         )
 
     def check(self, total: Integers, names: Sequence[str]) -> None:
-        """Refuse a total that no rows within the agreed ranges have."""
         found = self.layout.unpack(total)
         n_rows, n_parties = found["rows"], found["parties"]
         check_total("rows", n_rows, 1, 1 << self.measures.row_bits)
@@ -178,7 +171,6 @@ class Absorbing:
         )
 
     def matrix(self, total: Integers) -> Integers:
-        """Return the products about means of a total, in the finest units."""
         return square(total[: len(self.shifts)] << self.shifts, len(self.units))
 
     def vector(self, rows: Rows) -> Integers:
@@ -208,9 +200,6 @@ class AbsorbedFit(LeastSquaresFit):
     """The fit of all slopes, with an intercept of its own for every party.
 
     R squared is that within parties: what differs between them is not in any sum.
-
-    Attributes:
-        n_parties: as many effects were taken off.
     """
 
     n_parties: int
@@ -295,7 +284,6 @@ def fit(total: Integers, absorbing: Absorbing, *, names: Sequence[str]) -> Absor
 
 
 def arb_of(number: Fraction) -> arb:
-    """Return a fraction in a ball."""
     return arb(number.numerator) / arb(number.denominator)
 
 

@@ -185,16 +185,13 @@ class Multinomial(Choice):
     def labels(
         self, levels: Sequence[str], columns: Sequence[str], ones: int
     ) -> tuple[str, ...]:
-        """Return level and column."""
         del ones
         return tuple(f"{level}: {name}" for level in levels[1:] for name in columns)
 
     def n_coefficients(self, n_columns: int, n_levels: int) -> int:
-        """Return one for each column and each level but the first."""
         return n_columns * (n_levels - 1)
 
     def columns(self, shape: tuple[int, int], ones: int) -> list[int]:
-        """Return all columns for each level."""
         del ones
         return [*range(shape[1])] * shape[0]
 
@@ -204,7 +201,6 @@ class Multinomial(Choice):
         return point.reshape(shape)
 
     def gather(self, parts: Array[Any], ones: int) -> Array[Any]:
-        """Return them one after the other."""
         del ones
         return parts.reshape(*parts.shape[:-2], -1)
 
@@ -231,7 +227,6 @@ class Multinomial(Choice):
         return ChoiceTerms(-chance[:, 1:], self._roots(odds, chance), loss)
 
     def _roots(self, odds: FloatArray, chance: FloatArray) -> tuple[FloatArray, ...]:
-        """Return how each level stands against the first and all that come after it."""
         found = []
         left = odds[:, 0]
         for level in range(odds.shape[1] - 1, 0, -1):
@@ -246,13 +241,11 @@ class Multinomial(Choice):
         return tuple(found)
 
     def probabilities(self, eta: FloatArray) -> FloatArray:
-        """Return the chance of each level."""
         every = np.concatenate([np.zeros((len(eta), 1)), eta], axis=1)
         odds = np.exp(every - every.max(axis=1, keepdims=True))
         return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
     def start(self, counts: Sequence[int]) -> list[fmpq]:
-        """Return the odds of each level against the first."""
         return [fmpq(one, counts[0]) for one in counts[1:]]
 
 
@@ -271,20 +264,16 @@ class Ordinal(Choice):
     def labels(
         self, levels: Sequence[str], columns: Sequence[str], ones: int
     ) -> tuple[str, ...]:
-        """Return columns, then thresholds as R has them."""
         names = [name for k, name in enumerate(columns) if k != ones]
         return (*names, *(f"{a}|{b}" for a, b in pairwise(levels)))
 
     def n_coefficients(self, n_columns: int, n_levels: int) -> int:
-        """Return one for each column but the ones, and one for each threshold."""
         return n_columns - 1 + n_levels - 1
 
     def columns(self, shape: tuple[int, int], ones: int) -> list[int]:
-        """Return all columns but the ones, and these for each threshold."""
         return [*_but(ones, shape[1]), *[ones] * shape[0]]
 
     def spread(self, point: Array[Any], shape: tuple[int, int], ones: int) -> Any:
-        """Return a threshold less all else, for each."""
         n_slopes = shape[1] - 1
         found = np.zeros(shape, dtype=point.dtype)
         found[:, _but(ones, shape[1])] = -point[:n_slopes]
@@ -292,7 +281,6 @@ class Ordinal(Choice):
         return found
 
     def gather(self, parts: Array[Any], ones: int) -> Array[Any]:
-        """Return slopes that all predictors have alike, and thresholds."""
         slopes = -parts[..., _but(ones, parts.shape[-1])].sum(axis=-2)
         return np.concatenate([slopes, parts[..., ones]], axis=-1)
 
@@ -321,18 +309,15 @@ class Ordinal(Choice):
         )
 
     def probabilities(self, eta: FloatArray) -> FloatArray:
-        """Return the chance of each level: what two thresholds are apart."""
         one = np.ones((len(eta), 1))
         up_to = np.concatenate([0.0 * one, 1.0 / (1.0 + np.exp(-eta)), one], axis=1)
         return np.diff(up_to, axis=1)
 
     def start(self, counts: Sequence[int]) -> list[fmpq]:
-        """Return the odds of each level or below."""
         below = np.cumsum(np.array(counts, dtype=object)).tolist()
         return [fmpq(one, below[-1] - one) for one in below[:-1]]
 
     def is_allowed(self, predictors: Vector) -> bool:
-        """Say whether thresholds are in their order."""
         return bool((np.diff(predictors) > 0.0).all())
 
     def shared(
@@ -373,7 +358,6 @@ class Ordinal(Choice):
 
 
 def _added(columns: FloatArray) -> FloatArray:
-    """Return the sum of some columns, one after the other."""
     found = columns[:, 0]
     for one in columns.T[1:]:
         found = found + one
@@ -413,7 +397,6 @@ class ChoiceSums:
     loss: Fraction
 
     def with_responses(self, cross: Sequence[Fraction], point: Vector) -> ChoiceSums:
-        """Return the sums with X'y, which are 0 if the link is not canonical."""
         score = tuple(a + b for a, b in zip(self.score, cross, strict=True))
         fitted = zip(map(Fraction, point.tolist()), cross, strict=True)
         loss = self.loss - sum((a * b for a, b in fitted), Fraction(0))
@@ -439,28 +422,23 @@ class ChoiceScales:
 
     @classmethod
     def of(cls, family: Choice, measures: RowMeasures, ones: int) -> ChoiceScales:
-        """Return the scales of columns that are centred; responses are levels."""
         n_levels = measures.response.most - measures.response.least + 1
         return cls(family, Scales.of(Binomial(), measures, ones), ones, n_levels)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many predictors there are, and columns."""
         return self.n_levels - 1, self.base.n_columns
 
     @cached_property
     def columns(self) -> list[int]:
-        """Of each coefficient, which column it is of."""
         return self.family.columns(self.shape, self.ones)
 
     @property
     def size(self) -> int:
-        """How many coefficients there are."""
         return len(self.columns)
 
     @cached_property
     def powers(self) -> tuple[int, ...]:
-        """The s of each coefficient: V is rounded to 2^-s."""
         return tuple(self.base.columns[k] for k in self.columns)
 
     @cached_property
@@ -498,13 +476,11 @@ class ChoiceScales:
         return tuple(int(one) * unit for one in numbers)
 
     def opening(self, total: Integers) -> tuple[tuple[int, ...], tuple[Fraction, ...]]:
-        """Return rows of each level, and X'y of a canonical link, else 0."""
         parts = self.layouts["first"].unpack(total)
         cross = self._scores(parts.get("level_cross", (0,) * self.size))
         return tuple(map(int, parts["level_rows"])), cross
 
     def sums(self, total: Integers) -> ChoiceSums:
-        """Return the sums at a point in a later total."""
         information, score, loss = self.layouts["round"].unpack(total).values()
         return ChoiceSums(information, self._scores(score), Fraction(loss, 1 << LOSS))
 
@@ -540,7 +516,6 @@ class ChoiceScales:
         return list(self.family.gather(found, self.ones))
 
     def covariance(self, system: System) -> FloatArray:
-        """Return the covariances of real coefficients, of a system in V's own."""
         units = np.diag(np.array([Fraction(2) ** s for s in self.powers])).tolist()
         columns = [self.real([Fraction(one) for one in line]) for line in units]
 
@@ -565,7 +540,6 @@ class ChoiceWeights:
         self._noted = [one for one in noted if one is not None]
 
     def add(self, roots: Sequence[FloatArray]) -> None:
-        """Add the weights of some rows."""
         if not self._noted:
             return
         each = sum(root * root for root in roots)
@@ -633,12 +607,7 @@ def statistics(scales: ChoiceScales, rows: Rows, request: Request) -> Integers:
 
 @dataclass(frozen=True)
 class ChoiceFit(GlmFit):
-    """The fit of the pooled rows; a deviance is -2 log-likelihood.
-
-    Attributes:
-        levels: of the response, in their order.
-        level_counts: how many rows have each.
-    """
+    """The fit of the pooled rows; a deviance is -2 log-likelihood."""
 
     levels: tuple[str, ...]
     level_counts: tuple[int, ...]
@@ -651,17 +620,7 @@ class ChoiceFit(GlmFit):
 
 @dataclass(frozen=True)
 class ChoiceState:
-    """Where the search is.
-
-    Attributes:
-        rounds: totals taken in so far.
-        counts: of the levels, once they are known.
-        cross: X'y of a canonical link, else 0 for each coefficient.
-        climb: from the model without columns.
-        first: the total there.
-        sums: the total at `climb.here`.
-        null_objective: -2 log-likelihood of the model without columns.
-    """
+    """Where the search is."""
 
     rounds: int = 0
     counts: tuple[int, ...] = ()
@@ -673,22 +632,12 @@ class ChoiceState:
 
     @property
     def converged(self) -> bool:
-        """Whether the answer is known."""
         return self.climb is not None and self.climb.settled
 
 
 @dataclass(frozen=True)
 class ChoiceSearch:
-    """What all parties agree on before the first round.
-
-    Attributes:
-        family: multinomial or ordinal.
-        measures: how the numbers of a row are counted; the response counts levels.
-        names: of the columns.
-        levels: of the response, in their order.
-        intercept: which column is all ones.
-        max_rounds: totals after which the fit is given up.
-    """
+    """What all parties agree on before the first round."""
 
     family: Choice
     measures: RowMeasures
@@ -699,20 +648,16 @@ class ChoiceSearch:
 
     @cached_property
     def scales(self) -> ChoiceScales:
-        """In what units rows are summed."""
         return ChoiceScales.of(self.family, self.measures, self.intercept)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """What each coefficient is called."""
         return self.family.labels(self.levels, self.names, self.intercept)
 
     def start(self) -> ChoiceState:
-        """Return the state before anything is known."""
         return ChoiceState()
 
     def propose(self, state: ChoiceState) -> Request:
-        """Return what all parties evaluate next."""
         if state.converged:
             raise LocalProtocolError("the fit is done: no round is left")
         if state.climb is None:
@@ -720,7 +665,6 @@ class ChoiceSearch:
         return Request("round", state.climb.trial)
 
     def advance(self, state: ChoiceState, total: Integers) -> ChoiceState:
-        """Return the state after one more total; raise if there is no fit."""
         if state.climb is None:
             counts, cross = self.scales.opening(total)
             self._check_first(counts, cross)
@@ -760,7 +704,6 @@ class ChoiceSearch:
         return after
 
     def fit(self, state: ChoiceState) -> ChoiceFit:
-        """Return the fit of a state that has converged."""
         climb, sums = state.climb, state.sums
         if climb is None or climb.step is None or sums is None or not climb.settled:
             raise LocalProtocolError("a fit was asked for before its rounds were over")
@@ -814,7 +757,6 @@ class ChoiceSearch:
         return ChoiceState(1, counts, climb=Climb(here=point, trial=point))
 
     def _check_first(self, counts: Sequence[int], cross: Sequence[Fraction]) -> None:
-        """Refuse counts, and sums over the rows of a level, that are impossible."""
         most = 1 << self.measures.row_bits
         for level, n_rows in zip(self.levels, counts, strict=True):
             check_total(f"rows with {level}", n_rows, 0, most)
@@ -827,7 +769,6 @@ class ChoiceSearch:
             check_total(f"X'y for {label}", one, *ends)
 
     def _check_information(self, information: Integers, n_rows: int) -> None:
-        """Refuse information that no rows have."""
         design, powers = self.scales.base.measures.design, self.scales.powers
         # Of each root r of a row's information, a row and predictor have one.
         pairs = zip(self.scales.columns, powers, strict=True)
@@ -842,7 +783,6 @@ class ChoiceSearch:
     def _evaluation(
         self, sums: ChoiceSums, point: Vector, counts: Sequence[int]
     ) -> Evaluation:
-        """Return what rows and counts say at a point."""
         scales, ones = self.scales, self.intercept
         value, slopes, more = self.family.shared(scales.at_centres(point), counts)
         parts = np.full(scales.shape, Fraction(0), dtype=object)
@@ -862,7 +802,6 @@ class ChoiceSearch:
         )
 
     def _check_independent(self, system: System, n_rows: int) -> None:
-        """Refuse columns that are combinations of each other but for rounding."""
         known = zip(system.diagonal(), np.diag(system.inverse()), strict=True)
         inflated = np.array([float(size) * one for size, one in known])
         # Rounding alone leaves about a row's twelfth for each predictor.
@@ -876,7 +815,6 @@ class ChoiceSearch:
         raise dependent([self.names[k] for k in sorted(guilty)], 1, ridge=False)
 
     def _reference(self, state: ChoiceState) -> System:
-        """Return the information of the model without columns."""
         assert state.first is not None
         start = self._open(state.counts).climb
         assert start is not None

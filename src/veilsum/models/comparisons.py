@@ -28,14 +28,7 @@ Held = Float[FloatArray, "some others"]
 
 @dataclass(frozen=True)
 class GroupTest:
-    """One test of whether groups differ.
-
-    Attributes:
-        name: as textbooks call it.
-        statistic: what it rests on; nan where there is nothing to test.
-        degrees: of freedom; two of an F.
-        p: the chance of a statistic as large where groups do not differ.
-    """
+    """One test of whether groups differ."""
 
     name: str
     statistic: float
@@ -156,7 +149,6 @@ def cramers_v(cells: Crossed) -> float:
 
 
 def _held(cells: Crossed) -> Held:
-    """Return a table without levels and groups that nobody has."""
     whole = np.asarray(cells, dtype=np.float64)
     return whole[whole.any(axis=1)][:, whole.any(axis=0)]
 

@@ -88,22 +88,16 @@ PerEvent = Float[FloatArray, " events"]
 
 @dataclass(frozen=True)
 class CoxScales:
-    """In what units parties' terms are summed; all of it follows from the agreement.
-
-    Attributes:
-        measures: of a row's columns and its event.
-    """
+    """In what units parties' terms are summed; all of it follows from the agreement."""
 
     measures: RowMeasures
 
     @property
     def design(self) -> tuple[Measure, ...]:
-        """How each column is counted."""
         return self.measures.design
 
     @cached_property
     def spans(self) -> tuple[int, ...]:
-        """How far apart two counts of each column are at most."""
         return tuple(one.most - one.least for one in self.design)
 
     @cached_property
@@ -158,7 +152,6 @@ class CoxSums:
 
     @classmethod
     def of(cls, scales: CoxScales, vector: Integers) -> CoxSums:
-        """Return what a total says."""
         parts = scales.layout.unpack(vector)
         unit = Fraction(1, 1 << BELOW)
         along = zip(parts["partial_score"], scales.powers, strict=True)
@@ -202,7 +195,6 @@ class AtRisk(Secret):
     def of(
         cls, measures: RowMeasures, time: PerRow, rows: Rows, ties: Ties = "efron"
     ) -> AtRisk:
-        """Return a party's checked rows, sorted; the response is the event."""
         blocks = [np.asarray(one.design, np.float64) for one in measures.blocks(rows)]
         design = np.concatenate([*blocks, np.empty((0, rows.n_columns))])
         order = _order(time, rows.response, design)
@@ -228,7 +220,6 @@ class AtRisk(Secret):
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
         return len(self.design)
 
 
@@ -306,7 +297,6 @@ def statistics(
 
 
 def _predictor(design: FloatArray, point: Vector) -> PerRow:
-    """Return eta, column by column in one order: no sum of BLAS's own making."""
     eta = np.zeros(len(design))
     for start in range(0, len(design), BLOCK_ROWS):
         piece = slice(start, start + BLOCK_ROWS)
@@ -440,19 +430,7 @@ def _risk_sums(
 
 @dataclass(frozen=True)
 class CoxFit(Inference):
-    """The fit of all parties' rows, each party a stratum.
-
-    Attributes:
-        ties: how tied events were taken.
-        log_likelihood: Cox's partial one.
-        null_log_likelihood: with all coefficients 0.
-        score_test: of all coefficients at 0: the score there, by the information.
-        wald_test: of all coefficients.
-        n_rows: the number of rows.
-        n_events: how many of them have an event.
-        rounds: how many totals it took.
-        condition: of the scaled information.
-    """
+    """The fit of all parties' rows, each party a stratum."""
 
     ties: Ties
     log_likelihood: float
@@ -486,14 +464,7 @@ class CoxFit(Inference):
 
 @dataclass(frozen=True)
 class CoxState:
-    """Where the search is.
-
-    Attributes:
-        climb: from 0, where nobody needs to be asked anything before.
-        rounds: totals taken in so far.
-        first: the first total, at 0.
-        sums: the total at `climb.here`.
-    """
+    """Where the search is."""
 
     climb: Climb
     rounds: int = 0
@@ -502,20 +473,12 @@ class CoxState:
 
     @property
     def converged(self) -> bool:
-        """Whether the answer is known."""
         return self.climb.settled
 
 
 @dataclass(frozen=True)
 class CoxSearch:
-    """What all parties agree on before the first round.
-
-    Attributes:
-        measures: how the numbers of a row are counted; the event is the response.
-        names: of the columns.
-        ties: how tied events are taken.
-        max_rounds: totals after which the fit is given up.
-    """
+    """What all parties agree on before the first round."""
 
     measures: RowMeasures
     names: tuple[str, ...]
@@ -535,23 +498,19 @@ class CoxSearch:
 
     @cached_property
     def scales(self) -> CoxScales:
-        """In what units parties' terms are summed."""
         centred = tuple(one.centred() for one in self.measures.design)
         return CoxScales(replace(self.measures, design=centred))
 
     def start(self) -> CoxState:
-        """Return the state before anything is known: all coefficients are 0."""
         nowhere = np.zeros(len(self.names))
         return CoxState(Climb(here=nowhere, trial=nowhere))
 
     def propose(self, state: CoxState) -> Vector:
-        """Return the point at which all parties evaluate next."""
         if state.converged:
             raise LocalProtocolError("the fit is done: no round is left")
         return state.climb.trial
 
     def advance(self, state: CoxState, vector: Integers) -> CoxState:
-        """Return the state after one more total; raise if there is no fit."""
         sums = CoxSums.of(self.scales, vector)
         self._check_possible(sums, state.first or sums)
         if state.first is None:
@@ -579,7 +538,6 @@ class CoxSearch:
         return after
 
     def fit(self, state: CoxState) -> CoxFit:
-        """Return the fit of a state that has converged."""
         climb, sums, first = state.climb, state.sums, state.first
         if not state.converged or sums is None or first is None or climb.step is None:
             raise LocalProtocolError("a fit was asked for before its rounds were over")
@@ -628,7 +586,6 @@ class CoxSearch:
         return [] if found is None else greatest_parts(found, reference)
 
     def _check_possible(self, sums: CoxSums, first: CoxSums) -> None:
-        """Refuse a total that no rows within the agreed ranges have."""
         n_rows, n_events, scales = first.n_rows, first.n_events, self.scales
         check_total("rows", n_rows, 0, 1 << self.measures.row_bits)
         check_total("events", n_events, 0, n_rows)

@@ -152,13 +152,6 @@ class ScatterStatistics(RoundStatistics):
 
 @dataclass(frozen=True)
 class JointEvaluation:
-    """What the rows add up to at a trial of coefficients and log theta.
-
-    Attributes:
-        model: what is about coefficients.
-        sums: the totals.
-    """
-
     model: Evaluation
     sums: ScatterStatistics
 
@@ -169,7 +162,6 @@ class JointEvaluation:
 
     @property
     def dispersion(self) -> float:
-        """The unit of the objective."""
         return 1.0
 
     @property
@@ -192,7 +184,6 @@ class JointEvaluation:
         return self.model.gain(step[:-1]) + self.sums.slope * Fraction(float(step[-1]))
 
     def length(self, along: Vector) -> float:
-        """Return the length of coefficients and log theta."""
         own = max(float(self.sums.curvature), 0.0) * float(along[-1]) ** 2
         return sqrt(self.model.length(along[:-1]) ** 2 + own)
 
@@ -204,12 +195,7 @@ def _dot(exact: tuple[Fraction, ...], by: Vector) -> Fraction:
 
 @dataclass(frozen=True)
 class DispersedOutcome(GlmOutcome):
-    """What the rounds ended with.
-
-    Attributes:
-        theta: the estimate.
-        theta_error: its standard error.
-    """
+    """What the rounds ended with."""
 
     theta: float
     theta_error: float
@@ -221,10 +207,6 @@ class DispersedFit(GlmFit):
 
     Errors of coefficients are those at a theta that is known, from the expected
     information: in large samples neither estimate says anything of the other's error.
-
-    Attributes:
-        theta: the variance of a count is mu + mu^2 / theta.
-        theta_error: its standard error, from how the likelihood bends there.
     """
 
     theta: float
@@ -243,10 +225,7 @@ class DispersedFit(GlmFit):
 
 @dataclass(frozen=True)
 class DispersedNewton(Newton):
-    """What all parties agree on before the first round.
-
-    A request's point has the theta of its round, last.
-    """
+    """What all parties agree on before the first round."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -262,7 +241,6 @@ class DispersedNewton(Newton):
         return Newton(family, self.measures, self.names, self.intercept)
 
     def statistics(self, rows: Rows, request: Request) -> Integers:
-        """Return one party's answer to a request; answers are to be added."""
         theta = float(request.point[-1]) if len(request.point) else 1.0
         scales = self.at(theta).scales
         inner = replace(request, point=request.point[:-1])
@@ -286,7 +264,6 @@ class DispersedNewton(Newton):
         return found
 
     def _sums(self, state: Running, total: Integers) -> ScatterStatistics:
-        """Return what a round's total says."""
         scales = self.scales
         found = scales.layout("round").unpack(total)
         # By coefficients of whole numbers, as a score is.
@@ -306,7 +283,6 @@ class DispersedNewton(Newton):
         )
 
     def propose(self, state: State) -> Request:
-        """Return what all parties evaluate next."""
         match state:
             case Running():
                 trial = state.model.trial
@@ -319,7 +295,6 @@ class DispersedNewton(Newton):
                 return super().propose(state)
 
     def advance(self, state: State, total: Integers) -> State:
-        """Return the state after one more total; raise if there is no fit."""
         match state:
             case Opening():
                 opened = self._open(self.scales.first(total))
@@ -413,7 +388,6 @@ class DispersedNewton(Newton):
         return Closing(outcome, np.append(at, [1.0, theta]))
 
     def fit(self, state: State) -> DispersedFit:
-        """Return the fit of a state that has converged."""
         if not isinstance(state, Done):
             raise LocalProtocolError("a fit was asked for before its rounds were over")
         outcome = state.outcome
@@ -429,7 +403,6 @@ class DispersedNewton(Newton):
         )
 
     def real_point(self, request: Request) -> Vector:
-        """Return a request's point with the coefficients of real columns."""
         point = request.point
         if not len(point):
             return point

@@ -92,20 +92,12 @@ def link_of(name: str) -> Family:
 
 
 def link_name(family: Family) -> str:
-    """Return what `link_of` knows a family by."""
     return next(name for name, one in LINKS.items() if one == family)
 
 
 @dataclass(frozen=True)
 class Predictor:
-    """A model with known coefficients; all of it is public.
-
-    Attributes:
-        family: whose link turns predictors into means.
-        measures: how the numbers of a row are counted.
-        intercept: which column is all ones, if any.
-        coefficients: one for each column.
-    """
+    """A model with known coefficients; all of it is public."""
 
     family: Family
     measures: RowMeasures
@@ -190,17 +182,14 @@ class Predictor:
         return Measure.of(low, high if high > low else low + 1.0)
 
     def predictors(self, rows: Rows) -> PerRow:
-        """Return the linear predictor of each row."""
         blocks = glm.row_blocks(self.measures, rows)
         found = [one.predictor(self._point) for one in blocks]
         return np.concatenate(found) if found else np.zeros(0)
 
     def means(self, predictors: PerRow) -> PerRow:
-        """Return what is predicted at these linear predictors."""
         return self.family.inverse_link(predictors)
 
     def responses(self, rows: Rows) -> PerRow:
-        """Return the responses as they are counted."""
         blocks = glm.row_blocks(self.measures, rows)
         found = [one.response for one in blocks]
         return np.concatenate(found) if found else np.zeros(0)
@@ -227,7 +216,6 @@ def edges_of(given: Sequence[float], low: float = -inf, high: float = inf) -> Ve
 
 
 def places_of(edges: Vector, values: PerRow) -> Places:
-    """Return the bin of each value: how many edges it has reached."""
     return np.searchsorted(edges, values, side="right")
 
 
@@ -274,13 +262,7 @@ class Bounded(NamedTuple):
 
 
 class Fitting(NamedTuple):
-    """A test of observed against predicted numbers.
-
-    Attributes:
-        statistic: chi-squared.
-        degrees: of freedom.
-        p: the chance of at least so much if predictions are right.
-    """
+    """A test of observed against predicted numbers."""
 
     statistic: float
     degrees: int
@@ -307,17 +289,14 @@ class Discrimination:
 
     @property
     def n_rows(self) -> int:
-        """All rows."""
         return int(self.rows.sum())
 
     @property
     def rows(self) -> ByBin:
-        """By bin, all rows."""
         return self.events + self.others
 
     @property
     def n_events(self) -> int:
-        """All rows with the event."""
         return int(self.events.sum())
 
     @cached_property
@@ -358,7 +337,6 @@ class Discrimination:
 
     @property
     def expected(self) -> float:
-        """How many events were predicted."""
         return float(self.predicted.sum())
 
     def thresholds(self) -> list[dict[str, float]]:
@@ -495,7 +473,6 @@ class Errors:
 
     @property
     def mae(self) -> float | None:
-        """The mean absolute error."""
         return None if self.absolute is None else float(self.absolute / self.n_rows)
 
     @property
@@ -547,7 +524,6 @@ class ErrorSums:
         return Layout((*(vector(*pair, bits) for pair in pairs), number("rows")))
 
     def vector(self, response: PerRow, mean: PerRow) -> Integers:
-        """Return what rows add up to, each number of a row rounded by itself."""
         away = response - mean
         columns = (
             *(response, response * response, mean, mean * mean),
@@ -561,14 +537,12 @@ class ErrorSums:
         return np.array([*found, len(response)], dtype=object)
 
     def check(self, parts: Mapping[str, Any]) -> None:
-        """Refuse a total that no rows within the agreed ranges have."""
         most = parts["rows"] * ((1 << CHANCE_BITS) + 1)
         for key, names in SUMS.items():
             for name, one in zip(names, parts[key], strict=True):
                 check_total(name, int(one), -most if name == key else 0, most)
 
     def errors(self, parts: Mapping[str, Any]) -> Errors:
-        """Return what a total says."""
         sums = (int(one) for key in SUMS for one in parts[key])
         pairs = zip(sums, self.units, strict=True)
         return Errors(parts["rows"], *(one * unit for one, unit in pairs))
@@ -582,10 +556,6 @@ class Concordance:
     """Rows by when they end, with the event or without, and by bin of their risk.
 
     The last time is where looking ends: what happens later is not seen.
-
-    Attributes:
-        events: by interval of time and bin of risk, rows that end with the event.
-        censored: rows that end without; the last line has all that go on.
     """
 
     events: ByCell
@@ -593,12 +563,10 @@ class Concordance:
 
     @property
     def n_rows(self) -> int:
-        """All rows."""
         return int(self.events.sum() + self.censored.sum())
 
     @property
     def n_events(self) -> int:
-        """All events that were seen."""
         return int(self.events.sum())
 
     @cached_property

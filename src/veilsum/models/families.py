@@ -113,15 +113,7 @@ class RowBounds:
 
 @dataclass(frozen=True)
 class RowRanges:
-    """The agreed ranges of a row's numbers: what limits follow from.
-
-    Attributes:
-        low: the least response.
-        high: the largest.
-        unit: of the responses: what is above 0 is at least this.
-        weight: the largest weight.
-        offset: the offset that is farthest from 0.
-    """
+    """The agreed ranges of a row's numbers: what limits follow from."""
 
     low: float
     high: float
@@ -133,7 +125,6 @@ class RowRanges:
     def of(
         cls, response: Measure, weights: Measure | None, offset: Measure | None
     ) -> RowRanges:
-        """Return the ranges that measures have."""
         return cls(
             response.low,
             response.high,
@@ -145,15 +136,6 @@ class RowRanges:
 
 @dataclass(frozen=True)
 class LikelihoodSums:
-    """The sums that a log-likelihood needs.
-
-    Attributes:
-        deviance: the sum of w d(y, mu).
-        saturated: the sum of what `Family.saturated` returns.
-        n_rows: the number of rows.
-        dispersion: phi, Pearson's estimate or 1.
-    """
-
     deviance: float
     saturated: float
     n_rows: float
@@ -207,25 +189,20 @@ class Family:
 
     @property
     def is_choice(self) -> bool:
-        """Whether the response is one of three levels or more."""
         return self.fitted_by == "choice"
 
     @property
     def label(self) -> str:
-        """The name, and alpha where that is known."""
         return self.name
 
     def n_coefficients(self, n_columns: int, n_levels: int) -> int:
-        """Return the number of coefficients of a design."""
         del n_levels
         return n_columns
 
     def link(self, mu: FloatArray) -> FloatArray:
-        """Return eta."""
         raise NotImplementedError
 
     def inverse_link(self, eta: FloatArray) -> FloatArray:
-        """Return mu."""
         raise NotImplementedError
 
     def mean_slope(self, eta: FloatArray) -> FloatArray:
@@ -249,11 +226,9 @@ class Family:
         raise NotImplementedError
 
     def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
-        """Return what rows contribute at their etas, or all of them at one eta."""
         raise NotImplementedError
 
     def expected(self, eta: FloatArray) -> FloatArray:
-        """Return Fisher's expected information in eta."""
         raise NotImplementedError
 
     def tilt(self, mean: float, spread: float) -> tuple[float, float]:
@@ -284,11 +259,9 @@ class Family:
         raise NotImplementedError
 
     def limits(self, agreed: RowRanges) -> RowBounds:
-        """Return what no row exceeds."""
         raise NotImplementedError
 
     def log_likelihood(self, sums: LikelihoodSums) -> float:
-        """Return the log-likelihood from sums over rows."""
         if sums.dispersion == 0.0:
             return np.inf
         return sums.saturated - sums.deviance / (2.0 * sums.dispersion)
@@ -302,35 +275,27 @@ class Family:
 
 
 class Gaussian(Family):
-    """Normal law, eta = mu: least squares as a family."""
-
     name = "gaussian"
     estimates_dispersion = True
     fitted_by = "least squares"
 
     def link(self, mu: FloatArray) -> FloatArray:
-        """Return mu."""
         return mu
 
     def inverse_link(self, eta: FloatArray) -> FloatArray:
-        """Return eta."""
         return eta
 
     def mean_slope(self, eta: FloatArray) -> FloatArray:
-        """Return 1."""
         return np.ones_like(eta)
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
-        """Return 1 and y."""
         return np.ones_like(response), response
 
     def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
-        """Return what least squares has."""
         away = response - eta
         return RowTerms(away, np.ones_like(eta), away * away, away * away)
 
     def expected(self, eta: FloatArray) -> FloatArray:
-        """Return 1."""
         return np.ones_like(eta)
 
     def saturated(
@@ -343,7 +308,6 @@ class Gaussian(Family):
         return log(weights) / 2.0
 
     def limits(self, agreed: RowRanges) -> RowBounds:
-        """Return the limits of means within 2^10 times the responses."""
         most = max(abs(agreed.low), abs(agreed.high), agreed.unit)
         cap = BEYOND * most
         return RowBounds(
@@ -380,15 +344,12 @@ class Binomial(Family):
     ratio = "an odds ratio"
 
     def link(self, mu: FloatArray) -> FloatArray:
-        """Return log(mu / (1 - mu))."""
         return log(mu) - log1p(-mu)
 
     def inverse_link(self, eta: FloatArray) -> FloatArray:
-        """Return 1 / (1 + exp(-eta))."""
         return expit(eta)
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
-        """Return both at a mean of 1/4 or 3/4."""
         size = float(log(3.0)) + 4.0 / 3.0
         return (
             np.full_like(response, 3.0 / 16.0),
@@ -411,7 +372,6 @@ class Binomial(Family):
         )
 
     def expected(self, eta: FloatArray) -> FloatArray:
-        """Return mu (1 - mu)."""
         odds = exp(-np.abs(eta))
         larger = 1.0 / (1.0 + odds)
         return odds * larger * larger
@@ -436,7 +396,6 @@ class Binomial(Family):
         return log1p(exp(-np.abs(eta))) + np.maximum(eta, 0.0)
 
     def limits(self, agreed: RowRanges) -> RowBounds:
-        """Return the limits of a probability."""
         return RowBounds(
             low=-FAR,
             high=FAR,
@@ -449,7 +408,6 @@ class Binomial(Family):
         )
 
     def check(self, response: PerRow) -> None:
-        """Refuse all but 0 and 1."""
         if not ((response == 0.0) | (response == 1.0)).all():
             raise InvalidInputError(
                 f"the response of a {self.name} regression must be 0 or 1 in every "
@@ -457,7 +415,6 @@ class Binomial(Family):
             )
 
     def check_mean(self, mean: float) -> None:
-        """Refuse responses that are all 0 or all 1."""
         if not 0.0 < mean < 1.0:
             raise InvalidInputError(
                 f"the response is {mean:.0f} in every row of every party, and "
@@ -490,15 +447,12 @@ class Probit(OtherLink):
     _FAR: ClassVar[float] = 2.0**10
 
     def link(self, mu: FloatArray) -> FloatArray:
-        """Return Phi^-1(mu)."""
         return ndtri(mu)
 
     def inverse_link(self, eta: FloatArray) -> FloatArray:
-        """Return Phi(eta)."""
         return ndtr(eta)
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
-        """Return both at a mean of 1/4 or 3/4."""
         start = float(ndtri(0.75))
         slope = float(normal_density(start))
         size = start + 0.25 / slope
@@ -530,7 +484,6 @@ class Probit(OtherLink):
         )
 
     def expected(self, eta: FloatArray) -> FloatArray:
-        """Return phi^2 / (Phi (1 - Phi)), by the tail's ratio."""
         far = np.abs(eta)
         return normal_density(far) / (mills(far) * ndtr(far))
 
@@ -562,15 +515,12 @@ class Cloglog(OtherLink):
     ratio = "a ratio of hazards"
 
     def link(self, mu: FloatArray) -> FloatArray:
-        """Return log(-log(1 - mu))."""
         return log(-log1p(-mu))
 
     def inverse_link(self, eta: FloatArray) -> FloatArray:
-        """Return 1 - exp(-exp(eta))."""
         return -expm1(-self._hazard(eta))
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
-        """Return both at a mean of 1/4 or 3/4."""
         means = np.array([0.25, 0.75])
         start = self.link(means)
         # d mu / d eta = (1 - mu) exp(eta).
@@ -603,7 +553,6 @@ class Cloglog(OtherLink):
         )
 
     def expected(self, eta: FloatArray) -> FloatArray:
-        """Return h^2 / (exp(h) - 1)."""
         hazard = np.clip(self._hazard(eta), LEAST_CHANCE, LARGEST_EXPONENT)
         return hazard * (hazard / expm1(hazard))
 
@@ -634,7 +583,6 @@ class QuasiBinomial(Binomial):
     constants = ("peak",)
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
-        """Return both at a mean half way between the share and 1/2."""
         mu = 0.25 + 0.5 * response
         information = mu * (1.0 - mu)
         return information, self.link(mu) + (response - mu) / information
@@ -655,11 +603,9 @@ class QuasiBinomial(Binomial):
         return _times_log(response) + _times_log(1.0 - response)
 
     def log_likelihood(self, sums: LikelihoodSums) -> float:  # noqa: ARG002
-        """Return nothing: this is a mean and a variance, and no law."""
         return np.nan
 
     def check(self, response: PerRow) -> None:
-        """Refuse what is no share."""
         if not ((response >= 0.0) & (response <= 1.0)).all():
             raise InvalidInputError(
                 "the response of a quasi-binomial regression must be a share from 0 to "
@@ -674,11 +620,9 @@ class LogLink(Family):
     ratio = "a ratio of means"
 
     def link(self, mu: FloatArray) -> FloatArray:
-        """Return log mu."""
         return log(mu)
 
     def inverse_link(self, eta: FloatArray) -> FloatArray:
-        """Return exp eta."""
         return exp(eta)
 
 
@@ -693,7 +637,6 @@ class Poisson(LogLink):
     ratio = "a rate ratio (a risk ratio where the response is 0 or 1)"
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
-        """Return both at a mean of y + 0.1, which has a logarithm."""
         mu = response + 0.1
         return mu, log(mu) - 0.1 / mu
 
@@ -705,7 +648,6 @@ class Poisson(LogLink):
         return RowTerms(away, mu, 2.0 * _counted_loss(response, mu, eta), pearson)
 
     def expected(self, eta: FloatArray) -> FloatArray:
-        """Return mu."""
         return exp(eta)
 
     def saturated(
@@ -714,7 +656,6 @@ class Poisson(LogLink):
         weights: PerRow,
         dispersion: float,  # noqa: ARG002
     ) -> PerRow:
-        """Return w (y log y - y - log y!)."""
         return weights * _log_peak_of_counts(response)
 
     def tilt(self, mean: float, spread: float) -> tuple[float, float]:
@@ -723,15 +664,12 @@ class Poisson(LogLink):
         return 1.0, -spread / 2.0
 
     def cumulant(self, eta: FloatArray) -> FloatArray:
-        """Return mu."""
         return exp(eta)
 
     def peak(self, response: PerRow) -> PerRow:
-        """Return y log y - y."""
         return _times_log(response) - response
 
     def limits(self, agreed: RowRanges) -> RowBounds:
-        """Return the limits of means up to 2^10 times the largest count."""
         most = max(agreed.high, 1.0)
         cap = BEYOND * most
         logarithms = max(3.0, float(log(most + 0.1)))
@@ -747,7 +685,6 @@ class Poisson(LogLink):
         )
 
     def check(self, response: PerRow) -> None:
-        """Refuse what is no count."""
         if not ((response >= 0.0) & (response == np.floor(response))).all():
             raise InvalidInputError(
                 f"the response of a {self.name} regression must be a count, 0, 1, 2 "
@@ -755,7 +692,6 @@ class Poisson(LogLink):
             )
 
     def check_mean(self, mean: float) -> None:
-        """Refuse counts that are all 0."""
         if not mean > 0.0:
             raise InvalidInputError("the response is 0 in every row of every party")
 
@@ -768,11 +704,9 @@ class QuasiPoisson(Poisson):
     constants = ("peak",)
 
     def log_likelihood(self, sums: LikelihoodSums) -> float:  # noqa: ARG002
-        """Return nothing: this is a mean and a variance, and no law."""
         return np.nan
 
     def check(self, response: PerRow) -> None:
-        """Refuse what is below zero."""
         if not (response >= 0.0).all():
             raise InvalidInputError(
                 "the response of a quasi-poisson regression must not be below 0 in any "
@@ -799,11 +733,9 @@ class NegativeBinomial(Poisson):
 
     @property
     def label(self) -> str:
-        """The name, and alpha."""
         return f"{self.name} (alpha {self.alpha:g})"
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
-        """Return both at a mean of y + 0.1."""
         mu, start = super().first(response)
         return mu / (1.0 + self.alpha * mu), start
 
@@ -840,7 +772,6 @@ class NegativeBinomial(Poisson):
         weights: PerRow,
         dispersion: float,  # noqa: ARG002
     ) -> PerRow:
-        """Return w times the log of the law's probability of y at mu = y."""
         # Gamma(y + n) / Gamma(n) alpha^y, n = 1 / alpha, is a product of 1 + k alpha,
         # k < y: the first few factors as they are, all later ones by Stirling's series,
         # where what is large cancels with (1 + alpha y)^(y + n).
@@ -871,7 +802,6 @@ class NegativeBinomial(Poisson):
         return found
 
     def limits(self, agreed: RowRanges) -> RowBounds:
-        """Return the limits of means up to 2^10 times the largest count."""
         # Information is at most a Poisson law's: mu (1 + alpha y) / (1 + alpha mu)^2 is
         # largest at mu = 1 / alpha or at the cap, and below the cap at both.
         plain = super().limits(agreed)
@@ -917,7 +847,6 @@ class Gamma(LogLink):
     positive = True
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
-        """Return 1 and log y: the mean is y itself."""
         return np.ones_like(response), log(response)
 
     def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
@@ -927,7 +856,6 @@ class Gamma(LogLink):
         return RowTerms(above, ratio, 2.0 * _ratio_loss(ratio), above * above)
 
     def expected(self, eta: FloatArray) -> FloatArray:
-        """Return 1."""
         return np.ones_like(eta)
 
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
@@ -938,7 +866,6 @@ class Gamma(LogLink):
         return _log_peak(shape) - log(response)
 
     def limits(self, agreed: RowRanges) -> RowBounds:
-        """Return the limits of means within 2^10 times all responses."""
         least, most = _positive_range(agreed)
         ratio = BEYOND * (most / least)
         logarithms = max(abs(float(log(least))), abs(float(log(most))))
@@ -954,7 +881,6 @@ class Gamma(LogLink):
         )
 
     def check(self, response: PerRow) -> None:
-        """Refuse zero and below."""
         if not (response > 0.0).all():
             raise InvalidInputError(
                 "the response of a gamma regression must be above 0 in every row, and "
@@ -971,15 +897,12 @@ class GammaInverseLink(Gamma):
     constants = ("saturated", "peak")
 
     def link(self, mu: FloatArray) -> FloatArray:
-        """Return 1 / mu."""
         return 1.0 / mu
 
     def inverse_link(self, eta: FloatArray) -> FloatArray:
-        """Return 1 / eta."""
         return 1.0 / eta
 
     def mean_slope(self, eta: FloatArray) -> FloatArray:
-        """Return -mu^2."""
         return -1.0 / (eta * eta)
 
     def mean_ends(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, ...]:
@@ -988,7 +911,6 @@ class GammaInverseLink(Gamma):
             return 1.0 / high, np.where(low > 0.0, 1.0 / low, np.inf)
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
-        """Return y^2 and 1 / y."""
         return response * response, 1.0 / response
 
     def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
@@ -998,7 +920,6 @@ class GammaInverseLink(Gamma):
         return RowTerms(mu - response, mu * mu, 2.0 * _ratio_loss(ratio), above * above)
 
     def expected(self, eta: FloatArray) -> FloatArray:
-        """Return mu^2."""
         return 1.0 / (eta * eta)
 
     def tilt(self, mean: float, spread: float) -> tuple[float, float]:
@@ -1007,15 +928,12 @@ class GammaInverseLink(Gamma):
         return 1.0 if spread <= most * most else most / sqrt(spread), 0.0
 
     def cumulant(self, eta: FloatArray) -> FloatArray:
-        """Return -log(eta)."""
         return -log(eta)
 
     def peak(self, response: PerRow) -> PerRow:
-        """Return -1 - log y."""
         return -1.0 - log(response)
 
     def limits(self, agreed: RowRanges) -> RowBounds:
-        """Return the limits of means within 2^10 times all responses."""
         least, most = _positive_range(agreed)
         cap, low = BEYOND * most, 1.0 / (BEYOND * most)
         log_scale = super().limits(agreed)
@@ -1045,15 +963,12 @@ class InverseGaussian(Family):
     positive = True
 
     def link(self, mu: FloatArray) -> FloatArray:
-        """Return 1 / mu^2."""
         return 1.0 / (mu * mu)
 
     def inverse_link(self, eta: FloatArray) -> FloatArray:
-        """Return 1 / sqrt(eta)."""
         return 1.0 / np.sqrt(eta)
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
-        """Return y^3 / 4 and 1 / y^2: the mean is y itself."""
         square = response * response
         return square * response / 4.0, 1.0 / square
 
@@ -1065,7 +980,6 @@ class InverseGaussian(Family):
         return RowTerms(-away / 2.0, mu / eta / 4.0, above / response, above / mu)
 
     def expected(self, eta: FloatArray) -> FloatArray:
-        """Return mu^3 / 4."""
         return 1.0 / (4.0 * eta * np.sqrt(eta))
 
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
@@ -1075,7 +989,6 @@ class InverseGaussian(Family):
         return (scaled - 3.0 * log(response)) / 2.0
 
     def limits(self, agreed: RowRanges) -> RowBounds:
-        """Return the limits of means within 2^10 times all responses."""
         least, most = _positive_range(agreed, self.name)
         smallest, largest = least / BEYOND, BEYOND * most
         low = 1.0 / (largest * largest)
@@ -1096,7 +1009,6 @@ class InverseGaussian(Family):
         )
 
     def check(self, response: PerRow) -> None:
-        """Refuse zero and below."""
         if not (response > 0.0).all():
             raise InvalidInputError(
                 f"the response of an {self.name} regression must be above 0 in every "
@@ -1114,19 +1026,16 @@ def _positive_range(agreed: RowRanges, name: str = "gamma") -> tuple[float, floa
 
 
 def _ratio_loss(ratio: PerRow) -> PerRow:
-    """Return r - 1 - log r."""
     near = ratio > 0.5
     close = log1p_gap(np.where(near, ratio - 1.0, 0.0))
     return np.where(near, close, (ratio - 1.0) - log(ratio))
 
 
 def _times_log(values: PerRow) -> PerRow:
-    """Return v log v, which is 0 at 0."""
     return values * log(np.where(values > 0.0, values, 1.0))
 
 
 def _share_loss(share: PerRow, eta: FloatArray) -> PerRow:
-    """Return y log(y / mu), mu = expit(eta)."""
     some = share > 0.0
     held = np.where(some, share, 1.0)
     return np.where(some, held * (log(held) - log_expit(eta)), 0.0)
@@ -1141,7 +1050,6 @@ def _pearson(response: PerRow, mu: FloatArray, away: PerRow) -> PerRow:
 
 
 def _counted_loss(response: PerRow, mu: FloatArray, eta: FloatArray) -> PerRow:
-    """Return y log(y / mu) - (y - mu)."""
     some = response > 0.0
     count = np.where(some, response, 1.0)
     above = (mu - count) / count
@@ -1152,7 +1060,6 @@ def _counted_loss(response: PerRow, mu: FloatArray, eta: FloatArray) -> PerRow:
 
 
 def _log_peak_of_counts(response: PerRow) -> PerRow:
-    """Return y log y - y - log y!, where y is large by Stirling's series."""
     # All three terms are large for a large y, and next to nothing is left of them.
     large = np.maximum(response, STIRLING)
     series = -(log(large) + _LOG_2_PI) / 2.0 - stirling_rest(large)
@@ -1164,7 +1071,6 @@ def _log_peak_of_counts(response: PerRow) -> PerRow:
 
 
 def _log_peak(shape: PerRow) -> PerRow:
-    """Return k log k - k - log Gamma(k)."""
     large = np.maximum(shape, STIRLING)
     series = (log(large) - _LOG_2_PI) / 2.0 - stirling_rest(large)
     small = np.minimum(shape, STIRLING)

@@ -282,20 +282,6 @@ def _within(x: float, low: float, high: float) -> float:
 
 @dataclass(frozen=True)
 class Seeking:
-    """Where the search is.
-
-    Attributes:
-        rounds: totals taken in so far.
-        prices: that totals are known at, or the first ones.
-        surplus: output less demand in each period there; nothing before the first.
-        bent: how prices move with surpluses, learnt from totals; nothing at first.
-        way: the direction in which prices are tried.
-        length: how far in it.
-        short: a length that is too short, and the slope there.
-        long: one that is too long, and the slope, if there is one.
-        steps: lengths tried.
-    """
-
     rounds: int
     prices: Numbers
     surplus: Numbers = ()
@@ -310,13 +296,7 @@ class Seeking:
 
 @dataclass(frozen=True)
 class Cleared:
-    """Supply meets demand in every period.
-
-    Attributes:
-        rounds: totals taken in.
-        prices: one for each period.
-        surplus: what is left of output less demand in each.
-    """
+    """Supply meets demand in every period."""
 
     rounds: int
     prices: Numbers
@@ -371,12 +351,10 @@ class PeriodSearch:
 
     @cached_property
     def layout(self) -> Layout:
-        """Output less demand in each period."""
         step = power_unit(Fraction(self.tolerance), FINER_BITS + 1)
         return Layout((array("period_balance", self.periods, step, TOTAL_BITS),))
 
     def bent(self, fleet: Fleet) -> Fleet:
-        """Return a fleet as it answers prices."""
         return fleet.bent(self.rise) if self.rise else fleet
 
     def response(self, fleet: Fleet, prices: Numbers) -> Integers:
@@ -406,12 +384,10 @@ class PeriodSearch:
                 )
 
     def start(self) -> Seeking | Cleared:
-        """Return the state before anything is known: the middle, in every period."""
         middle = self.low + (self.high - self.low) / 2.0
         return Seeking(0, (middle,) * self.periods)
 
     def propose(self, state: Seeking | Cleared) -> Numbers:
-        """Return the prices that all parties answer to next."""
         if isinstance(state, Cleared):
             raise LocalProtocolError("the prices are settled: no round is left")
         if not state.way:
@@ -494,11 +470,9 @@ class PeriodSearch:
         return replace(turned, length=min(1.0, self._room(turned)), steps=0)
 
     def _leaves(self, price: float, way: float) -> bool:
-        """Say whether a price at an end would go beyond it."""
         return price <= self.low if way < 0.0 else way > 0.0 and price >= self.high
 
     def _room(self, state: Seeking) -> float:
-        """Return how far prices can go before one of them meets an end."""
         return min(
             ((self.high if way > 0.0 else self.low) - price) / way
             for price, way in zip(state.prices, state.way, strict=True)
@@ -508,7 +482,6 @@ class PeriodSearch:
     def _learnt(
         self, state: Seeking, prices: Numbers, surplus: Numbers
     ) -> tuple[Numbers, ...]:
-        """Return how prices move with surpluses, after one more pair of both."""
         s = [new - old for new, old in zip(prices, state.prices, strict=True)]
         y = [new - old for new, old in zip(surplus, state.surplus, strict=True)]
         along = _dot(s, y)

@@ -212,12 +212,7 @@ class ClosingStatistics:
 
 @dataclass(frozen=True)
 class Outside:
-    """How many rows a point leaves without a mean that the family allows.
-
-    Attributes:
-        model: at the coefficients.
-        null: at the null model's intercept.
-    """
+    """How many rows a point leaves without a mean that the family allows."""
 
     model: int
     null: int
@@ -255,17 +250,14 @@ class Scales:
 
     @property
     def n_columns(self) -> int:
-        """The number p of columns."""
         return len(self.measures.design)
 
     @property
     def size(self) -> int:
-        """The length of all vectors."""
         return self.positions.size
 
     @property
     def counts(self) -> Counts:
-        """Units and width of the numbers of all vectors."""
         return self.positions.counts
 
     @cached_property
@@ -280,7 +272,6 @@ class Scales:
 
     @property
     def null_follows(self) -> bool:
-        """Whether the null model follows from the first sum: it has one mean."""
         return self.responses_once and self.measures.offset is None
 
     @property
@@ -304,7 +295,6 @@ class Scales:
 
     @property
     def n_numbers(self) -> int:
-        """Numbers of a round beside the triangle, the vector and rows outside."""
         return max(self.places.values()) + 1
 
     @cached_property
@@ -314,7 +304,6 @@ class Scales:
 
     @cached_property
     def agreed(self) -> RowRanges:
-        """The ranges of all numbers of a row but the design's."""
         of = self.measures
         return RowRanges.of(of.response, of.weights, of.offset)
 
@@ -330,7 +319,6 @@ class Scales:
         return TWO_WORDS if self.family.limbs == 2 else THREE_WORDS
 
     def _room(self, bits: int = 0) -> int:
-        """Return the bits of a row's number whose total fits, beside a factor's."""
         return self._words - sum_bits([bits], self.measures.row_bits)
 
     @cached_property
@@ -347,7 +335,6 @@ class Scales:
 
     @cached_property
     def columns(self) -> tuple[int, ...]:
-        """The power s of 2 by which each column of V is scaled."""
         room = self.root_bits - self._root
         return tuple(room - one.bits for one in self.measures.design)
 
@@ -364,12 +351,10 @@ class Scales:
 
     @property
     def pull(self) -> int:
-        """The power of 2 by which these are scaled."""
         return self.pull_bits - self._pull
 
     @cached_property
     def number_bits(self) -> tuple[int, ...]:
-        """Of what is rounded for each of the numbers."""
         return tuple(
             one + power for one, power in zip(self._sizes, self.numbers, strict=True)
         )
@@ -442,7 +427,6 @@ class Scales:
         return {}
 
     def layout(self, stage: SumStage) -> Layout:
-        """Return the layout of a stage's sum."""
         if stage in self._layouts:
             return self._layouts[stage]
         matrix, along, numbers, outside, *theta = self.positions.statistics
@@ -531,7 +515,6 @@ class Scales:
         return found.get(matrix, np.empty((0, 0))), pulls, numbers
 
     def first(self, vector: Integers) -> FirstStatistics:
-        """Return what the first total says."""
         matrix, cross, numbers = self._parts("first", vector)
         kind = ResponseStatistics if self.responses_once else FirstStatistics
         return kind(matrix, cross, **_named(kind, numbers))
@@ -539,7 +522,6 @@ class Scales:
     def round(
         self, vector: Integers, first: FirstStatistics, point: Vector
     ) -> RoundStatistics:
-        """Return what a later total says, at the point of its request."""
         matrix, along, numbers = self._parts("round", vector)
         if not isinstance(first, ResponseStatistics):
             return RoundStatistics(matrix, along, **_named(RoundStatistics, numbers))
@@ -586,28 +568,23 @@ class Scales:
         return numbers["deviance"], numbers["null_deviance"]
 
     def pearson(self, vector: Integers) -> Fraction:
-        """Return Pearson's sum, where a total of its own has it."""
         return self._parts("pearson", vector)[2]["pearson"]
 
     def closing(self, vector: Integers) -> ClosingStatistics:
-        """Return what the closing total says."""
         matrix, _, numbers = self._parts("closing", vector)
         return ClosingStatistics(matrix, numbers["saturated"])
 
     def score(self, vector: Integers) -> tuple[Integers, tuple[Fraction, ...]]:
-        """Return the expected information and the score at a point."""
         matrix, score, _ = self._parts("score", vector)
         return matrix, score
 
     def outside(self, vector: Integers) -> Outside:
-        """Return how many rows have no mean."""
         null = int(self._parts("outside", vector)[2]["null_outside"])
         return Outside(self.layout("outside").unpack(vector)["rows_outside"], null)
 
     # Totals that no rows within the agreed ranges have
 
     def check_first(self, first: FirstStatistics, names: Sequence[str]) -> None:
-        """Refuse a first total that is impossible."""
         n_rows, w = first.n_rows, self.measures.weights
         check_total("rows", n_rows, 1, Fraction(2) ** self.measures.row_bits)
         least, most = (1, 1) if w is None else (w.least * w.unit, w.most * w.unit)
@@ -625,7 +602,6 @@ class Scales:
     def check_round(
         self, sums: RoundStatistics, first: FirstStatistics, names: Sequence[str]
     ) -> None:
-        """Refuse a later total that is impossible."""
         self.check_information(sums.information, first.n_rows, names)
         self._check_along("the score", sums.score, 2 * first.n_rows, names)
         if self.responses_once and self.intercept is not None:
@@ -647,7 +623,6 @@ class Scales:
         check_total("the deviance", sums.deviance, -spare, most)
 
     def check_score(self, vector: Integers, n_rows: int, names: Sequence[str]) -> None:
-        """Refuse information and a score that are impossible."""
         information, score = self.score(vector)
         self.check_information(information, Fraction(n_rows), names)
         self._check_along("the score", score, Fraction(2 * n_rows), names)
@@ -659,7 +634,6 @@ class Scales:
         names: Sequence[str],
         root: float | None = None,
     ) -> None:
-        """Refuse an information matrix that is impossible."""
         most = (self.limits.root if root is None else root) * sqrt(self.agreed.weight)
         pairs = zip(self.measures.design, self.columns, strict=True)
         # A float64 root may be rounded up, and a product of it too.
@@ -735,7 +709,6 @@ class Scales:
         return np.array([float(one) for one in found])
 
     def covariance(self, system: System) -> Gram:
-        """Return A^-1 I A^-1 of a system in V's coordinates as that of real ones."""
         return systems.symmetric(lambda: self.real_balls(system))
 
     def real_balls(self, system: System) -> arb_mat:
@@ -842,13 +815,11 @@ def bits_below(size: float) -> int:
 
 
 def _named(kind: type, numbers: dict[str, Fraction]) -> dict[str, Any]:
-    """Return the numbers that a kind of statistics has; 0 for those without a place."""
     fractions = [one.name for one in fields(kind) if one.type == "Fraction"]
     return {name: numbers.get(name, Fraction(0)) for name in fractions}
 
 
 def _power(exponent: int) -> Fraction:
-    """Return 2^exponent."""
     if exponent >= 0:
         return Fraction(1 << exponent)
     return Fraction(1, 1 << -exponent)
@@ -859,11 +830,7 @@ def _power(exponent: int) -> Fraction:
 
 @dataclass(frozen=True)
 class RowBlock:
-    """Some rows: the design in whole numbers, all else as it is, rounded to units.
-
-    The design comes in pieces of `BLOCK_ROWS`, which suit a core's cache; all that has
-    one number for each row has more rows at once, since every operation has a cost.
-    """
+    """Some rows: the design in whole numbers, all else as it is, rounded to units."""
 
     designs: list[FloatArray]
     response: PerRow
@@ -871,12 +838,10 @@ class RowBlock:
     offset: PerRow | None
 
     def weigh(self, values: FloatArray) -> FloatArray:
-        """Return values times the weights, if rows have any."""
         return values if self.weights is None else values * self.weights
 
     @property
     def pieces(self) -> Iterator[tuple[FloatArray, slice]]:
-        """The design piece by piece, and which rows each has."""
         for place, design in enumerate(self.designs):
             yield design, slice(place * BLOCK_ROWS, (place + 1) * BLOCK_ROWS)
 
@@ -912,7 +877,6 @@ def _predict_columns(design: FloatArray, point: Vector, eta: PerRow) -> None:
 
 
 def row_blocks(measures: RowMeasures, rows: Rows) -> Iterator[RowBlock]:
-    """Yield a party's checked rows, some blocks at a time."""
     whole = measures.blocks(rows)
     while group := list(islice(whole, PIECES)):
 
@@ -974,12 +938,10 @@ class RoundWeights:
         self._responses = self._rows = 0.0
 
     def add_rows(self, block: RowBlock) -> None:
-        """Add some rows with their agreed weights alone."""
         if self._noted is not None:
             self._noted.add(block.weigh(np.ones(len(block.response))))
 
     def add(self, block: RowBlock, weights: FloatArray) -> None:
-        """Add the weights of some rows."""
         if self._noted is None:
             return
         self._noted.add(np.broadcast_to(weights, block.response.shape))
@@ -1026,7 +988,6 @@ class RowTotals:
             self._gram.add_scaled(design, root[piece], self._factors)
 
     def pull(self, block: RowBlock, pull: FloatArray) -> None:
-        """Add what pulls, times the columns."""
         scaled = np.rint(block.weigh(pull) * 2.0**self._scales.pull)
         for design, piece in block.pieces:
             self._cross.add(design, scaled[piece])
@@ -1044,13 +1005,11 @@ class RowTotals:
             self._numbers[place] += sum(count * int(one) for count, one in pairs)
 
     def count(self, name: str, number: int) -> None:
-        """Add a whole number."""
         place = self._scales.places[name]
         self._numbers[place] += number << self._scales.numbers[place]
 
     @property
     def vector(self) -> Integers:
-        """All of it, in the order of a sum."""
         found = [*triangle(self._gram.value), *self._cross.value, *self._numbers]
         found.append(self.outside)
         found += [0] * (self._scales.size - len(found))
@@ -1200,7 +1159,6 @@ def _n_outside(limits: RowBounds, eta: PerRow, *, asked: bool = False) -> int:
 
 
 def check_inside(limits: RowBounds, eta: PerRow) -> None:
-    """Refuse to go on where a row has no mean that the family allows."""
     if _n_outside(limits, eta):
         raise NumericalError(
             "statistics were asked for at a point where a row has no mean, and all "
@@ -1242,7 +1200,6 @@ class GlmFit(Inference):
 
     @property
     def scale(self) -> float:
-        """The dispersion."""
         return self.dispersion
 
     @property
@@ -1260,16 +1217,7 @@ class GlmFit(Inference):
 
 @dataclass(frozen=True)
 class GlmOutcome:
-    """What the rounds ended with.
-
-    Attributes:
-        first: the first total.
-        sums: the last round's total.
-        here: the coefficients of the last round's point, of whole numbers.
-        step: from there to the answer.
-        null_deviance: where the null model's search ended.
-        rounds: how many totals it took.
-    """
+    """What the rounds ended with."""
 
     first: FirstStatistics
     sums: RoundStatistics

@@ -35,13 +35,7 @@ _HOW = 'write it like "age = 0, height = 2 * weight"'
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """Combinations of coefficients, and what each of them is said to be.
-
-    Attributes:
-        matrix: one row for each combination.
-        values: what it is said to be.
-        names: of the combinations, for people.
-    """
+    """Combinations of coefficients, and what each of them is said to be."""
 
     matrix: FloatArray
     values: Vector
@@ -81,7 +75,6 @@ class Hypothesis:
 
 
 def _shown(row: Sequence[float], value: float, names: Sequence[str]) -> str:
-    """Return a combination as text."""
     parts: list[str] = []
     for factor, name in zip(row, names, strict=True):
         if factor:
@@ -92,8 +85,6 @@ def _shown(row: Sequence[float], value: float, names: Sequence[str]) -> str:
 
 
 class _Reader:
-    """Reads a hypothesis; names are found as they are, the longest first."""
-
     def __init__(self, text: str, names: Sequence[str]) -> None:
         if len(text) > LONGEST:
             raise InvalidInputError(
@@ -191,7 +182,6 @@ class _Reader:
 
 
 def _goes_on(name: str, rest: str) -> bool:
-    """Say whether the word that a name ends with has further letters."""
     return name[-1].isidentifier() | name[-1].isdigit() and (
         rest[:1].isidentifier() or rest[:1].isdigit()
     )
@@ -251,7 +241,6 @@ class TestOfFit(Shown):
         return str(self)
 
     def showing(self) -> Showing:
-        """Return the same, to be seen."""
         degrees = f"{self.degrees:g}"
         if self.residual_degrees is not None:
             degrees += f", {self.residual_degrees:.6g}"
@@ -262,7 +251,6 @@ class TestOfFit(Shown):
         return Showing(head, [self.about] if self.about else [])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {**vars(self), "about": list(self.about)}
 
 
@@ -301,17 +289,12 @@ def wald(fit: Inference, hypothesis: Hypothesis) -> TestOfFit:
 
 @dataclass(frozen=True)
 class Combined(Inference):
-    """Combinations of coefficients as estimates, each with an error and an interval.
-
-    Attributes:
-        values: what each is said to be; its test is against that.
-    """
+    """Combinations of coefficients as estimates, each with an error and an interval."""
 
     values: Vector
 
     @classmethod
     def of(cls, fit: Inference, hypothesis: Hypothesis) -> Combined:
-        """Return the combinations of a hypothesis."""
         matrix = hypothesis.matrix
         return cls(
             names=hypothesis.names,
@@ -354,7 +337,6 @@ def likelihood_ratio(larger: Fit, smaller: Fit) -> TestOfFit:
 
 
 def f_test(larger: Fit, smaller: Fit) -> TestOfFit:
-    """Return the F test of the smaller fit within the larger."""
     k = _further(larger, smaller)
     if isinstance(larger, LeastSquaresFit):
         assert isinstance(smaller, LeastSquaresFit)

@@ -72,8 +72,6 @@ class Inference:
 
 @dataclass(frozen=True)
 class CoefficientRow:
-    """One line of a summary, in plain values."""
-
     name: str
     coefficient: float
     standard_error: float
@@ -84,7 +82,6 @@ class CoefficientRow:
 
 
 def table(fit: Inference, level: float = 0.95) -> tuple[CoefficientRow, ...]:
-    """Return one line for each coefficient."""
     columns = [
         fit.coefficients,
         fit.standard_errors,

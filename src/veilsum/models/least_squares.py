@@ -85,12 +85,10 @@ class Counting:
 
     @property
     def n_columns(self) -> int:
-        """The number p of columns."""
         return len(self.measures.design)
 
     @cached_property
     def ones(self) -> int | None:
-        """The place of a column of ones, if there is one."""
         alike = [one == ONES for one in self.measures.design]
         return alike.index(True) if any(alike) else None
 
@@ -202,7 +200,6 @@ class Counting:
         )
 
     def unpack(self, total: Integers) -> Statistics:
-        """Return the statistics in a total."""
         found = self.layout.unpack(total)
         parts = found["gram"], found["cross"]
         return Statistics(
@@ -300,7 +297,6 @@ class Statistics:
 
     @property
     def moments(self) -> Array[Any]:
-        """The Gram matrix of the columns and the response."""
         p = len(self.cross)
         found = np.empty((p + 1, p + 1), dtype=object)
         found[:p, :p], found[p, p] = self.gram, self.square
@@ -342,20 +338,7 @@ def statistics(rows: Rows, measures: RowMeasures) -> Integers:
 
 @dataclass(frozen=True)
 class LeastSquaresFit(Inference):
-    """The fit of the pooled rows.
-
-    Attributes:
-        model_degrees: coefficients in effect: p, or the trace of a ridge's hat matrix.
-        residual_degrees: rows less model degrees.
-        residual_sum: the weighted sum of squared residuals.
-        total_sum: of squares about the mean with an intercept, about zero without.
-        has_intercept: whether a column is the intercept.
-        log_weight_sum: the sum of log w.
-        n_rows: the number of rows.
-        condition: of the scaled system, for information: solving loses nothing to it.
-        rounding_bound: how far each coefficient is at most from that of the numbers
-            before they were rounded to units; see `rounding_bound`.
-    """
+    """The fit of the pooled rows."""
 
     model_degrees: float
     residual_degrees: float
@@ -369,12 +352,10 @@ class LeastSquaresFit(Inference):
 
     @property
     def residual_variance(self) -> float:
-        """The residual sum over its degrees of freedom, s^2."""
         return self.residual_sum / self.residual_degrees
 
     @property
     def scale(self) -> float:
-        """The residual variance."""
         return self.residual_variance
 
     @property
@@ -405,12 +386,10 @@ class LeastSquaresFit(Inference):
 
     @property
     def aic(self) -> float:
-        """-2 log-likelihood + 2 model degrees."""
         return 2.0 * (self.model_degrees - self.log_likelihood)
 
     @property
     def bic(self) -> float:
-        """-2 log-likelihood + log(rows) model degrees."""
         return float(np.log(self.n_rows) * self.model_degrees) - (
             2.0 * self.log_likelihood
         )
@@ -451,7 +430,6 @@ class Exact:
         intercept: int | None,
         penalty: Vector,
     ) -> Exact:
-        """Return the totals; dependent columns are named."""
         counting = Counting(measures)
         p, units = counting.n_columns, counting.units
         sums = counting.unpack(vector)
@@ -482,11 +460,9 @@ class Exact:
 
     @property
     def cross(self) -> list[Any]:
-        """X'Wy in counts."""
         return list(self.moments[self._p, : self._p])
 
     def coefficients(self) -> Vector:
-        """Return the estimates, in real units."""
         scales = [_fmpq(self._units[-1] / unit) for unit in self._units[:-1]]
 
         def balls() -> list[arb]:
@@ -501,7 +477,6 @@ class Exact:
 
     @cached_property
     def is_perfect(self) -> bool:
-        """Whether all residuals are 0, exactly."""
         # A ridge leaves residuals, unless there is nothing to be explained.
         if any(self.system.ridge):
             return not self.moments[self._p, self._p]
@@ -509,7 +484,6 @@ class Exact:
         return not is_regular(fmpz_mat(self._p + 1, self._p + 1, numbers))
 
     def residual_ball(self) -> arb:
-        """Return the sum of squared residuals in a ball, in real units."""
         if self.is_perfect:
             return arb(0)
         found, cross = self.system.balls(self.cross), self.cross
@@ -522,7 +496,6 @@ class Exact:
         return rest * arb(_fmpq(self._units[-1] ** 2))
 
     def covariance(self, left: float) -> Gram:
-        """Return the covariances of the estimates, in real units."""
         if self.is_perfect:
             return np.zeros((self._p, self._p))
         return systems.symmetric(
@@ -743,7 +716,6 @@ def totals(
     intercept: int | None = None,
     ridge: float | Sequence[float] | Vector = 0.0,
 ) -> Exact:
-    """Return what was added up in exact numbers; arguments as for `fit`."""
     n_columns = len(measures.design)
     labels = column_names(names, n_columns)
     check_intercept(intercept, n_columns)

@@ -38,12 +38,7 @@ NO_COLUMN = 1e-10
 
 @dataclass(frozen=True)
 class Concentration:
-    """The most that lies on one row, or on a few.
-
-    Attributes:
-        largest: part of the square of a combination of columns; 0 without columns.
-        rows: where it lies, most of it in the first.
-    """
+    """The most that lies on one row, or on a few."""
 
     largest: float = 0.0
     rows: tuple[int, ...] = ()
@@ -68,7 +63,6 @@ class OwnColumns:
     centre: FloatArray | None = None
 
     def among(self, chosen: Sequence[int]) -> OwnColumns:
-        """Return some of the columns."""
         return replace(self, chosen=tuple(chosen))
 
     def is_wide(self, rank: int) -> bool:
@@ -94,13 +88,11 @@ class OwnColumns:
         return one, one if most == 1 else columns.on_several(basis, leverage, most)
 
     def leverage(self) -> Concentration:
-        """Return the largest leverage, however wide the design is."""
         columns, basis = self._orthogonal()
         found = columns.leverages(basis)
         return Concentration(float(found.max()), (int(found.argmax()),))
 
     def blocks(self) -> Iterator[tuple[slice, Design]]:
-        """Yield where rows are, and their columns times the roots of weights."""
         for start in range(0, self.rows.n_rows, BLOCK_ROWS):
             place = slice(start, start + BLOCK_ROWS)
             yield place, self.at(place)
@@ -172,7 +164,6 @@ class OwnColumns:
         return columns, _basis(len(length), kept, scale, factor[:rank, :rank])
 
     def leverages(self, basis: FloatArray) -> FloatArray:
-        """Return what of a combination can lie on each row."""
         found = np.empty(self.rows.n_rows)
         # Few digits tell most rows from those that matter, where columns are not alike.
         rough = self.centre is None and self.rows.n_rows > BLOCK_ROWS

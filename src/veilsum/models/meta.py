@@ -57,12 +57,10 @@ class Ranges:
 
     @property
     def middle(self) -> Fraction:
-        """What is taken off estimates."""
         return (Fraction(self.effects[0]) + Fraction(self.effects[1])) / 2
 
     @property
     def scale(self) -> Fraction:
-        """What estimates are divided by."""
         half = (Fraction(self.effects[1]) - Fraction(self.effects[0])) / 2
         return power_unit(half, 0)
 
@@ -73,7 +71,6 @@ class Ranges:
 
     @cached_property
     def sums(self) -> Statistic:
-        """Sums of w, w y, w y^2 and w^2."""
         squares = power_unit(1 / Fraction(self.errors[1]) ** 4, META_BITS)
         ratio = int(Fraction(self.errors[1]) ** 4 / Fraction(self.errors[0]) ** 4) + 2
         bits = META_BITS + bits_of(ratio) + STUDY_BITS + 3
@@ -117,7 +114,6 @@ class Pooled(Inference):
 
     @property
     def q_degrees(self) -> int:
-        """One less than there are studies."""
         return self.n_studies - 1
 
     @property
@@ -153,13 +149,11 @@ class Totals:
 
     @classmethod
     def of(cls, ranges: Ranges, sums: Integers, n_studies: int) -> Totals:
-        """Return the totals of a first sum."""
         pairs = zip(sums, ranges.sums.units, strict=True)
         weight, cross, square, weights = (int(one) * unit for one, unit in pairs)
         return cls(ranges, weight, cross, square, weights, n_studies)
 
     def check(self, most_studies: int) -> None:
-        """Refuse first sums that no studies within the agreed ranges have."""
         n, unit = self.n_studies, self.ranges.unit
         check_total("studies", n, 0, most_studies)
         low, high = (1 / Fraction(one) ** 2 for one in reversed(self.ranges.errors))
@@ -176,7 +170,6 @@ class Totals:
             raise impossible("w y^2", why)
 
     def check_random(self, sums: Integers) -> None:
-        """Refuse second sums that no studies within the agreed ranges have."""
         weight, cross = (int(one) * self.ranges.unit for one in sums)
         n, unit, tau2 = self.n_studies, self.ranges.unit, self.tau2
         low, high = (

@@ -80,7 +80,6 @@ class At:
 
     @property
     def second_bits(self) -> int:
-        """The number of bits of second derivatives."""
         return self.bits // 2
 
 
@@ -107,7 +106,6 @@ class Mixing:
 
     @property
     def n_columns(self) -> int:
-        """The number p of columns."""
         return len(self.measures.design)
 
     @property
@@ -117,13 +115,11 @@ class Mixing:
 
     @cached_property
     def ends(self) -> tuple[tuple[Fraction, Fraction], ...]:
-        """The agreed range of each column, and of the response last."""
         measures = (*self.measures.design, self.measures.response)
         return tuple((one.least * one.unit, one.most * one.unit) for one in measures)
 
     @cached_property
     def middles(self) -> tuple[Fraction, ...]:
-        """What is taken off each column and the response."""
         if self.intercept is None:
             return (Fraction(0),) * (self.n_columns + 1)
         found = [(low + high) / 2 for low, high in self.ends]
@@ -132,7 +128,6 @@ class Mixing:
 
     @cached_property
     def scales(self) -> tuple[Fraction, ...]:
-        """What each column and the response is divided by."""
         reach = [
             max(high - middle, middle - low)
             for (low, high), middle in zip(self.ends, self.middles, strict=True)
@@ -168,7 +163,6 @@ class Mixing:
 
     @cached_property
     def chosen(self) -> fmpq_mat:
-        """Z of X: columns over their scales."""
         found = fmpq_mat(self.n_columns, len(self.random))
         for k, place in enumerate(self.random):
             found[place, k] = fmpq(1)
@@ -211,7 +205,6 @@ class Mixing:
 
     @cached_property
     def layout(self) -> Layout:
-        """Products of columns, log det V, both by theta, rows and parties."""
         p, q, k = self.n_columns + 1, len(self.random), self.n_theta
         unit, second = Fraction(1, 2**MIXED_BITS), Fraction(1, 2**SECOND_BITS)
         n_products, far = p * (p + 1) // 2, 1
@@ -234,7 +227,6 @@ class Mixing:
         )
 
     def triangle(self, numbers: Sequence[int], bits: int) -> fmpq_mat:
-        """Return a lower triangle, column by column in units of 2^-bits."""
         q, unit = len(self.random), fmpz(2) ** bits
         found = fmpq_mat(q, q)
         for one, place in zip(numbers, triangle_places(q), strict=True):
@@ -422,24 +414,14 @@ class Profile:
 
 @dataclass(frozen=True)
 class MixedModel:
-    """A mixed model as all parties know it.
-
-    Attributes:
-        mixing: how parties count.
-        names: of the columns.
-        method: which criterion theta minimises.
-    """
-
     mixing: Mixing
     names: tuple[str, ...]
     method: Method
 
     def degrees(self, n_rows: int) -> int:
-        """Return what the residual sum is divided by."""
         return n_rows - len(self.names) if self.method == "reml" else n_rows
 
     def _check_possible(self, at: At, parts: Mapping[str, Any]) -> None:
-        """Refuse a total that no rows within the agreed ranges have."""
         n_rows, n_parties = parts["rows"], parts["parties"]
         check_total("rows", n_rows, 0, 1 << self.mixing.measures.row_bits)
         check_total("parties", n_parties, 0, n_rows)
@@ -595,7 +577,6 @@ class MixedModel:
         )
 
     def fit(self, best: Profile, rounds: int) -> MixedFit:
-        """Return the answer in real units."""
         mixing, n = self.mixing, self.degrees(best.n_rows)
         p, response = len(self.names), mixing.scales[len(self.names)]
         scaled = fmpq_mat(p, 1, list(best.coefficients)) * _q(response)
@@ -633,18 +614,6 @@ class MixedFit(Inference):
     """A mixed model of all parties' rows.
 
     The normal law is used for fixed effects: no degrees of freedom are claimed.
-
-    Attributes:
-        random: names of the coefficients that differ between parties.
-        random_covariance: of what they differ by.
-        residual_variance: s^2, of rows within parties.
-        criterion: -2 log-likelihood, or -2 restricted log-likelihood.
-        method: reml or ml.
-        n_rows: of all parties.
-        n_parties: as many groups.
-        rounds: sums that it took.
-        singular: whether a variance of random effects is 0, or one of them is a
-            combination of others: the estimate lies at its boundary.
     """
 
     random: tuple[str, ...]
@@ -670,7 +639,6 @@ class MixedFit(Inference):
 
     @property
     def aic(self) -> float:
-        """-2 log-likelihood + 2 parameters."""
         return self.criterion + 2.0 * self.n_parameters
 
     @property
@@ -727,7 +695,6 @@ class MixedFit(Inference):
 
 
 def _solved(products: fmpq_mat) -> tuple[fmpq_mat, fmpq]:
-    """Return the coefficients of the last column on the others, and what is left."""
     p = products.nrows() - 1
     right = _part(products, range(p), [p])
     found = _part(products, range(p), range(p)).solve(right)
@@ -741,7 +708,6 @@ def within(root: fmpq_mat, covariance: fmpq_mat) -> fmpq_mat:
 
 
 def _symmetric(numbers: Sequence[int] | Array[Any], n: int, unit: fmpz) -> fmpq_mat:
-    """Return a matrix from its lower triangle, in whole numbers over `unit`."""
     found, flat = fmpq_mat(n, n), iter(numbers)
     for j in range(n):
         for k in range(j + 1):
@@ -760,7 +726,6 @@ def _part(matrix: fmpq_mat, rows: Sequence[int], columns: Sequence[int]) -> fmpq
 
 
 def as_float(number: fmpq) -> float:
-    """Return the nearest float64."""
     return int(number.p) / int(number.q)
 
 

@@ -89,7 +89,6 @@ class Marginals:
 
     @property
     def sum(self) -> Vector:
-        """The columns' sums."""
         return np.array(
             [float((s + n * m.centre) * m.unit) for m, n, s, _ in self._each]
         )
@@ -104,7 +103,6 @@ class Marginals:
 
     @property
     def mean(self) -> Vector:
-        """The columns' means; nan without any rows."""
         pairs = zip(self.rows, self.means, strict=True)
         return np.array([float(mean) if n else np.nan for n, mean in pairs])
 
@@ -124,7 +122,6 @@ class Marginals:
 
     @property
     def standard_deviation(self) -> Vector:
-        """The roots of the variances."""
         return np.array(
             [
                 float(root(Fraction(n * q - s**2, n * (n - 1))) * m.unit)
@@ -148,7 +145,6 @@ class Moments(Marginals):
 
     @staticmethod
     def layout(measures: Sequence[Measure], row_bits: int = ROW_BITS) -> Layout:
-        """Return the layout of a sum: rows, sums and products of columns."""
         units = [one.unit for one in measures]
         widest = max((one.bits for one in measures), default=0)
         return Layout(
@@ -172,7 +168,6 @@ class Moments(Marginals):
     def from_parts(
         cls, parts: Mapping[str, Any], measures: Sequence[Measure]
     ) -> Moments:
-        """Return the moments in the statistics of a sum, by key."""
         cross = parts["column_products"]
         rows = (parts["rows"],) * len(measures)
         return cls(tuple(measures), rows, parts["column_sums"], np.diag(cross), cross)

@@ -139,7 +139,6 @@ class Evaluation:
     noise: float = 0.0
 
     def step(self) -> Vector:
-        """Return Newton's step, each number rounded once."""
         scaled = [
             one * Fraction(2) ** s
             for one, s in zip(self.score, self.powers, strict=True)
@@ -162,8 +161,6 @@ class Evaluation:
 
 @runtime_checkable
 class Evaluated(Protocol):
-    """What a search has to know of a trial; see `Evaluation`."""
-
     @property
     def objective(self) -> Fraction: ...
     @property
@@ -263,8 +260,6 @@ class Climb:
 
 @dataclass(frozen=True)
 class Opening:
-    """Before the first total: nothing is known."""
-
     rounds: int = 0
     converged: bool = False
 
@@ -311,21 +306,17 @@ class Closing:
 
     @property
     def rounds(self) -> int:
-        """Totals taken in so far."""
         return self.outcome.rounds
 
 
 @dataclass(frozen=True)
 class Done:
-    """No round is needed any more."""
-
     outcome: GlmOutcome
     closing: ClosingStatistics
     converged: bool = True
 
     @property
     def rounds(self) -> int:
-        """Totals taken in."""
         return self.outcome.rounds
 
 
@@ -334,18 +325,7 @@ State: TypeAlias = Opening | Running | Closing | Done
 
 @dataclass(frozen=True)
 class Newton:
-    """What all parties agree on before the first round.
-
-    The fit minimises deviance + sum_j ridge_j b_j^2.
-
-    Attributes:
-        family: of the response.
-        measures: how the numbers of a row are counted.
-        names: of the columns, for the table and for errors.
-        intercept: which column is all ones, if any.
-        ridge: one number for every column but the intercept, or one for each column.
-        max_rounds: totals after which the fit is given up.
-    """
+    """What all parties agree on before the first round."""
 
     family: Family
     measures: RowMeasures
@@ -369,17 +349,14 @@ class Newton:
 
     @property
     def n_columns(self) -> int:
-        """The number p of columns."""
         return len(self.measures.design)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The columns' names, or x0, x1 and so on."""
         return column_names(self.names, self.n_columns)
 
     @cached_property
     def penalty(self) -> tuple[Fraction, ...]:
-        """What each squared coefficient costs."""
         found = penalties(
             self.ridge, n_columns=self.n_columns, intercept=self.intercept
         )
@@ -387,26 +364,21 @@ class Newton:
 
     @cached_property
     def scales(self) -> Scales:
-        """In what units rows are summed."""
         return Scales.of(self.family, self.measures, self.intercept)
 
     def statistics(self, rows: Rows, request: Request) -> Integers:
-        """Return one party's answer to a request; answers are to be added."""
         return statistics(self.scales, rows, request)
 
     def real_point(self, request: Request) -> Vector:
-        """Return a request's point with the coefficients of real columns."""
         point = request.point
         if not len(point):
             return point
         return np.append(self.scales.real(point[:-1]), point[-1])
 
     def start(self) -> State:
-        """Return the state before anything is known."""
         return Opening()
 
     def propose(self, state: State) -> Request:
-        """Return what all parties evaluate next."""
         match state:
             case Opening():
                 return Request("first", np.empty(0))
@@ -420,7 +392,6 @@ class Newton:
                 raise LocalProtocolError("the fit is done: no round is left")
 
     def advance(self, state: State, total: Integers) -> State:
-        """Return the state after one more total; raise if there is no fit."""
         match state:
             case Opening():
                 return self._shorten(self._open(self.scales.first(total)))
@@ -443,7 +414,6 @@ class Newton:
                 raise LocalProtocolError("the fit is done: it takes no more totals")
 
     def fit(self, state: State) -> GlmFit:
-        """Return the fit of a state that has converged."""
         if not isinstance(state, Done):
             raise LocalProtocolError("a fit was asked for before its rounds were over")
         return conclude(
@@ -479,7 +449,6 @@ class Newton:
         return self.scales.system(information, self.penalty, self.labels)
 
     def _open(self, first: FirstStatistics) -> Running:
-        """Return the state after the first total: two places to start from."""
         if first.weight_sum <= 0:
             raise NumericalError("a total holds no weights at all: the sum went wrong")
         self.scales.check_first(first, self.labels)
@@ -572,7 +541,6 @@ class Newton:
         return self._system(first.information * scale)
 
     def _move(self, state: Running, sums: RoundStatistics) -> Running:
-        """Return the state after both searches took a step, or half of one back."""
         self.scales.check_round(sums, state.first, self.labels)
         found = self._evaluation(state, sums)
         accepted = state.model.accepts(found)
@@ -641,7 +609,6 @@ class Newton:
     def _close(
         self, outcome: GlmOutcome, last: Vector, anchor: Vector | None
     ) -> Closing | Done:
-        """Return what follows once Pearson's sum is known, too."""
         first, sums = outcome.first, outcome.sums
         if not self.family.closes:
             return Done(outcome, ClosingStatistics(sums.information, first.saturated))
@@ -660,7 +627,6 @@ class Newton:
         return Closing(outcome, np.append(at, max(dispersion, TINY)))
 
     def _evaluation(self, state: Running, sums: RoundStatistics) -> Evaluation:
-        """Return what the model's search sees of a total."""
         n_rows = float(state.first.n_rows)
         dispersion = estimated_dispersion(
             self.family, sums.pearson, n_rows, min(self.n_columns, n_rows - 1.0)
@@ -739,7 +705,6 @@ class Newton:
         )
 
     def _scaled(self, step: Vector) -> Vector:
-        """Return a step in the coordinates of V'V."""
         return np.asarray(np.ldexp(step, -np.array(self.scales.columns)))
 
     def _columns(self, direction: Vector, reference: System) -> list[str]:

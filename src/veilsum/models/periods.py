@@ -30,14 +30,7 @@ Exposures = Float[FloatArray, "n bins"]
 
 @dataclass(frozen=True)
 class Pieces:
-    """All pieces of some rows, a row's one after the other.
-
-    Attributes:
-        row: which row each is of.
-        bin: which bin each is in, from 0.
-        event: 1 where the event was seen in it.
-        log_exposure: the logarithm of the time spent in it.
-    """
+    """All pieces of some rows, a row's one after the other."""
 
     row: Places
     bin: Places
@@ -47,16 +40,6 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Periods:
-    """Agreed times at which a baseline may change; `Periods.of` takes any numbers.
-
-    Bins are from each of them, not counted, to the next, counted. After the last
-    nobody is followed: later events are not seen.
-
-    Attributes:
-        ends: in whole numbers of the time's unit; the first bin begins at 0.
-        measure: how times are counted.
-    """
-
     ends: tuple[int, ...]
     measure: Measure
 
@@ -91,17 +74,14 @@ class Periods:
 
     @property
     def n_bins(self) -> int:
-        """How many there are."""
         return len(self.ends)
 
     @cached_property
     def edges(self) -> Vector:
-        """0 and the agreed times."""
         return np.array([float(one * self.measure.unit) for one in (0, *self.ends)])
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Each bin by its ends."""
         return tuple(f"{a:g} to {b:g}" for a, b in pairwise(self.edges.tolist()))
 
     @cached_property

@@ -54,20 +54,7 @@ def check_matrix(
     n_rows: int,
     rounding: int = 0,
 ) -> None:
-    """Refuse sums of products of columns that no rows have.
-
-    Args:
-        name: of the matrix, for the error.
-        matrix: V'V in whole numbers.
-        columns: their names.
-        largest: no number in a column of V is larger in size.
-        n_rows: the number of rows of V.
-        rounding: a bound of the rounding error of each entry.
-
-    Raises:
-        NumericalError: a diagonal entry is out of bounds, or the matrix is not positive
-            semidefinite.
-    """
+    """Refuse sums of products of columns that no rows have."""
     for k, (column, reach) in enumerate(zip(columns, largest, strict=True)):
         size = int(matrix[k, k])
         most = n_rows * reach * reach + rounding

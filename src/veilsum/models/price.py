@@ -81,14 +81,11 @@ class Price:
 
     @property
     def next_value(self) -> float:
-        """The float64 above."""
         return nextafter(self.value, inf)
 
 
 @dataclass(frozen=True)
 class CostAt:
-    """What is asked last, if at all: what everybody's outputs at a price cost."""
-
     price: Price
 
 
@@ -232,8 +229,6 @@ class Site(Secret):
 
 @dataclass(frozen=True)
 class Sample:
-    """What came out at a price."""
-
     price: Price
     surplus: float
     slope: float
@@ -254,14 +249,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Searching:
-    """The price is known to lie between two others.
-
-    Attributes:
-        rounds: totals taken in so far.
-        low: the highest price known to be too low, if any, with the most there.
-        high: the lowest price known to be too high, if any, with the least there.
-        slow: whether the last round left more than half of the interval.
-    """
+    """The price is known to lie between two others."""
 
     rounds: int = 0
     low: Sample | None = None
@@ -291,15 +279,6 @@ class End:
 
 @dataclass(frozen=True)
 class Widening:
-    """A price balances, and others beside it may: the ends are looked for.
-
-    Attributes:
-        rounds: totals taken in so far.
-        found: the price that balances.
-        lowest: the lower end.
-        highest: the upper end.
-    """
-
     rounds: int
     found: Settled
     lowest: End
@@ -332,7 +311,6 @@ class Settled:
 
     @property
     def is_unique(self) -> bool:
-        """Whether no other price balances."""
         return self.lowest == self.highest and self.within == 0.0
 
 
@@ -341,18 +319,7 @@ State: TypeAlias = Searching | Widening | Settled
 
 @dataclass(frozen=True)
 class PriceSearch:
-    """What all parties agree on before the first round.
-
-    Attributes:
-        low: the lowest price that is tried.
-        high: the highest one.
-        tolerance: how far total output may be from total demand.
-        max_rounds: totals after which the search gives up.
-        unit: demands are rounded to whole numbers of it; without one to a power of two.
-        price_unit: flat offers have prices that are whole numbers of it, which takes
-            fewer rounds to find; without one they may be any float64.
-        total_cost: whether one more round asks what all outputs cost together.
-    """
+    """What all parties agree on before the first round."""
 
     low: float
     high: float
@@ -390,7 +357,6 @@ class PriceSearch:
 
     @cached_property
     def costs(self) -> Layout:
-        """The cost of all outputs at the price found."""
         step = self._demands.exact_step
         return Layout((number("total_cost", step, TOTAL_BITS), padding(2)))
 
@@ -466,11 +432,9 @@ class PriceSearch:
         return unit is None or float(round(Fraction(price) / unit) * unit) == price
 
     def start(self) -> State:
-        """Return the state before anything is known."""
         return Searching()
 
     def propose(self, state: State) -> Price:
-        """Return the price that all parties answer to next."""
         if isinstance(state, Settled):
             raise LocalProtocolError("the price is settled: no round is left")
         if isinstance(state, Widening):
@@ -531,7 +495,6 @@ class PriceSearch:
         )
 
     def _narrow(self, state: Searching, found: Sample) -> Searching:
-        """Return the state with the new price as one end of the interval."""
         if state.rounds + 1 >= self.max_rounds:
             raise NumericalError(
                 f"no price balanced supply and demand in {self.max_rounds} rounds: at "
@@ -550,7 +513,6 @@ class PriceSearch:
     def _widen(
         self, state: Widening, found: Sample, *, balances: bool, ends_here: bool
     ) -> State:
-        """Return the state with one end known better."""
         name = "highest" if state.lowest.known else "lowest"
         end: End = getattr(state, name)
         at = found.price.value

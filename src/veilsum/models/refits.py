@@ -60,14 +60,7 @@ class FoldsRequest:
 
 
 class Losses(NamedTuple):
-    """How far a fit without a fold is from the rows of that fold.
-
-    Attributes:
-        n_rows: of the fold.
-        deviance: of its rows.
-        null_deviance: the same of a model with an intercept alone.
-        squared: the sum of (y - mean)^2.
-    """
+    """How far a fit without a fold is from the rows of that fold."""
 
     n_rows: int
     deviance: Fraction
@@ -77,13 +70,7 @@ class Losses(NamedTuple):
 
 @dataclass(frozen=True)
 class Refitting:
-    """Where all searches are.
-
-    Attributes:
-        fits: the search without each fold.
-        seen: whether all rows of folds are known to have a mean.
-        losses: of each fold, at the end.
-    """
+    """Where all searches are."""
 
     fits: tuple[State, ...]
     seen: bool = False
@@ -91,7 +78,6 @@ class Refitting:
 
     @property
     def converged(self) -> bool:
-        """Whether nothing is left to ask."""
         return self.losses is not None
 
 
@@ -123,11 +109,9 @@ class Refits:
     # What all parties do alike
 
     def start(self) -> Refitting:
-        """Return the state before anything is known."""
         return Refitting((self.newton.start(),) * self.n_folds)
 
     def propose(self, state: Refitting) -> FoldsRequest:
-        """Return what all parties evaluate next."""
         asked = [
             None if _arrived(one) else self.newton.propose(one) for one in state.fits
         ]
@@ -152,7 +136,6 @@ class Refits:
         return np.concatenate([here + step, null])
 
     def advance(self, state: Refitting, total: Integers) -> Refitting:
-        """Return the state after one more total; raise if a fit does not exist."""
         request, found = self.propose(state), self.layout.unpack(total)
         parts = found["fits"]
         if request.stage == "beyond":
@@ -195,12 +178,10 @@ class Refits:
         return tuple(found)
 
     def coefficients(self, state: Refitting) -> tuple[Vector, ...]:
-        """Return those without each fold, once all have arrived."""
         real = self.newton.scales.real
         return tuple(real(*_ends(one)) for one in state.fits)
 
     def real_points(self, request: FoldsRequest) -> tuple[float, ...]:
-        """Return a request's points with the coefficients of real columns."""
         found: list[float] = []
         for point in request.points:
             if point is not None:

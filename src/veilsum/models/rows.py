@@ -126,7 +126,6 @@ class Rows:
 
 
 def gram(design: Design, weights: PerRow | None) -> Gram:
-    """Return X'WX; the product of an array with itself costs half of another one."""
     scaled = design if weights is None else design * np.sqrt(weights)[:, None]
     return scaled.T @ scaled
 
@@ -141,12 +140,6 @@ ONES = Measure(Fraction(1), 1, 1)
 
 @dataclass(frozen=True)
 class WholeBlock:
-    """Some rows in whole numbers, centres taken off.
-
-    Numbers are float64; Python integers in a design with a wide column, or in a wide
-    column.
-    """
-
     design: WholeRows
     response: WholeColumn
     weights: WholeColumn | None
@@ -154,7 +147,6 @@ class WholeBlock:
 
     @property
     def n_rows(self) -> int:
-        """The number of rows."""
         return len(self.response)
 
 
@@ -248,7 +240,6 @@ class RowMeasures:
 
     @property
     def terms(self) -> dict[str, Any]:
-        """What parties compare before they start, in plain values."""
         further = (self.response, self.weights, self.offset)
         return {
             "columns": [
@@ -322,7 +313,6 @@ class RowMeasures:
                 )
 
     def _design(self, values: Array[Any]) -> WholeRows:
-        """Return what `Measure.whole` makes of each column, in the same bits."""
         if self._wide or values.dtype == object:
             return self._columns(values)
         factors, divisors, centres = self._rule

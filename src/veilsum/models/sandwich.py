@@ -89,12 +89,7 @@ class MeatRequest:
 
 @dataclass(frozen=True, eq=False)
 class Meat:
-    """The middle of a sandwich, for rows that are counted in some scales.
-
-    Attributes:
-        scales: of the model; those of least squares are of the gaussian family.
-        errors: of which kind.
-    """
+    """The middle of a sandwich, for rows that are counted in some scales."""
 
     scales: Scales
     errors: Errors
@@ -118,7 +113,6 @@ class Meat:
 
     @cached_property
     def layout(self) -> Layout:
-        """Products of scores, whose units follow from the request; rows near 1."""
         rows = self.scales.measures.row_bits
         bits = sum_bits([ROOT_BITS] * 2, rows)
         if self.by_party:
@@ -130,12 +124,7 @@ class Meat:
     def request(
         self, coefficients: Vector, bread: Callable[[], arb_mat]
     ) -> MeatRequest:
-        """Return what is asked for at an answer, each number rounded once.
-
-        Args:
-            coefficients: of the real columns.
-            bread: B for the real columns, in balls.
-        """
+        """Return what is asked for at an answer, each number rounded once."""
         exact = [Fraction(one) for one in coefficients.tolist()]
         whole = [
             sum((by * one for by, one in zip(line, exact, strict=True)), Fraction(0))
@@ -192,7 +181,6 @@ class Meat:
         return [ROOT_BITS - pull - of.bits for of in design]
 
     def check(self, found: Mapping[str, Any], n_rows: int) -> None:
-        """Refuse a total that no rows within the agreed ranges have."""
         p, near = self.scales.n_columns, found.get("leverage_rows", 0)
         check_total("rows with a leverage next to 1", near, 0, n_rows)
         names = [f"x{k}" for k in range(p)]
@@ -298,7 +286,6 @@ class Meat:
 
 
 def _ball(whole: int, power: int) -> Callable[[], arb]:
-    """Return what makes a ball of whole / 2^power."""
     exact = Fraction(whole) / Fraction(2) ** power
     return lambda: arb(fmpq(exact.numerator, exact.denominator))
 

@@ -73,12 +73,10 @@ class TimeGrid:
 
     @classmethod
     def of(cls, times: ArrayLike) -> TimeGrid:
-        """Return the grid of these times."""
         return cls(np.atleast_1d(as_floats(times, what="times")))
 
     @property
     def size(self) -> int:
-        """How many intervals there are."""
         return self.times.size
 
     @property
@@ -133,20 +131,13 @@ class TimeGrid:
 
 @dataclass(frozen=True)
 class Ends:
-    """Where rows end, for each group and interval.
-
-    Attributes:
-        events: rows that end with the event.
-        censored: rows that end without.
-        later: rows that go on after the last time.
-    """
+    """Where rows end, for each group and interval."""
 
     events: ByGroup
     censored: ByGroup
     later: Int[Array[np.int64], " g"]
 
     def __add__(self, other: Ends) -> Ends:
-        """Return where the rows of both end."""
         return Ends(
             self.events + other.events,
             self.censored + other.censored,
@@ -155,7 +146,6 @@ class Ends:
 
     @property
     def cells(self) -> ByGroup:
-        """Rows of each group by interval, and after the last; with events or not."""
         return np.column_stack([self.events + self.censored, self.later])
 
     @property
@@ -166,33 +156,18 @@ class Ends:
 
 
 class Estimate(NamedTuple):
-    """A number with its interval; nan for an end that the curve does not reach."""
-
     value: float
     low: float
     high: float
 
 
 class Mean(NamedTuple):
-    """A restricted mean and its standard error."""
-
     value: float
     standard_error: float
 
 
 @dataclass(frozen=True)
 class SurvivalCurve:
-    """One group's survival at agreed times.
-
-    Attributes:
-        times: the last of each interval.
-        events: rows that end in it with the event.
-        censored: rows that end in it without.
-        later: rows that go on after the last.
-        life_table: whether censored rows are at risk for half of their interval, as
-            actuaries have it, or for all of it, as Kaplan and Meier.
-    """
-
     times: Vector
     events: PerInterval
     censored: PerInterval
@@ -201,12 +176,10 @@ class SurvivalCurve:
 
     @property
     def n(self) -> int:
-        """How many rows the group has."""
         return int(self.events.sum() + self.censored.sum()) + self.later
 
     @cached_property
     def at_risk(self) -> PerInterval:
-        """Rows that have not ended before each interval begins."""
         ended = self.events + self.censored
         return self.n - np.cumsum(ended) + ended
 
@@ -286,7 +259,6 @@ class SurvivalCurve:
 
     @property
     def median(self) -> Estimate:
-        """When half have had the event."""
         return self.quantile(0.5)
 
     def _reached(self, curve: PerTime, level: float) -> float:
@@ -345,7 +317,6 @@ class LogRank:
 
 
 def log_rank(ends: Ends) -> LogRank | None:
-    """Return the test; None if fewer than two groups could have had an event."""
     events, cells = ends.events, ends.cells
     at_risk = np.cumsum(cells[:, ::-1], axis=1)[:, :0:-1]
     n, d = at_risk.sum(axis=0), events.sum(axis=0)

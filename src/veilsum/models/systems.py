@@ -102,22 +102,18 @@ class System:
         return cls(whole, denominator, penalty, tuple(names))
 
     def entry(self, row: int, column: int) -> Fraction:
-        """Return one number of A."""
         return Fraction(int(self.matrix[row, column]), self.denominator)
 
     def diagonal(self) -> list[Fraction]:
-        """Return the diagonal of A."""
         return [self.entry(k, k) for k in range(len(self.names))]
 
     def form(self, direction: Vector) -> Fraction:
-        """Return d'Ad."""
         numbers, bottom = over_common([Fraction(one) for one in direction.tolist()])
         along = fmpz_mat(len(numbers), 1, numbers)
         found = (along.transpose() * self.matrix * along)[0, 0]
         return Fraction(int(found), self.denominator * bottom * bottom)
 
     def balls(self, right: Sequence[Exact]) -> list[arb]:
-        """Return A^-1 b in balls, at the precision of flint's context."""
         numbers, denominator = over_common(right)
         column = arb_mat(fmpz_mat(len(numbers), 1, numbers))
         scale = arb(self.denominator) / denominator
@@ -132,7 +128,6 @@ class System:
         return [one * scale for one in found.entries()]
 
     def solve(self, right: Sequence[Exact]) -> Vector:
-        """Return A^-1 b, each number the float64 nearest to the exact one."""
         return pinned(lambda: self.balls(right), lambda: self.exact(right))
 
     @cached_property
@@ -220,7 +215,6 @@ def is_regular(matrix: fmpz_mat) -> bool:
 
 
 def over_common(numbers: Sequence[Exact]) -> tuple[list[int], int]:
-    """Return whole numbers, and what all of them are to be divided by."""
     bottom = lcm(*{one.denominator for one in numbers})
     if bottom == 1:
         return [int(one) for one in numbers], 1
@@ -317,7 +311,6 @@ def _nearest(ball: arb) -> float | None:
 
 
 def _float(end: arb) -> float:
-    """Return the float64 nearest to a ball without a radius."""
     mantissa, exponent = map(int, end.man_exp())
     if exponent >= 0:
         return _quotient(mantissa << exponent, 1)
@@ -363,7 +356,6 @@ def column_names(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...]
 
 
 def check_intercept(intercept: int | None, n_columns: int) -> None:
-    """Refuse the place of an intercept that is no column."""
     if intercept is not None and not 0 <= intercept < n_columns:
         raise InvalidInputError(
             f"the intercept must be one of the columns 0 to {n_columns - 1}, "

@@ -47,7 +47,6 @@ class Histogram:
 
     @property
     def total(self) -> float:
-        """The number of values, wherever they are."""
         return self.below + float(self.counts.sum()) + self.above
 
     def quantile(self, share: float, measure: Measure) -> Quantile:
@@ -123,7 +122,6 @@ class Bins:
 
     @classmethod
     def of(cls, edges: ArrayLike) -> Bins:
-        """Return bins between these edges."""
         return cls(np.atleast_1d(as_floats(edges, what="edges")))
 
     @property
@@ -133,7 +131,6 @@ class Bins:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Each place by its ends."""
         edges = [f"{edge:g}" for edge in self.edges.tolist()]
         between = (f"{low} to {high}" for low, high in pairwise(edges))
         return f"below {edges[0]}", *between, f"above {edges[-1]}"
@@ -150,7 +147,6 @@ class Bins:
         return place
 
     def unpack(self, total: Integers) -> Histogram:
-        """Return the histogram in a total."""
         _check_size(total, self.size, what=f"{self.size - 2} bins")
         numbers = total.astype(np.float64)
         below, counts, above = np.split(numbers, [1, self.size - 1])
@@ -185,7 +181,6 @@ class CrossTable:
 
     @property
     def size(self) -> int:
-        """The number of cells, which is the length of the vector."""
         return prod(self.levels)
 
     def tally(self, codes: ArrayLike) -> Integers:
@@ -198,7 +193,6 @@ class CrossTable:
         return np.bincount(cells, minlength=self.size)
 
     def unpack(self, total: Integers) -> Cells:
-        """Return the table in a total, one axis for each variable."""
         _check_size(total, self.size, what=f"{self.size} cells")
         return total.astype(np.float64).reshape(self.levels)
 

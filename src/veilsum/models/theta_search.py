@@ -103,23 +103,15 @@ class ThetaState:
 
 @dataclass(frozen=True)
 class ThetaSearch:
-    """The search for the theta of a model.
-
-    Attributes:
-        model: what is fitted.
-    """
-
     model: MixedModel
 
     def start(self) -> ThetaState:
-        """Return the beginning: random effects as large as residuals, apart."""
         q = len(self.model.mixing.random)
         theta = tuple(int(i == j) << THETA_BITS for i, j in triangle_places(q))
         root = tuple(int(i == j) << ROOT_BITS for i, j in triangle_places(q))
         return ThetaState(At(theta, FIRST_BITS, root))
 
     def propose(self, state: ThetaState) -> At:
-        """Return what parties are asked for."""
         return state.tried
 
     def advance(self, state: ThetaState, total: Integers) -> ThetaState:
@@ -217,7 +209,6 @@ class ThetaSearch:
         return replace(state, tried=tried)
 
     def _theta(self, best: Profile, metric: _Metric, step: Matrix) -> Theta:
-        """Return theta of T after a step, rounded to its unit; no entry too large."""
         outer = _floats(best.root)
         before = _floats(self.model.mixing.covariance(best.at.theta))
         after = _added(before, _between(outer, step))
@@ -301,12 +292,10 @@ class _Metric:
         return cls(whole, root, _even(covariance), _even(scaled))
 
     def real(self, step: Matrix) -> Matrix:
-        """Return a step in the metric as one of T."""
         return _between(self.root, step)
 
 
 def _slope(here: Profile) -> Matrix:
-    """Return the gradient as a matrix."""
     q = here.root.nrows()
     found = [[0.0] * q for _ in range(q)]
     for one, (i, j) in zip(here.gradient, triangle_places(q), strict=True):
@@ -530,7 +519,6 @@ def _weighed(shares: Sequence[float], matrices: Sequence[Matrix]) -> Matrix:
 
 
 def _even(matrix: Matrix) -> Matrix:
-    """Return the mean of a matrix and its transpose."""
     some = range(len(matrix))
     return [[(matrix[j][k] + matrix[k][j]) / 2.0 for k in some] for j in some]
 
@@ -572,7 +560,6 @@ def _cholesky(matrix: Matrix) -> Matrix | None:
 
 
 def _lower_inverse(lower: Matrix) -> Matrix:
-    """Return the inverse of a lower triangle."""
     n = len(lower)
     found = [[0.0] * n for _ in range(n)]
     for j in range(n):
@@ -586,7 +573,6 @@ def _lower_inverse(lower: Matrix) -> Matrix:
 
 
 def _inverse(matrix: Matrix) -> Matrix | None:
-    """Return the inverse; None where a matrix is not positive definite."""
     lower = _cholesky(matrix)
     if lower is None:
         return None

@@ -49,7 +49,6 @@ class RowWeights:
     _before: FloatArray | None = field(default=None, repr=False)
 
     def add(self, weights: FloatArray) -> None:
-        """Add the weights of some rows."""
         if self.people is not None:
             whose = self.people[self.rows : self.rows + weights.size]
             before = np.zeros(int(self.people.max(initial=-1)) + 1)

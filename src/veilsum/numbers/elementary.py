@@ -184,7 +184,6 @@ def _reduced(x: FloatArray, rest: FloatArray | float = 0.0) -> _Pair:
 
 @_blocked
 def exp(x: FloatArray) -> FloatArray:
-    """Return e^x."""
     k, above = _reduced(np.clip(x, -750.0, 710.0))
     above += 1.0
     return _times_power(above, k)
@@ -192,7 +191,6 @@ def exp(x: FloatArray) -> FloatArray:
 
 @_blocked
 def expm1(x: FloatArray) -> FloatArray:
-    """Return e^x - 1."""
     k, above = _reduced(np.clip(x, -50.0, 710.0))
     # 2^k (above + (1 - 2^-k)): the bracket is exact wherever it matters.
     above += 1.0 - _times_power(np.ones_like(k), -k)
@@ -201,7 +199,6 @@ def expm1(x: FloatArray) -> FloatArray:
 
 @_blocked
 def expit(x: FloatArray) -> FloatArray:
-    """Return 1 / (1 + e^-x)."""
     small = exp(-np.abs(x))
     return np.where(x < 0.0, small, 1.0) / (1.0 + small)
 
@@ -240,14 +237,12 @@ def _at_edges(x: FloatArray, found: FloatArray, zero: float) -> FloatArray:
 
 @_blocked
 def log(x: FloatArray) -> FloatArray:
-    """Return the natural logarithm."""
     m, e = _parted(np.where((x > 0.0) & (x < np.inf), x, 1.0))
     return _at_edges(x, _log(m - 1.0, e, e * _LOG_2_REST), 0.0)
 
 
 @_blocked
 def log1p(x: FloatArray) -> FloatArray:
-    """Return log(1 + x)."""
     inside = np.where((x > -1.0) & (x < np.inf), x, 0.0)
     one_more, lost = _sum(np.ones_like(inside), inside)
     m, e = _parted(one_more)
@@ -366,7 +361,6 @@ def log_gamma(y: FloatArray) -> FloatArray:
 
 
 def _sum(a: FloatArray, b: FloatArray) -> _Pair:
-    """Return a + b rounded, and what was rounded off."""
     both = a + b
     second = both - a
     return both, (a - (both - second)) + (b - second)
@@ -381,7 +375,6 @@ def _product(a: FloatArray, b: FloatArray) -> _Pair:
 
 
 def _halves(a: FloatArray) -> _Pair:
-    """Return numbers of at most 26 bits each whose sum is a."""
     wide = a * 134217729.0  # 2^27 + 1
     high = wide - (wide - a)
     return high, a - high

@@ -91,7 +91,6 @@ class Statistic:
 
 
 def number(key: str, unit: Fraction = ONE, bits: int = COUNT_BITS) -> Statistic:
-    """Return a statistic of one number; by default a count of rows."""
     return Statistic(key, (), (unit,), bits)
 
 
@@ -134,17 +133,14 @@ class Layout:
             raise InvalidInputError(f"a layout has every key once, found {keys}")
 
     def __add__(self, other: Layout) -> Layout:
-        """Return the statistics of both, one after the other."""
         return Layout((*self.statistics, *other.statistics))
 
     @cached_property
     def size(self) -> int:
-        """Number of numbers in the sum."""
         return sum(each.size for each in self.statistics)
 
     @cached_property
     def bits(self) -> int:
-        """Width of the widest total, its sign included."""
         return max((each.bits for each in self.statistics), default=1)
 
     @cached_property

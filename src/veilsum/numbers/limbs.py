@@ -99,7 +99,6 @@ def ends_of(whole: Numbers) -> tuple[int, int]:
 
 
 def from_integers(whole: Numbers, words: int) -> Numbers:
-    """Return whole numbers modulo 2^(64 words): Python integers, int64 or uint64."""
     whole = narrowed(whole)
     if whole.dtype.kind == "O":
         return _from_wide(whole, words)
@@ -139,14 +138,12 @@ def to_integers(numbers: Numbers) -> Numbers:
 
 
 def add(one: Array[Any], other: Array[Any]) -> Array[Any]:
-    """Return one + other."""
     if not is_wide(one):
         return np.asarray(one + other)
     return _with_carries(limbs_of(one), limbs_of(other), 0)
 
 
 def subtract(one: Array[Any], other: Array[Any]) -> Array[Any]:
-    """Return one - other."""
     if not is_wide(one):
         return np.asarray(one - other)
     # -b is the complement of b, plus 1.
@@ -168,7 +165,6 @@ def _with_carries(
 
 
 def total(rows: Shaped[Array[Any], "n *batch p"]) -> Numbers:
-    """Return the sum over the first axis."""
     if not is_wide(rows):
         return np.asarray(rows.sum(axis=0))
     return _settled(_halves(rows).sum(axis=0))
@@ -241,12 +237,10 @@ class Moduli:
 
     @cached_property
     def size(self) -> int:
-        """How many numbers there are."""
         return sum(count for count, _ in self.fields)
 
     @cached_property
     def words(self) -> int:
-        """Limbs of each number in memory."""
         return max((_limbs_for(bits) for _, bits in self.fields), default=1)
 
     @cached_property
@@ -256,7 +250,6 @@ class Moduli:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of a vector in memory: uint64, or limbs."""
         return np.dtype(np.uint64) if self.words == 1 else limb_type(self.words)
 
     @cached_property
@@ -280,7 +273,6 @@ class Moduli:
         return from_limbs(limbs_of(numbers) & self._masks)
 
     def encode(self, whole: Numbers) -> Numbers:
-        """Return the residues of whole numbers: Python integers, int64 or uint64."""
         found = from_integers(whole, self.words)
         return self.residues(limbs_of(found)[..., 0] if self.words == 1 else found)
 
@@ -354,6 +346,5 @@ def _limbs_for(bits: int) -> int:
 
 
 def _mask(bits: int, limb: int) -> int:
-    """Return the bits of a limb that a residue modulo 2^bits may have set."""
     left = min(max(bits - LIMB_BITS * limb, 0), LIMB_BITS)
     return (1 << left) - 1

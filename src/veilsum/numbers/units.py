@@ -164,12 +164,10 @@ class Measure:
 
     @property
     def low(self) -> float:
-        """The least value."""
         return float(self.least * self.unit)
 
     @property
     def high(self) -> float:
-        """The largest value."""
         return float(self.most * self.unit)
 
     @property
@@ -184,7 +182,6 @@ class Measure:
 
     @property
     def limbs(self) -> int:
-        """In how many limbs a count is held."""
         return limbs_of(self.bits)
 
     @property
@@ -539,13 +536,11 @@ class GramSum:
 
     @property
     def value(self) -> Integers:
-        """Z'Z of all rows so far, as Python integers."""
         self._settle()
         return self._whole[: self._n, : self._n].copy()
 
     @property
     def cross(self) -> Integers:
-        """Z'r of all rows so far."""
         self._settle()
         pieces = self._whole[: self._n, self._n :].T
         return sum(
@@ -567,15 +562,12 @@ class GramSum:
 
 
 def as_integers(whole: Array[Any]) -> Array[Any]:
-    """Return whole numbers as Python's own."""
     return np.array([int(one) for one in whole.ravel().tolist()], dtype=object).reshape(
         whole.shape
     )
 
 
 class CrossSum:
-    """Adds up Z'r over blocks of rows, exactly; r is one whole number for each row."""
-
     def __init__(self, n_columns: int, limbs: int, right_limbs: int) -> None:
         self._whole = np.full(n_columns, 0, dtype=object)
         # Products of limbs; below 2^63 between two settlings.
@@ -602,13 +594,11 @@ class CrossSum:
 
     @property
     def value(self) -> Integers:
-        """Z'r of all rows so far, as Python integers."""
         self._settle()
         return self._whole.copy()
 
 
 def total(whole: WholeColumn, bits: int) -> int:
-    """Return the exact sum of whole numbers up to 2^bits."""
     found = 0
     for start in range(0, len(whole), BLOCK_ROWS):
         parts = split(whole[start : start + BLOCK_ROWS], limbs_of(bits))
@@ -639,12 +629,10 @@ def products(units: Sequence[Fraction]) -> list[Fraction]:
 
 
 def triangle(matrix: Integers) -> Integers:
-    """Return a symmetric matrix's lower triangle, row by row."""
     return np.asarray(matrix[np.tril_indices(len(matrix))])
 
 
 def square(numbers: Integers, n: int) -> Integers:
-    """Return the symmetric matrix of a lower triangle."""
     matrix = np.empty((n, n), dtype=object)
     rows, columns = np.tril_indices(n)
     matrix[rows, columns] = numbers
@@ -679,7 +667,6 @@ class Counts:
 
     @property
     def words(self) -> int:
-        """How many words of 64 bits hold every total."""
         return max(1, -(-self.bits // 64))
 
     def of_places(self, places: Sequence[int]) -> Counts:

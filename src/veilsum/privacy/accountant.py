@@ -105,8 +105,6 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
-    """What the parties of a run agreed on, as far as a ledger looks at it."""
-
     release_fraction: float | None = None
     minimum_rows: int = 1
     minimum_honest: int = 1
@@ -206,8 +204,6 @@ def _check_numbers(entry: KnownSum | Reservation) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """A run came to its end, and what it has not used of its reservation is free."""
-
     run: str
     when: str | None = field(default=None, compare=False)
 
@@ -327,8 +323,6 @@ Wish: TypeAlias = Charge | KnownSum | Reservation
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Everything that was recorded, oldest first."""
-
     charges: tuple[Charge, ...] = ()
     releases: tuple[KnownSum, ...] = ()
     budgets: tuple[Budget, ...] = ()
@@ -348,11 +342,9 @@ class History:
 
     @property
     def budget(self) -> Budget:
-        """The budget now in force."""
         return self.budgets[-1] if self.budgets else Budget()
 
     def plus(self, *entries: Entry) -> History:
-        """Return the history with more entries at its end."""
         more: dict[str, list[Any]] = {}
         for entry in entries:
             more.setdefault(_PLACES[type(entry)], []).append(entry)
@@ -360,7 +352,6 @@ class History:
         return replace(self, **longer)
 
     def same_data(self, data: str) -> frozenset[str]:
-        """Return all versions of one data set."""
         new = {one.data for one in self.declared}
         links = [
             {one.data, *one.same, *(() if one.data in new else one.taken_for)}
@@ -392,7 +383,6 @@ class History:
         return tuple(first)
 
     def of(self, data: str) -> History:
-        """Return what concerns one data set."""
         same = self.same_data(data)
         kept = {
             name: tuple(one for one in getattr(self, name) if one.data in same)
@@ -459,7 +449,6 @@ class Decision:
 
     @property
     def is_news(self) -> bool:
-        """Whether it has to be written down."""
         return self.outcome in {"accepted", "resent"}
 
 
@@ -517,7 +506,6 @@ def decide_reservation(
 
 
 def decide(history: History, entry: Wish, budget: Budget) -> Decision:
-    """Decide about a charge, a release or a reservation."""
     if isinstance(entry, Charge):
         return decide_charge(history, entry, budget)
     if isinstance(entry, Reservation):
@@ -590,8 +578,6 @@ def _repeated(known: History, new: Reservation) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Numbers about some columns of some parties' rows."""
-
     parties: frozenset[str]
     columns: frozenset[str]
     rows: int
@@ -794,7 +780,6 @@ class Account:
     refusals: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; no bound is None, with the reason."""
         return {
             "data_set": self.data_set,
             "runs": self.runs,
@@ -819,7 +804,6 @@ class Account:
 
 
 def accounts(history: History) -> tuple[Account, ...]:
-    """Return one account for each data set, numbered in order of appearance."""
     first = {number: data for data, number in data_set_numbers(history).items()}
     return tuple(_account(number, history.of(first[number])) for number in first)
 

@@ -156,8 +156,6 @@ def allocate_noise(
 
 
 class _Point(NamedTuple):
-    """An allocation, its value, and the coalitions that matter there, worst first."""
-
     weights: Vector
     value: float
     worst: tuple[tuple[Coalition, float], ...]
@@ -224,8 +222,6 @@ def _allocation(
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """The graph and the coalitions."""
-
     topology: Topology
     tolerate: int
 
@@ -251,7 +247,6 @@ class _Problem:
         return _Point(weights, max(0.0, float(values[order[0]])), worst)
 
     def adjacency(self, weights: Vector) -> Matrix:
-        """Return the dense weighted adjacency matrix."""
         i, j = self.topology.edges.T
         matrix = np.zeros((self.topology.n_parties, self.topology.n_parties))
         np.add.at(matrix, (i, j), weights)
@@ -336,13 +331,11 @@ class _Programme:
 
 
 def _triangle(r: int) -> tuple[Any, Any, Any]:
-    """Return rows, columns and scales of an upper triangle, column by column."""
     column, row = np.tril_indices(r)
     return row, column, np.where(row == column, 1.0, np.sqrt(2.0))
 
 
 def _outer_svec(form: FloatArray) -> FloatArray:
-    """Return svec(d d') of every row d, as columns."""
     row, column, scale = _triangle(form.shape[1])
     return np.asarray((form[:, row] * form[:, column] * scale).T)
 

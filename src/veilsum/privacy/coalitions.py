@@ -90,8 +90,6 @@ def attack(
 
 @dataclass(slots=True)
 class _Work:
-    """How much an attack may still do."""
-
     parties: int
     left: float
 

@@ -179,8 +179,6 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A sum of bounds; without one, the reason why."""
-
     epsilon: float | None
     reason: str | None = None
 
@@ -190,7 +188,6 @@ _Piece: TypeAlias = tuple[str, tuple[str, ...], Total]
 
 
 def without_resends(charges: Iterable[Charge]) -> tuple[Charge, ...]:
-    """Return one charge for each set of masks: what is shown again costs nothing."""
     first: dict[str, Charge] = {}
     for charge in sorted(charges, key=lambda charge: charge.epoch):
         first.setdefault(charge.masks or f"no masks: {charge.epoch}", charge)
@@ -216,10 +213,6 @@ def worst_total(charges: Sequence[Charge]) -> Total:
 
 
 def mobile_total(charges: Iterable[Charge]) -> Total:
-    """Return the bound if the adversary may corrupt other parties in every run.
-
-    The sum over runs of each run's worst bound: no coalition's total is larger.
-    """
     fresh = without_resends(charges)
     worst = [charge.worst_bound for charge in fresh]
     if None in worst:
@@ -354,7 +347,6 @@ def _piece(charge: Charge, part: Component) -> _Piece:
 
 
 def _sum(totals: Iterable[Total]) -> Total:
-    """Add up; fsum rounds once, so the order of runs does not matter."""
     terms = tuple(totals)
     return _without_bound(terms) or Total(fsum(term.epsilon or 0.0 for term in terms))
 

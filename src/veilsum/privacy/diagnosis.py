@@ -53,10 +53,7 @@ NO_HELP = 1.0 - 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Parties whose loss takes the network apart, and the pieces that are left.
-
-    `parties` is empty where the network is in pieces already.
-    """
+    """Parties whose loss takes the network apart, and the pieces that are left."""
 
     parties: tuple[str, ...]
     pieces: tuple[tuple[str, ...], ...]

@@ -519,12 +519,10 @@ class DegenerateGaussian:
 
     @cached_property
     def _scale(self) -> float:
-        """Return c of L + c 11'/n: of the size of L, so that it costs no digits."""
         return float(self.topology.laplacian.diagonal().max())
 
     @cached_property
     def _factor(self) -> Any:
-        """Return the Cholesky factor of L + c 11'/n."""
         n = self.topology.n_parties
         shifted = self.topology.laplacian.toarray() + self._scale / n
         return scipy.linalg.cho_factor(shifted, lower=True)

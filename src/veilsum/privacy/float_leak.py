@@ -63,7 +63,6 @@ class FloatLeak:
 
     @property
     def rate(self) -> float:
-        """The share of runs in which the alternative was impossible."""
         return self.excluded / self.runs
 
 
@@ -189,13 +188,11 @@ def lattice_excluded(views: Views, first: int, second: int) -> Flags:
 
 
 def lattice_sum_errors(views: Views, values: Triple, bits: int) -> Runs:
-    """Return |sum of a~_i - sum of a_i| in the units of the values."""
     errors = sum(views.effective) - sum(values)
     return np.abs(errors).astype(np.float64) / 2.0**bits
 
 
 def on_grid(values: Triple, bits: int) -> Triple:
-    """Return the values in grid steps of 2^-bits, rounded to the nearest."""
     one, two, three = (round(value * 2.0**bits) for value in values)
     return one, two, three
 
@@ -278,5 +275,4 @@ def key_of(numbers: Runs) -> Keys:
 
 
 def float_of(keys: Keys) -> Runs:
-    """Return the floats of these keys; both zeros have the key 0."""
     return np.where(keys < 0, _MINUS_ZERO - keys, keys).view(np.float64)

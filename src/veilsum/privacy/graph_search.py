@@ -58,8 +58,6 @@ LEEWAY = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Weakness:
-    """A coalition and the mu2 it leaves: an upper bound on m_t."""
-
     value: float
     coalition: tuple[int, ...]
 
@@ -178,7 +176,6 @@ def _tries(n: int) -> int:
 
 
 def _middle(n: int, degree: int) -> Offsets:
-    """Return the offset that gives one link only, for an odd degree."""
     return (n // 2,) if degree % 2 and n % 2 == 0 else ()
 
 
@@ -424,8 +421,6 @@ class Exchanging:
 
 
 class _Swaps:
-    """The state of the local search: where it is, and the best it has seen."""
-
     def __init__(
         self, start: Topology, degree: int, size: int, stream: np.random.Generator
     ) -> None:
@@ -470,7 +465,6 @@ class _Swaps:
         )
 
     def result(self) -> Candidate | None:
-        """Return the best graph seen, with the parties' names; None for the start."""
         names, ends = self.start.parties, np.argwhere(np.triu(self.best))
         edges = [(names[a], names[b]) for a, b in ends.tolist()]
         found = Topology.from_edges(edges, parties=names)

@@ -392,7 +392,6 @@ PROOFS: Mapping[type[Law], type[Proof]] = {
 
 
 def proof_of(masks: Masks) -> Proof:
-    """Return what is proved of these masks."""
     return PROOFS.get(masks.kind, Proof)(masks)
 
 

@@ -606,7 +606,6 @@ def _packed(reach: float, longest: float, n_cycles: int) -> float:
 
 
 def _link_excess(topology: Topology, deviation: PerLink) -> float:
-    """Return what two draws on one link add, all links together."""
     if topology.shares_per_edge == 1:
         return 0.0
     return _gap(_tilts(pi**2 * np.minimum(deviation, GREATEST_DEVIATION) ** 2))
@@ -679,7 +678,6 @@ def _charges(topology: Topology, flow: Flow) -> Flow:
 
 
 def _divergence(topology: Topology, flow: Flow) -> Shift:
-    """Return Theta f, exactly."""
     out = as_python_integers(np.zeros(topology.n_parties))
     np.add.at(out, topology.edges[:, 0], flow)
     np.subtract.at(out, topology.edges[:, 1], flow)

@@ -657,8 +657,6 @@ class Plans(Shown):
 
 @dataclass(frozen=True, slots=True)
 class Rated:
-    """What a network needs for the target, and what it then promises."""
-
     sigma: float | None
     epsilon: float
     success: float | None

@@ -41,7 +41,6 @@ def mu2_without(adjacency: Matrix, sets: Sets) -> Values:
 
 
 def laplacians_without(adjacency: Matrix, sets: Sets) -> Float[FloatArray, "b h h"]:
-    """Return the Laplacians of G - C, one for each set C."""
     n = len(adjacency)
     kept = np.ones((len(sets), n), dtype=np.bool_)
     np.put_along_axis(kept, sets, values=False, axis=1)
@@ -104,7 +103,6 @@ class EdgeTest:
         object.__setattr__(self, "incident", rows)
 
     def clear(self, sets: Sets) -> Verdicts:
-        """Return which sets provably leave mu2 > level."""
         groups: dict[int, list[int]] = {}
         edges = [np.unique(np.concatenate([self.incident[v] for v in s])) for s in sets]
         for row, touched in enumerate(edges):
@@ -145,7 +143,6 @@ def candidates_bound(
 
 
 def values_without(adjacency: Matrix, sets: Sequence[tuple[int, ...]]) -> Values:
-    """Return mu2 after each of several coalitions, a cacheful at a time."""
     array = np.array(sets, dtype=np.int64).reshape(len(sets), -1)
     parts = pieces(array, len(adjacency) - array.shape[1])
     return np.concatenate([mu2_without(adjacency, piece) for piece in parts])

@@ -116,13 +116,11 @@ def _light(
 
 
 def _rank(checks: Sequence[Sequence[int]], places: Sequence[int]) -> int:
-    """Return how many of these columns are independent."""
     part = [[row[place] for place in places] for row in checks]
     return int(fmpz_mat(part).rank()) if part else 0
 
 
 def _orthogonal(rows: Integers) -> list[list[int]]:
-    """Return a basis of all that is orthogonal to every row."""
     # A matrix and its Gram matrix have one row space, over the rationals.
     gram = rows.T.astype(np.float64) @ rows  # counts of sums: exact
     basis, count = fmpz_mat(gram.astype(np.int64).tolist()).nullspace()

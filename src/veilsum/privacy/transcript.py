@@ -249,7 +249,6 @@ def _agreed(one: Transcript) -> tuple[object, ...]:
 
 
 def _plain(exchange: Exchange) -> list[object]:
-    """Return all numbers as lists, which compare."""
     parts = exchange.held.values()
     total = exchange.total
     return [

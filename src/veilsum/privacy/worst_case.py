@@ -353,7 +353,6 @@ def _greedy(topology: Topology, size: int) -> tuple[int, ...]:
 
 
 def _easiest_loss(topology: Topology) -> int:
-    """Return the party v with the least Rayleigh bound on mu2(G - v)."""
     x = fiedler_vector(topology)
     x = (x - x.mean()) / np.linalg.norm(x - x.mean())
     i, j = topology.edges.T
@@ -393,7 +392,6 @@ def sparse_bound(topology: Topology, *, mu2: float, size: int) -> float:
 
 
 def _meeting_pairs(neighbours: list[list[int]]) -> set[tuple[int, ...]]:
-    """Return the pairs of parties that have a neighbour in common."""
     return {
         (min(u, v), max(u, v))
         for around in neighbours

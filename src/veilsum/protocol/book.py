@@ -55,17 +55,13 @@ class Keys(Protocol):
     Signatures and fresh secrets come from outside, through this interface.
     """
 
-    def sign(self, content: bytes) -> bytes:
-        """Return this party's signature, 64 bytes."""
-        ...
+    def sign(self, content: bytes) -> bytes: ...
 
     def verify(self, party: str, content: bytes, signature: bytes) -> bool:
         """Say whether a party of the plan signed this."""
         ...
 
-    def random(self, count: int) -> bytes:
-        """Return fresh secret bytes."""
-        ...
+    def random(self, count: int) -> bytes: ...
 
 
 class Book:
@@ -110,7 +106,6 @@ class Book:
         return len(frame) <= SHORT_FRAME and frame in self._seen
 
     def ids(self) -> tuple[RecordId, ...]:
-        """Return what is held."""
         return tuple(self._records)
 
     def held(self) -> tuple[Held, ...]:
@@ -126,15 +121,12 @@ class Book:
         return [key for key, here in self._held.items() if here not in known]
 
     def frame(self, record_id: RecordId) -> bytes:
-        """Return a held record's frame."""
         return self._frames[record_id]
 
     def of(self, kind: type[R], epoch: int) -> Mapping[str, R]:
-        """Return the records of one kind and epoch by author."""
         return self._by_kind.get((kind, epoch), {})  # type: ignore[return-value]
 
     def all(self, kind: type[R]) -> list[R]:
-        """Return every record of one kind."""
         return [*self._all.get(kind, {}).values()]  # type: ignore[list-item]
 
     def digest(self, record: Record) -> bytes:
@@ -200,7 +192,6 @@ class Book:
         ]
 
     def forget(self, kind: type[Record], party: str) -> None:
-        """Drop an author's records of one kind."""
         for one in self.all(kind):
             if one.party == party:
                 self._drop(one.id)
@@ -280,7 +271,6 @@ class Book:
         return None
 
     def is_outdated(self, record: Record) -> bool:
-        """Say whether its author has said something since that makes it worthless."""
         last = isinstance(record, Lost | Ready) and self._like(record)
         return bool(last) and any(one.epoch > record.epoch for one in last or ())
 
@@ -424,7 +414,6 @@ class Book:
         return known[2]
 
     def otherwise(self, members: Collection[str]) -> list[str]:
-        """Return who signed another answer than the proposed one, or other sums."""
         if self.proposed(members) is None:
             return []
         return sorted(

@@ -110,7 +110,6 @@ class Codec:
         return b"".join(self._parts(message))
 
     def _parts(self, message: Message) -> tuple[bytes, bytes, bytes | memoryview]:
-        """Return prefix, header and payload of the message's frame."""
         try:
             header = self._write(message)
             _parse(header)  # as a receiver will
@@ -201,7 +200,6 @@ class Codec:
         return kind(*values)
 
     def _numbers(self, found: Descriptor, frame: bytes, start: int) -> Numbers:
-        """Return the payload as the array that the descriptor says it is."""
         code, count, width = found
         if count > self.max_numbers:
             _refuse(f"at most {self.max_numbers} numbers", count)
@@ -232,7 +230,6 @@ def _refuse(expected: str, found: object) -> NoReturn:
 
 
 def _describe(layout: Moduli | None, value: object) -> tuple[str, int, int]:
-    """Say what a header says in place of an array (msgspec's encoding hook)."""
     if type(value) is not ndarray or value.ndim != 1:
         raise LocalProtocolError("a message carries plain one-dimensional arrays only")
     if (code := _CODES.get(value.dtype)) is not None:

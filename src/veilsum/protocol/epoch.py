@@ -83,7 +83,6 @@ class Neighbourhood:
         return {name: self.members.hops(name) for name in (self.me, *self.neighbours)}
 
     def nearer_to(self, neighbour: str) -> set[str]:
-        """Return who is as near to a neighbour as to this party, itself left out."""
         if neighbour not in self.neighbours:
             return set()  # it is lost, and so are ways to it
         here, there = self.members.hops(self.me), self.members.hops(neighbour)
@@ -105,12 +104,10 @@ class Neighbourhood:
 
     @cached_property
     def tree(self) -> Tree:
-        """The tree along which sums travel, if they do."""
         return spanning_tree(self.members)
 
     @cached_property
     def parent(self) -> str | None:
-        """Who gets the sum of this party's subtree; nobody, from the root."""
         i = self.members.index(self.me)
         root = self.tree.root == i
         return None if root else self.members.parties[self.tree.parents[i]]
@@ -178,7 +175,6 @@ class Epoch(Secret):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Who is in the epoch, in the plan's order."""
         return tuple(self.place.members.parties)
 
     @property
@@ -201,7 +197,6 @@ class Epoch(Secret):
         return [Persist(key, None) for key in held]
 
     def close(self, number: int) -> None:
-        """End the epoch, now that its sum is known; what is said now is of the next."""
         self.masked, self.number = None, number
 
     def restore(self, stored: Stored, masked: Masked | None) -> None:
@@ -250,7 +245,6 @@ class Epoch(Secret):
         return [*kept, *(Send(name, frame) for name, frame in frames.items())]
 
     def new_share(self, name: str, streams: Streams, keys: Keys) -> Share:
-        """Return a fresh share for a neighbour."""
         plan, whole = self._plan, self._plan.topology
         numbers = streams.share(
             plan.law,
@@ -318,7 +312,6 @@ class Epoch(Secret):
         self.confirmations[sender] = confirm
 
     def _confirmation(self, name: str) -> Confirm:
-        """Return the digest of both shares of a link; what is held never changes."""
         if name not in self._known:
             drawn = {self.place.me: self.sent[name], name: self.got[name]}
             layout = self._plan.codec.layout
@@ -400,7 +393,6 @@ class Epoch(Secret):
     # What a neighbour has
 
     def held_of(self, name: str) -> tuple[int, int]:
-        """Return the epochs of a neighbour's share and confirmation, -1 for none."""
         share, confirm = self.got.get(name), self.confirmations.get(name)
         return (
             -1 if share is None else share.epoch,
@@ -408,7 +400,6 @@ class Epoch(Secret):
         )
 
     def has_sum_of(self, name: str) -> bool:
-        """Say whether a neighbour's sum along the tree is here."""
         below = name in self._from_below
         return below or (self._from_above is not None and name == self.place.parent)
 
@@ -448,12 +439,10 @@ class Sums(Secret):
 
     @property
     def totals(self) -> list[Vector]:
-        """All of them, in order, as they were delivered."""
         return [one.value for one in self._known]
 
     @property
     def digests(self) -> tuple[bytes, ...]:
-        """Their digests, as parties sign them."""
         return tuple(one.digest for one in self._known)
 
     def epoch(self, n_lost: int) -> int:
@@ -461,16 +450,13 @@ class Sums(Secret):
         return len(self._known) * self._plan.epochs_per_sum + n_lost
 
     def has(self, epoch: int) -> bool:
-        """Say whether an epoch's sum is known."""
         return epoch // self._plan.epochs_per_sum < len(self._known)
 
     def add(self, total: DecodedSum, masked: Masked) -> None:
-        """Take a sum, and own numbers in it."""
         self._known.append(total)
         self._masked[masked.epoch] = masked
 
     def masked(self, epoch: int) -> Masked | None:
-        """Return own masked numbers of an earlier sum."""
         return self._masked.get(epoch)
 
     def unfinished(self, epoch: int) -> Masked | None:

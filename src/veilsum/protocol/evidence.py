@@ -107,7 +107,6 @@ class Contradiction:
 
     @classmethod
     def of(cls, frames: tuple[bytes, bytes], codec: Codec) -> Self:
-        """Return what two frames hold."""
         one, other = (codec.decode(frame) for frame in frames)
         assert isinstance(one, Record)
         assert isinstance(other, Record)
@@ -134,7 +133,6 @@ class Contradiction:
 
     @property
     def digests(self) -> tuple[str, str]:
-        """SHA-256 of both frames, hexadecimal."""
         one, other = (hashlib.sha256(frame).hexdigest() for frame in self.frames)
         return one, other
 

@@ -36,17 +36,14 @@ class Iteration(Secret):
 
     @property
     def index(self) -> int:
-        """How many rounds are done."""
         return 0 if self._state is None else int(self._state.index)
 
     @property
     def planned(self) -> bool:
-        """Whether there are to be rounds at all."""
         return self._method is not None
 
     @property
     def finished(self) -> bool:
-        """Whether the last round is done."""
         assert self._method is not None
         return self._method.finished(self._state)
 
@@ -129,12 +126,10 @@ class Iteration(Secret):
         return [Send(to, frame) for to in self._place.neighbours]
 
     def answer(self) -> Vector:
-        """Return the answer that this party has come to."""
         assert self._method is not None
         return self._method.answer(self._state)
 
     def heard(self) -> Collection[str]:
-        """Return who has been heard in this round."""
         return () if self._state is None else self._heard.get(self._state.index, ())
 
     def latest_heard(self, name: str) -> int:

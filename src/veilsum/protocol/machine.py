@@ -122,13 +122,11 @@ class Deadline:
         self._place: object = None
 
     def set(self, place: object, seconds: float) -> SetTimer:
-        """Start waiting anew: earlier deadlines no longer count."""
         self._generation += 1
         self._place = place
         return SetTimer(f"deadline/{self._generation}", seconds)
 
     def is_this(self, timer: str) -> bool:
-        """Say whether a timer is the deadline that counts."""
         return timer == f"deadline/{self._generation}"
 
     def strike(self, place: object) -> bool:
@@ -189,22 +187,18 @@ class Machine(Secret):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Who is in the epoch, in the plan's order."""
         return self._epoch.members
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """Who has been lost, sorted."""
         return self._epoch.lost
 
     @property
     def round(self) -> int:
-        """How many rounds of an iterative method are done."""
         return self._iteration.index
 
     @property
     def waiting_for(self) -> tuple[str, ...]:
-        """Whom this party is waiting for."""
         if self.phase in CLOSED:
             return ()
         return tuple(self.table[self.phase].lacks(self))
@@ -234,13 +228,11 @@ class Machine(Secret):
         return self._peers.is_deaf_to(neighbour)
 
     def n_in_vain(self, neighbour: str) -> int:
-        """Return how many messages of a neighbour have changed nothing."""
         return self._peers.in_vain[neighbour]
 
     # What happens to a party
 
     def start(self) -> list[Effect]:
-        """Take part, as a party that has never been in this run."""
         self._first_call()
         start, plan = self._book.start, self.plan.digest
         self._keep("self", msgspec.msgpack.encode([start, self._secret_key]))
@@ -643,7 +635,6 @@ class Machine(Secret):
         return SUMMING
 
     def _own_masked(self, epoch: int) -> Masked | None:
-        """Return what this party has shown, or may show, in an epoch."""
         masked = self._epoch.masked
         now = masked is not None and masked.epoch == epoch
         return masked if now else self._sums.masked(epoch)
@@ -681,7 +672,6 @@ class Machine(Secret):
         return self._draw_shares()
 
     def _keep_sum(self, total: Numbers) -> None:
-        """Keep a total and deliver it; its shares are needed no more."""
         epoch, sums = self._epoch, self._sums
         assert epoch.masked is not None
         frame = self.plan.codec.encode(Down(epoch.number, total))

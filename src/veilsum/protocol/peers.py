@@ -58,7 +58,6 @@ class Peers:
         self._resends = 0
 
     def present(self, name: str) -> bytes:
-        """Return a neighbour's present start, as far as it is known."""
         return self._present.get(name, NOBODY)
 
     def have_echoed(self, names: Iterable[str]) -> bool:

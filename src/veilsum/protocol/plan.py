@@ -71,12 +71,7 @@ class Policy:
 
 @dataclass(frozen=True, eq=False)
 class DecodedSum:
-    """One sum as everybody knows it.
-
-    Attributes:
-        content: bytes of the law's numbers.
-        value: the same decoded, read-only.
-    """
+    """One sum as everybody knows it."""
 
     content: bytes
     value: Vector
@@ -197,12 +192,10 @@ class Plan:
 
     @property
     def epochs_per_sum(self) -> int:
-        """How many epochs a sum may take: with everybody, and after each loss."""
         return len(self.parties) + 1
 
     @property
     def parties(self) -> tuple[str, ...]:
-        """Everybody, in order."""
         return tuple(self.topology.parties)
 
     def refusal(self, members: tuple[str, ...]) -> str | None:

@@ -60,11 +60,9 @@ class Stored(Secret):
         return joined_as, secret_key
 
     def records(self) -> list[Record]:
-        """Return this party's own records."""
         return cast(list[Record], self._messages("record/"))
 
     def lost(self) -> tuple[str, ...]:
-        """Return who was lost, sorted."""
         return tuple(_unpack(self.written["lost"])) if "lost" in self.written else ()
 
     def fingerprint(self, epoch: int) -> bytes | None:
@@ -81,7 +79,6 @@ class Stored(Secret):
         }
 
     def prepared(self) -> dict[int, Masked]:
-        """Return own masked numbers of epochs that are not committed yet."""
         found = cast(list[Masked], self._messages("prepared/"))
         return {one.epoch: one for one in found}
 
@@ -96,12 +93,10 @@ class Stored(Secret):
         return [cast(Ready, self.plan.codec.decode(frame)) for frame in frames]
 
     def masked(self) -> dict[int, Masked]:
-        """Return own masked numbers by epoch."""
         found = cast(list[Masked], self._messages("masked/"))
         return {one.epoch: one for one in found}
 
     def decoded(self) -> list[DecodedSum]:
-        """Return the sums that are known, in order."""
         found = list[DecodedSum]()
         while (frame := self.written.get(f"answer/{len(found)}")) is not None:
             total = cast(Down, self.plan.codec.decode(frame))
@@ -109,7 +104,6 @@ class Stored(Secret):
         return found
 
     def sums(self) -> tuple[Vector, ...]:
-        """Return their values."""
         return tuple(one.value for one in self.decoded())
 
     def passed_down(self) -> tuple[int, bytes] | None:
@@ -131,17 +125,14 @@ class Stored(Secret):
         return self.written["rounds"], said
 
     def result(self) -> Vector | None:
-        """Return the answer that this party found."""
         found = self.written.get("result")
         return None if found is None else np.frombuffer(found)
 
     def evidence(self) -> tuple[Contradiction, ...]:
-        """Return what was found out about others."""
         keys = (key for key in self.written if key.startswith("evidence/"))
         return tuple(unpacked(self.written[key], self.plan.codec) for key in keys)
 
     def end(self) -> Finish | Abort | None:
-        """Return how the run ended, if it has."""
         if "finished" in self.written:
             result, parties, *signed = _unpack(self.written["finished"])
             return Finish(np.frombuffer(result), tuple(parties), *signed)

@@ -23,13 +23,7 @@ from veilsum.protocol.messages import Numbers
 
 
 class RoundsEnding(NamedTuple):
-    """How far an iterative method has come.
-
-    Attributes:
-        rounds: message rounds.
-        iterations: of the method.
-        stopped: why it ended there.
-    """
+    """How far an iterative method has come."""
 
     rounds: int
     iterations: int
@@ -44,9 +38,7 @@ class Rounds(Protocol):
         """Return the state before the first round."""
         ...
 
-    def outgoing(self, state: Any) -> Numbers:
-        """Return what the neighbours are told in this round."""
-        ...
+    def outgoing(self, state: Any) -> Numbers: ...
 
     def expected(self, index: int, members: Topology) -> tuple[np.dtype[Any], int]:
         """Return the type and the count of what a neighbour tells in a round."""
@@ -76,9 +68,7 @@ class Rounds(Protocol):
         """Return the state that was packed."""
         ...
 
-    def ending(self, packed: bytes, members: Topology) -> RoundsEnding:
-        """Return how far a packed state has come, taken for the last one."""
-        ...
+    def ending(self, packed: bytes, members: Topology) -> RoundsEnding: ...
 
 
 def request_digest(request: object) -> bytes:
@@ -135,28 +125,18 @@ class Work(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SumWork(Secret):
-    """One vector, one sum, and what everybody computes from it.
-
-    Attributes:
-        private: this party's vector.
-        solve: the answer from the total and the parties in it.
-        rounds: an iterative method to run instead; `solve` then serves only if
-            somebody vanishes.
-    """
+    """One vector, one sum, and what everybody computes from it."""
 
     private: Vector
     solve: Callable[[Vector, tuple[str, ...]], Vector]
     rounds: Rounds | None = None
 
     def vector(self, answers: Sequence[Vector]) -> Vector | None:
-        """Return the vector, once."""
         return None if answers else self.private
 
     def asked(self, answers: Sequence[Vector]) -> bytes:
-        """Return the digest of the one thing that is ever asked for."""
         del answers
         return request_digest("coefficients")
 
     def answer(self, answers: Sequence[Vector], members: tuple[str, ...]) -> Vector:
-        """Return what follows from the total."""
         return self.solve(answers[0], members)
