@@ -36,7 +36,6 @@ class Arrays(Chance):
     party: None = field(default=None, init=False)
 
     def carry_out(self, assignment: Assignment) -> Released:
-        """Draw all masks of an epoch at once, add up, and ask for the next vectors."""
         plan, works = assignment.plan, assignment.works
         law, topology = plan.law, plan.topology
         streams = self.streams(law)
@@ -86,7 +85,6 @@ class Arrays(Chance):
     def draw(
         self, plan: Plan, streams: Streams, epoch: int, *, keep: bool
     ) -> tuple[Array[Any], Shares | None]:
-        """Return all masks of an epoch, and their shares where these are kept."""
         topology, law, size = plan.topology, plan.law, plan.size
         if keep or not law.exact:
             shares = draw_shares(topology, law, streams, size=size, epoch=epoch)
@@ -111,7 +109,6 @@ class Arrays(Chance):
 def transcript(
     plan: Plan, drawn: Sequence[Drawn], corrupted: Iterable[Hashable]
 ) -> Transcript:
-    """Return a coalition's transcript of a run that went as planned."""
     by_tree, iterates = plan.spread == "tree", bool(drawn[0].told)
     reach: Reach = "everybody"
     if by_tree or iterates:
@@ -140,7 +137,6 @@ def _vectors(assignment: Assignment, sums: list[Array[Any]]) -> Array[Any] | Non
 
 
 def _total(plan: Plan, masked: Array[Any]) -> Array[Any]:
-    """Return the sum, in the order in which floats would be added on their way."""
     if plan.spread == "tree":
         return tree_sum(masked, spanning_tree(plan.topology))
     return total(masked)

@@ -188,5 +188,4 @@ def rounds_of_a_sum(plan: Plan) -> int:
 
 
 def largest_sum(masks: Array[Any], law: Law) -> float:
-    """Return the largest coordinate of the masks' sum, in the coefficients' units."""
     return float(np.abs(law.decode(total(masks))).max())

@@ -194,8 +194,6 @@ class Event(Secret):
 
 @dataclass(eq=False, repr=False)
 class Node(Secret):
-    """A party's computer: what runs on it, its disk and its clock."""
-
     name: str
     machine: Machine | None = None
     disk: dict[str, bytes] = field(default_factory=dict)
@@ -208,7 +206,6 @@ class Node(Secret):
     remembers: bool = True
 
     def forget(self, count: int) -> None:
-        """Lose the last writes, as a disk from yesterday's backup would."""
         if count == 0:
             return
         kept = self.writes[: max(0, len(self.writes) - count)]
@@ -270,7 +267,6 @@ class World(Secret):
         self._count = 0
 
     def run(self) -> World:
-        """Run to the end: everybody has finished, given up, or is gone."""
         for name in self.nodes:
             self._at(0.0, partial(self._boot, name))
         for jump in self.faults.jumps:
@@ -286,7 +282,6 @@ class World(Secret):
 
     @property
     def sums(self) -> Sums:
-        """The sums of all rounds, as the party that came farthest wrote them."""
         kept = {name: dict[str, bytes]() for name in self.plan.parties}
         for (who, key), frame in self.written.items():
             if key.startswith("answer/"):
@@ -294,7 +289,6 @@ class World(Secret):
         return Stored(self.plan, max(kept.values(), key=len)).sums()
 
     def _round(self) -> int:
-        """Return how far the slowest running party is."""
         running = [node.machine for node in self.nodes.values() if node.machine]
         return min((machine.round for machine in running), default=0)
 
@@ -495,7 +489,6 @@ class SimulatedKeys(Secret):
 def identities(
     parties: Sequence[str], seed: int
 ) -> Callable[[str, int], SimulatedKeys]:
-    """Return what makes a party's keys for its n-th start."""
     try:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric import ed25519

@@ -54,7 +54,6 @@ class Tap(Secret):
         self._bytes, self._whole, self._just_heard = 0, True, False
 
     def on(self, work: Work) -> TappedWork:
-        """Return the party's work, of which every vector is noted that it hands out."""
         return TappedWork(work, self)
 
     def resume(self, stored: Mapping[str, bytes]) -> None:
@@ -81,7 +80,6 @@ class Tap(Secret):
         self._own[index] = self.plan.law.encode(vector)
 
     def _keep(self, what: str, content: bytes, where: str) -> bool:
-        """Keep what is new and has room; say whether it was kept."""
         if what == "persist" and not where.startswith(_KEYS):
             return False
         if (what, content, where) in self._happened:
@@ -94,7 +92,6 @@ class Tap(Secret):
         return self._whole
 
     def transcript(self) -> Transcript:
-        """Return what this party stored, sent and received so far."""
         epochs = _Epochs(self.plan, self.party)
         for what, content, where in self._happened:
             epochs.take(what, content, where)
@@ -113,8 +110,6 @@ class Tap(Secret):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TappedWork(Secret):
-    """A party's work, with a tap on the vectors that it hands to its machine."""
-
     work: Work
     tap: Tap
 

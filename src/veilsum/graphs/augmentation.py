@@ -85,7 +85,6 @@ def augment(
 
 
 def with_links(topology: Topology, links: Iterable[Link]) -> Topology:
-    """Return the graph with further links, each of weight 1."""
     new = np.array(list(links), dtype=np.int64).reshape(-1, 2)
     edges = np.vstack([topology.edges, new])
     weights = np.concatenate([topology.weights, np.ones(len(new))])
@@ -129,7 +128,6 @@ def _augmented(
 
 
 def _pieces(topology: Topology, cut: Sequence[int]) -> list[list[int]]:
-    """Return what a cut leaves, the smallest piece first."""
     kept = [v for v in range(topology.n_parties) if v not in cut]
     parts = components(topology.induced(kept))
     return sorted(([kept[k] for k in part] for part in parts), key=len)
@@ -185,7 +183,6 @@ def _attempt(
     bound: int,
     advance: Advance,
 ) -> tuple[Link, ...]:
-    """Add links across smallest cuts, then take back what turned out superfluous."""
     links: list[Link] = []
     now = topology
     while (cut := _small_cut(now, connectivity)) is not None:
@@ -202,7 +199,6 @@ def _attempt(
 
 
 def _small_cut(topology: Topology, connectivity: int) -> tuple[int, ...] | None:
-    """Return a cut of fewer than k parties, if there is one."""
     kappa = vertex_connectivity(topology, at_most=connectivity)
     return None if kappa >= connectivity else minimum_vertex_cut(topology, size=kappa)
 
@@ -245,7 +241,6 @@ class _Search:
         self.advance = self.progress("ways with fewer links", self.left)
 
     def close(self, links: tuple[Link, ...], bound: int) -> Augmentation:
-        """Return the links or fewer, with the gap that is left."""
         for allowed in range(bound, len(links)):
             try:
                 fewer = self._extend((), allowed, frozenset())
@@ -334,7 +329,6 @@ def links_to_two_connected(
 
 
 def blocks(graph: Any) -> Blocks:
-    """Return the block structure of a networkx graph."""
     found = [frozenset(block) for block in nx.biconnected_components(graph)]
     count = Counter(v for block in found for v in block)
     cuts = {v for v, blocks_of_v in count.items() if blocks_of_v > 1}

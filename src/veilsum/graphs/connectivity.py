@@ -75,7 +75,6 @@ def components(topology: Topology) -> tuple[Sequence[int], ...]:
 
 
 def _is_small(topology: Topology) -> bool:
-    """Whether sets of parties as bits of integers take less time than arrays."""
     # As many arcs as its split network has.
     return 2 * (topology.n_parties + 2 * topology.n_edges) < COMPILE_ARCS
 
@@ -90,7 +89,6 @@ def _members(bits: int) -> tuple[int, ...]:
 
 
 def _parts(near: list[int]) -> Iterator[int]:
-    """Yield the connected components as sets, in order of first member."""
     left = (1 << len(near)) - 1
     while left:
         part, fresh = 0, left & -left
@@ -105,7 +103,6 @@ def _parts(near: list[int]) -> Iterator[int]:
 
 
 def is_connected(topology: Topology) -> bool:
-    """Return whether every party can reach every other."""
     return len(components(topology)) == 1
 
 
@@ -226,7 +223,6 @@ def cut_parties(topology: Topology) -> tuple[int, ...]:
 
 
 def _candidates(topology: Topology, size: int) -> Iterator[tuple[int, ...]]:
-    """Yield smallest cuts, some of them repeatedly: first those that isolate one."""
     adjacency = topology.adjacency
     for v in np.flatnonzero(topology.degrees == size).tolist():
         yield tuple(sorted(adjacency[[v]].indices.tolist()))
@@ -324,7 +320,6 @@ def _telling_pairs(topology: Topology) -> tuple[Iterator[Pair], Iterator[Pair]]:
 
 
 def _few_telling_pairs(near: list[int]) -> tuple[Iterator[Pair], Iterator[Pair]]:
-    """Return the same pairs in the same order, from sets of neighbours."""
     v = min(range(len(near)), key=lambda one: near[one].bit_count())
     beside = _members((1 << len(near)) - 1 & ~near[v] & ~(1 << v))
     across = ((v, w, (near[v] & near[w]).bit_count()) for w in beside)
@@ -360,7 +355,6 @@ class _Flows:
         return _few_telling_pairs(self._near)
 
     def paths(self, u: int, v: int, common: int, *, most: int) -> int:
-        """Return how many disjoint paths join a pair, counting to `most`."""
         if common >= most:
             return most
         if self._near is None:
@@ -379,7 +373,6 @@ class _Flows:
         return found
 
     def separator(self, u: int, v: int) -> tuple[int, ...]:
-        """Return the smallest set between two parties that is nearest to the first."""
         if self._near is None:
             return separator(self._graph, u, v)
         *_, cut = _paths_and_cut(self._near, u, v, len(self._near))
@@ -397,7 +390,6 @@ class SplitGraph(NamedTuple):
 
 
 def split_graph(topology: Topology) -> SplitGraph:
-    """Return the split network of a graph's links."""
     n = topology.n_parties
     adjacency = topology.adjacency
     i = np.repeat(np.arange(n), np.diff(adjacency.indptr))

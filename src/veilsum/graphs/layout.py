@@ -42,14 +42,12 @@ def layout(topology: Topology) -> Float[FloatArray, "n 2"]:
 
 
 def _circle(order: Array[np.int64]) -> FloatArray:
-    """Return places on a circle, clockwise from the top, for parties in an order."""
     turns = np.empty(len(order))
     turns[order] = 2.0 * np.pi * np.arange(len(order)) / max(len(order), 1)
     return np.stack([np.sin(turns), np.cos(turns)], axis=1)
 
 
 def _around(topology: Topology) -> Array[np.int64]:
-    """Return parties in the order in which a walk to the nearest new one finds them."""
     left, order = set(range(topology.n_parties)), [0]
     left.discard(0)
     while left:
@@ -61,7 +59,6 @@ def _around(topology: Topology) -> Array[np.int64]:
 
 
 def _settled(hops: FloatArray, places: FloatArray) -> tuple[float, FloatArray]:
-    """Return the stress that is left, and the places that leave it."""
     with np.errstate(divide="ignore"):
         weights = np.where(hops > 0.0, hops**-2.0, 0.0)
     inverse = np.linalg.pinv(np.diag(weights.sum(axis=1)) - weights)

@@ -103,7 +103,6 @@ def _are_in_order(ends: Array[Any]) -> bool:
 
 
 def _pack(into: Array[np.int64], left: Array[Any], right: Array[Any], n: int) -> None:
-    """Write every link as one number, first * n + second."""
     for low in range(0, len(into), PIECE):
         here = slice(low, low + PIECE)
         a, b = left[here].astype(np.int64), right[here].astype(np.int64)
@@ -188,7 +187,6 @@ def pieces_joined(ends: Any, root: Any) -> None:
 
 
 def _check_bytes(n: int, links: int, each: int, most: int) -> None:
-    """Refuse what does not fit; each link takes so many bytes at the worst moment."""
     if links > most:
         raise InvalidGraphError(
             f"a graph of {n:,} parties would have {links:,} links, and at most "
@@ -201,7 +199,6 @@ def _check_bytes(n: int, links: int, each: int, most: int) -> None:
 
 
 def line(n: int, *, most: int = MOST_LINKS) -> LinkArray:
-    """Return the links 0 - 1 - 2 - ..."""
     if n < 2:
         raise ValueError("a path needs two parties")
     _check_bytes(n, n, 24, most)
@@ -238,7 +235,6 @@ def circle(n: int, offsets: Iterable[int], *, most: int = MOST_LINKS) -> LinkArr
 def plane(
     rows: int, columns: int, *, only: Only | None = None, most: int = MOST_LINKS
 ) -> LinkArray:
-    """Return the links of a grid, numbered row by row; of some parties if asked to."""
     n = rows * columns
     if not 2 <= n <= MOST_NUMBERED:
         raise ValueError(f"it has {n:,} parties, and 2 to {MOST_NUMBERED:,} fit")
@@ -328,7 +324,6 @@ def _made_different(
 
 
 def _stand_in(keys: Array[np.int64], wanted: Array[np.int64]) -> Array[np.bool_]:
-    """Say of each whether it is one of the sorted keys."""
     places = np.searchsorted(keys, wanted)
     np.minimum(places, len(keys) - 1, out=places)
     return np.asarray(keys[places] == wanted)

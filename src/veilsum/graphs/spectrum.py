@@ -116,7 +116,6 @@ def _longest(ends: EdgeList) -> int:
 
 
 def rayleigh(laplacian: Sparse, vector: Vector) -> float:
-    """Return an upper bound on mu2 from any vector, its mean taken out."""
     centred = vector - vector.mean()
     return float(centred @ _times(laplacian, centred) / (centred @ centred))
 
@@ -192,7 +191,6 @@ def _top_vector(
 
 
 def _factor(matrix: Sparse) -> scipy.sparse.linalg.SuperLU:
-    """Factorise with pivots on the diagonal only, so that pivots count eigenvalues."""
     return scipy.sparse.linalg.splu(
         matrix,
         permc_spec="MMD_AT_PLUS_A",
@@ -256,7 +254,6 @@ def _by_filter(
 
 
 def _window(upper: float, gap: float) -> tuple[float, float]:
-    """Return the bound to prove, and the edge of the filter above it."""
     return upper * (1 - gap), upper * (1 - gap / 4)
 
 

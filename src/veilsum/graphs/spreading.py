@@ -49,7 +49,6 @@ class Tree:
         return max(levels)
 
     def children(self, party: int) -> tuple[int, ...]:
-        """Return whose sums a party waits for, in order."""
         return tuple(
             child
             for child, parent in enumerate(self.parents)
@@ -69,7 +68,6 @@ def spanning_tree(topology: Topology, root: int = 0) -> Tree:
 
 
 def choose_spread(wanted: str, *, n_parties: int, vector_bytes: int) -> Spread:
-    """Return the way asked for; `auto` floods unless that loads a link too much."""
     if wanted not in SPREADS:
         raise InvalidInputError(
             f"vectors spread by one of {', '.join(SPREADS)}, found {wanted!r}"
@@ -100,14 +98,12 @@ def spreading_cost(topology: Topology, spread: Spread) -> tuple[int, int]:
 
 
 def flooding_rounds(topology: Topology) -> int:
-    """Return after how many rounds everybody has every vector: the graph's diameter."""
     n = topology.n_parties
     blocks = [np.arange(low, min(low + _BLOCK, n)) for low in range(0, n, _BLOCK)]
     return max(_rounds_from(topology, sources) for sources in blocks)
 
 
 def _rounds_from(topology: Topology, sources: Array[np.int64]) -> int:
-    """Return the rounds until everybody has the vectors of these parties."""
     near, starts = topology.adjacency.indices, topology.adjacency.indptr[:-1]
     has = np.zeros((topology.n_parties, len(sources)), dtype=np.bool_)
     has[sources, np.arange(len(sources))] = True

@@ -81,7 +81,6 @@ class _Symmetries:
     def _move(
         self, ours: Colours, theirs: Colours, one: int, other: int
     ) -> Array[np.int64] | None:
-        """Return a symmetry that keeps colours, and takes one party to another."""
         self.looks -= 1
         if self.looks < 0:
             return None
@@ -109,7 +108,6 @@ class _Symmetries:
         return None
 
     def _finer(self, colours: Colours) -> Colours:
-        """Return new colours: one's own, and those of one's neighbours together."""
         mixed = (colours + np.uint64(1)) * _MIX
         mixed ^= mixed >> np.uint64(29)
         return self.linked @ (mixed * _MIX) * _MIX + mixed
@@ -119,7 +117,6 @@ class _Symmetries:
 
 
 def _orbit(moves: list[Array[np.int64]]) -> set[int]:
-    """Return where party 0 can be taken by these, one after the other."""
     reached, new = {0}, [0]
     while new:
         party = new.pop()

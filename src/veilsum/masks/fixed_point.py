@@ -83,7 +83,6 @@ class Grid:
 
     @property
     def rounding(self) -> Fraction:
-        """How far apart the points are that private numbers are rounded to."""
         return self.exact_step if self.unit is None else self.unit
 
     @property
@@ -143,7 +142,6 @@ class Grid:
         return as_python_integers(points)
 
     def _fine(self, counts: Array[Any]) -> Integers:
-        """Return whole numbers of units in steps."""
         if (
             counts.dtype != object
             and (np.abs(counts) < 2.0 ** (WORD_BITS - self.bits)).all()
@@ -152,13 +150,11 @@ class Grid:
         return as_python_integers(counts) << self.bits
 
     def reals(self, values: Array[Any]) -> FloatArray:
-        """Return values as they are, and Python integers as what they stand for."""
         if values.dtype != object:
             return values
         return (self if self.unit is None else Grid(0, self.unit)).to_floats(values)
 
     def to_floats(self, integers: Integers) -> FloatArray:
-        """Return what the integers stand for, each as a float64."""
         # A power of two, so exact; `ldexp` is the same and takes ten times as long.
         found = integers.astype(np.float64) * 2.0**-self.bits
         if self.unit is None:
@@ -168,7 +164,6 @@ class Grid:
 
 
 def _power_of(unit: Fraction) -> int | None:
-    """Return k of a unit of 2^k; None of another one."""
     top, bottom = unit.numerator, unit.denominator
     if top & (top - 1) or bottom & (bottom - 1):
         return None
@@ -194,7 +189,6 @@ def _whole_counts(values: FloatArray, unit: Fraction) -> Integers:
 
 
 def as_python_integers(values: Array[Any]) -> IntegerArray:
-    """Return the same whole numbers as Python integers, which never overflow."""
     if values.dtype.kind in "iu":
         return values.astype(object)
     wide = np.empty(values.shape, dtype=object)
@@ -208,7 +202,6 @@ def _deviation(step: Fraction, sigma: float, weight: float) -> int:
 
 
 def ceil_sqrt(square: Fraction) -> int:
-    """Return the least integer whose square is at least this."""
     root = isqrt(floor(square))
     return root if root * root == square else root + 1
 
@@ -278,7 +271,6 @@ def fitting_bits(
 
 
 def _greatest(sigma: float, links: int, largest: float, n_parties: int) -> float:
-    """Return what no masked coefficient and no sum of private ones exceeds."""
     mask = sigma * sqrt(2.0 * max(links, 1)) * 2.0**SURE_BITS
     return max(mask + largest, n_parties * largest)
 

@@ -919,7 +919,6 @@ def check_sigma(sigma: ArrayLike) -> FloatArray:
 
 
 def _plain_sigma(sigma: ArrayLike) -> float | tuple[float, ...]:
-    """Return sigma, checked, as plain numbers that can be compared."""
     array = check_sigma(sigma)
     if array.ndim > 1:
         raise InvalidInputError(
@@ -930,7 +929,6 @@ def _plain_sigma(sigma: ArrayLike) -> float | tuple[float, ...]:
 
 
 def checked_largest(largest: float) -> float:
-    """Return a declared range, which must be positive."""
     value = float(as_floats(largest, what="the range of coefficients"))
     if not value > 0:
         raise InvalidInputError(
@@ -948,7 +946,6 @@ def _check_size(sigma: FloatArray, size: int) -> None:
 
 
 def _runs(sigma: FloatArray, size: int) -> list[tuple[float, int]]:
-    """Return stretches of equal sigma, so that each is drawn at once."""
     if sigma.ndim == 0:
         return [(float(sigma), size)]
     starts = [0, *(np.flatnonzero(np.diff(sigma)) + 1).tolist(), size]

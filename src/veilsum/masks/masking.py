@@ -84,7 +84,6 @@ class ShareStreams(Streams, Secret):
 
     @classmethod
     def from_seed(cls, seed: int | None) -> ShareStreams:
-        """Return streams that a seed repeats, or fresh ones without a seed."""
         if seed is None:
             return cls(secrets.randbits(128))
         return cls(as_whole(seed, what="a seed", least=0))
@@ -97,7 +96,6 @@ class ShareStreams(Streams, Secret):
 
     @cached_property
     def _root_words(self) -> tuple[int, ...]:
-        """The root in words of 32 bits, the lowest one first."""
         size = max(1, -(-self.root.bit_length() // _WORD))
         return tuple(self.root >> _WORD * k & (1 << _WORD) - 1 for k in range(size))
 
@@ -115,7 +113,6 @@ class CounterStreams(Streams, Secret):
 
     @cached_property
     def key(self) -> Array[np.uint64]:
-        """Two words that the root becomes."""
         seed = np.random.SeedSequence((_COUNTER_PURPOSE, self.root))
         return np.asarray(seed.generate_state(2, np.uint64), dtype=np.uint64)
 
@@ -256,7 +253,6 @@ def masks_in_pieces(
 
 
 def _incidence(ends: EdgeList, own: slice) -> Sparse:
-    """Return Theta of some links, with the rows of some parties."""
     links = np.arange(len(ends))
     signs = np.repeat([1, -1], len(ends))
     where = (ends.T.ravel(), np.concatenate([links, links]))
@@ -285,12 +281,7 @@ def exact_totals(numbers: Array[Any]) -> list[int]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Drawing(Secret):
-    """How the noise of some links is drawn.
-
-    Attributes:
-        fixed: what the kernel `drawn_links` is given beside links; None if shares are
-            drawn one by one.
-    """
+    """How the noise of some links is drawn."""
 
     topology: Topology
     law: Law
@@ -323,7 +314,6 @@ class _Drawing(Secret):
         return cls(*given, (where, tables, how, proposals(size)))
 
     def noise(self, first: int) -> EdgeNoise:
-        """Return c_e = r_ij - r_ji of a piece of links."""
         ends = self.topology.edges[first : first + PIECE]
         noise = np.empty((len(ends), self.size), dtype=self.law.dtype)
         left = np.arange(len(ends))

@@ -37,20 +37,15 @@ _SEGMENT = 2**37
 
 
 def check_count(count: int) -> None:
-    """Refuse to draw fewer than no numbers."""
     if count < 0:
         raise InvalidInputError(f"a count must not be negative, found {count}")
 
 
 @runtime_checkable
 class Stream(Protocol):
-    def words(self, count: int) -> Words:
-        """Return `count` uniform 64-bit words."""
-        ...
+    def words(self, count: int) -> Words: ...
 
-    def normals(self, count: int) -> Vector:
-        """Return `count` standard normals in float64."""
-        ...
+    def normals(self, count: int) -> Vector: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,7 +110,6 @@ class Keystream(Secret):
         )
 
     def _fill(self, room: Array[np.uint8]) -> None:
-        """Overwrite at most a piece with what comes next in the keystream."""
         if room.size > self._left:
             self._segment += 1
             self._cipher = _encryptor(self._key, self._segment)

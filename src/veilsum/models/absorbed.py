@@ -78,12 +78,10 @@ class Absorbing:
 
     @cached_property
     def counting(self) -> Counting:
-        """How rows are counted before anything is taken off."""
         return Counting(self.measures)
 
     @cached_property
     def units(self) -> tuple[Fraction, ...]:
-        """The finest unit of each slope's column, and of the response last."""
         weights, root = self.measures.weights, 0
         if weights is not None:
             largest = max(weights.most, 1) * weights.unit
@@ -99,7 +97,6 @@ class Absorbing:
 
     @cached_property
     def scales(self) -> tuple[Fraction, ...]:
-        """Each column's own unit, and the response's last, in the finest unit."""
         places = [*self.slopes, self.counting.n_columns]
         pairs = zip(places, self.units, strict=True)
         return tuple(self.counting.units[place] / unit for place, unit in pairs)
@@ -330,10 +327,7 @@ def _rounding(
 
 
 def _moved(absorbing: Absorbing, n_rows: int) -> tuple[Vector, float]:
-    """Return how far rows' own rounding moved each column, as norms over all rows.
-
-    In real units; and how far, relatively, it moved a product of two by its weight.
-    """
+    """Return how far rows' own rounding moved each column, as norms over all rows."""
     measures, counting = absorbing.measures, absorbing.counting
     halves = [_half(measures.design[place]) for place in absorbing.slopes]
     target = _half(measures.response)

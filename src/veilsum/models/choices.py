@@ -196,7 +196,6 @@ class Multinomial(Choice):
         return [*range(shape[1])] * shape[0]
 
     def spread(self, point: Array[Any], shape: tuple[int, int], ones: int) -> Any:
-        """Return the coefficients level by level."""
         del ones
         return point.reshape(shape)
 
@@ -740,7 +739,6 @@ class ChoiceSearch:
         return [] if direction is None else self._culprits(direction, state)
 
     def _open(self, counts: tuple[int, ...]) -> ChoiceState:
-        """Return the state once levels are counted: the model without columns."""
         empty = [one for one, n in zip(self.levels, counts, strict=True) if n < 1]
         if empty:
             raise InvalidInputError(

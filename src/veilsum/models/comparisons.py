@@ -71,7 +71,6 @@ def _anova(groups: Sequence[Marginals], column: int) -> GroupTest:
 
 
 def _welch(groups: Sequence[Marginals], column: int) -> GroupTest:
-    """Return the test of means whose groups need not have one variance."""
     name, k = "Welch's ANOVA", len(groups)
     counts = [one.rows[column] for one in groups]
     scatters = [one.scatters[column] for one in groups]
@@ -139,7 +138,6 @@ def _chi_square(held: Held, less: Fraction, degrees: int, name: str) -> GroupTes
 
 
 def cramers_v(cells: Crossed) -> float:
-    """Return how strongly levels and groups go together, from 0 to 1."""
     held = _held(cells)
     least = min(held.shape) - 1
     if least < 1:
@@ -154,7 +152,6 @@ def _held(cells: Crossed) -> Held:
 
 
 def difference_of_means(one: Marginals, other: Marginals, column: int) -> float:
-    """Return how far two means are apart, in the root of the mean of the variances."""
     counts = one.rows[column], other.rows[column]
     if min(counts) < 2:
         return nan

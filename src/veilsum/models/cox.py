@@ -128,7 +128,6 @@ class CoxScales:
         return self.terms + Layout((number("rows"), number("events")))
 
     def far(self, point: Vector) -> bool:
-        """Say whether agreed ranges leave two rows' predictors too far apart."""
         return not self.measures.apart(point) <= FAR
 
 
@@ -358,7 +357,6 @@ def _shifted(number: int, power: int) -> int:
 def _means(
     rows: AtRisk, weights: PerRow, over: PerEvent
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield sums over who is at risk at each event, and what they are divided by."""
     sums = risk_sums(rows, weights)
     for piece in _pieces(len(sums)):
         yield sums[piece], over[piece]
@@ -449,7 +447,6 @@ class CoxFit(Inference):
 
     @property
     def likelihood_ratio_test(self) -> float:
-        """Twice what the log-likelihood gains over all coefficients 0."""
         return 2.0 * (self.log_likelihood - self.null_log_likelihood)
 
     @property

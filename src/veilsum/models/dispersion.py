@@ -157,7 +157,6 @@ class JointEvaluation:
 
     @property
     def objective(self) -> Fraction:
-        """-2 log-likelihood."""
         return self.sums.deviance - 2 * self.sums.saturated
 
     @property
@@ -410,6 +409,5 @@ class DispersedNewton(Newton):
 
 
 def _of_columns(climb: Climb) -> Climb:
-    """Return a search without log theta."""
     step = None if climb.step is None else climb.step[:-1]
     return replace(climb, here=climb.here[:-1], trial=climb.trial[:-1], step=step)

@@ -165,7 +165,6 @@ class Predictor:
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """Between which linear predictors are, by agreed ranges alone."""
         pairs = zip(self.coefficients, self.measures.design, strict=True)
         parts = [
             sorted(Fraction(one) * of.unit * k for k in (of.least, of.most))
@@ -177,7 +176,6 @@ class Predictor:
 
     @cached_property
     def predictor_measure(self) -> Measure:
-        """How linear predictors are counted, where a fit needs them."""
         low, high = self.ends
         return Measure.of(low, high if high > low else low + 1.0)
 
@@ -231,7 +229,6 @@ def bin_labels(edges: Vector) -> tuple[str, ...]:
 
 
 def sums_by_bin(values: PerRow, power: int, places: Places, n_bins: int) -> list[int]:
-    """Return by bin the sum of values in whole numbers of 2^-power, each row's own."""
     whole = np.rint(values * 2.0**power)
     bits = power + 1
     return [total(whole[places == k], bits) for k in range(n_bins)]
@@ -325,7 +322,6 @@ class Discrimination:
 
     @property
     def brier(self) -> float:
-        """The mean of (y - p)^2, of rows themselves and not of bins."""
         return self.squared / self.n_rows
 
     @property
@@ -457,7 +453,6 @@ class Errors:
 
     @property
     def about_mean(self) -> Fraction:
-        """The sum of squares of responses about their mean."""
         return self.response_square - self.response**2 / self.n_rows
 
     @property
@@ -468,7 +463,6 @@ class Errors:
 
     @property
     def rmse(self) -> float:
-        """The root of the mean squared error."""
         return sqrt(self.squared / self.n_rows)
 
     @property
@@ -690,6 +684,5 @@ def errors_of_fold(
 
 
 def joined_errors(parts: Sequence[Errors]) -> Errors:
-    """Return the errors of all folds together."""
     names = [one.name for one in fields(Errors) if one.name != "absolute"]
     return Errors(*(sum(getattr(one, name) for one in parts) for name in names))

@@ -247,7 +247,6 @@ class Family:
         return 1.0, 0.0
 
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
-        """Return each row's log-likelihood at mu = y."""
         raise NotImplementedError
 
     def cumulant(self, eta: FloatArray) -> FloatArray:
@@ -304,7 +303,6 @@ class Gaussian(Family):
         weights: PerRow,
         dispersion: float,  # noqa: ARG002 - the log-likelihood profiles it out
     ) -> PerRow:
-        """Return log(w) / 2; the rest is known without the rows."""
         return log(weights) / 2.0
 
     def limits(self, agreed: RowRanges) -> RowBounds:
@@ -382,7 +380,6 @@ class Binomial(Family):
         weights: PerRow,  # noqa: ARG002
         dispersion: float,  # noqa: ARG002
     ) -> PerRow:
-        """Return 0: a probability of one for what happened."""
         return np.zeros_like(response)
 
     def tilt(self, mean: float, spread: float) -> tuple[float, float]:
@@ -431,7 +428,6 @@ class OtherLink(Binomial):
     ratio = ""
 
     def limits(self, agreed: RowRanges) -> RowBounds:
-        """Return the limits of etas that are not beyond what any probability needs."""
         raise NotImplementedError
 
     def expected(self, eta: FloatArray) -> FloatArray:
@@ -488,7 +484,6 @@ class Probit(OtherLink):
         return normal_density(far) / (mills(far) * ndtr(far))
 
     def limits(self, agreed: RowRanges) -> RowBounds:
-        """Return the limits of etas within 2^10."""
         far = self._FAR
         return RowBounds(
             low=-far,
@@ -557,7 +552,6 @@ class Cloglog(OtherLink):
         return hazard * (hazard / expm1(hazard))
 
     def limits(self, agreed: RowRanges) -> RowBounds:
-        """Return the limits of hazards up to `LARGEST_HAZARD`."""
         most = LARGEST_HAZARD
         return RowBounds(
             low=-FAR,
@@ -588,7 +582,6 @@ class QuasiBinomial(Binomial):
         return information, self.link(mu) + (response - mu) / information
 
     def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
-        """Return them; shares of 0 and 1 have the terms of what did not, or did."""
         rare, usual = exp(-np.abs(eta)), 1.0 / (1.0 + exp(-np.abs(eta)))
         smaller = rare * usual
         # y - mu by the smaller of mu and 1 - mu, which has all its digits.
@@ -599,7 +592,6 @@ class QuasiBinomial(Binomial):
         return RowTerms(away, variance, 2.0 * np.maximum(loss, 0.0), pearson)
 
     def peak(self, response: PerRow) -> PerRow:
-        """Return y log y + (1 - y) log(1 - y)."""
         return _times_log(response) + _times_log(1.0 - response)
 
     def log_likelihood(self, sums: LikelihoodSums) -> float:  # noqa: ARG002
@@ -762,7 +754,6 @@ class NegativeBinomial(Poisson):
         return min(1.0 / self.alpha, 1e300)
 
     def expected(self, eta: FloatArray) -> FloatArray:
-        """Return mu / (1 + alpha mu)."""
         mu = exp(eta)
         return mu / (1.0 + self.alpha * mu)
 
@@ -825,7 +816,6 @@ class NegativeBinomialEstimated(NegativeBinomial):
     estimates_alpha = True
 
     def limits(self, agreed: RowRanges) -> RowBounds:
-        """Return the limits of means up to 2^10 times the largest count."""
         found = super().limits(agreed)
         most = max(agreed.high, 1.0)
         wide = float(log1p(most / LEAST_THETA)) + float(log1p(1.0 / LEAST_THETA))
@@ -850,7 +840,6 @@ class Gamma(LogLink):
         return np.ones_like(response), log(response)
 
     def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
-        """Return them by the ratio y / mu."""
         ratio = response * exp(-eta)
         above = ratio - 1.0
         return RowTerms(above, ratio, 2.0 * _ratio_loss(ratio), above * above)
@@ -859,7 +848,6 @@ class Gamma(LogLink):
         return np.ones_like(eta)
 
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
-        """Return k log k - k - log Gamma(k) - log y with the shape k = w / phi."""
         # Nobody may fail to answer: a perfect fit has next to no dispersion.
         with np.errstate(over="ignore"):
             shape = np.minimum(weights / dispersion, LARGEST_SHAPE)
@@ -914,7 +902,6 @@ class GammaInverseLink(Gamma):
         return response * response, 1.0 / response
 
     def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
-        """Return them; mu falls as eta grows."""
         mu, ratio = 1.0 / eta, response * eta
         above = ratio - 1.0
         return RowTerms(mu - response, mu * mu, 2.0 * _ratio_loss(ratio), above * above)
@@ -973,7 +960,6 @@ class InverseGaussian(Family):
         return square * response / 4.0, 1.0 / square
 
     def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
-        """Return them; mu falls as eta grows."""
         mu = 1.0 / np.sqrt(eta)
         away = response - mu
         above = away * eta * away  # (y - mu)^2 / mu^2
@@ -983,7 +969,6 @@ class InverseGaussian(Family):
         return 1.0 / (4.0 * eta * np.sqrt(eta))
 
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
-        """Return -log(2 pi phi y^3 / w) / 2."""
         # Nobody may fail to answer: a perfect fit has next to no dispersion.
         scaled = log(weights) - float(log(max(dispersion, 1e-300))) - _LOG_2_PI
         return (scaled - 3.0 * log(response)) / 2.0

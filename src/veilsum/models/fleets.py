@@ -264,7 +264,6 @@ def stored(
 
 
 def _at(line: Line, x: float) -> float:
-    """Return the value of a line at x; beyond its points it is level."""
     if x <= line[0][0]:
         return line[0][1]
     for (x0, y0), (x1, y1) in pairwise(line):
@@ -443,7 +442,6 @@ class PeriodSearch:
         )
 
     def _turn(self, state: Seeking) -> Seeking:
-        """Return the state with the next direction; prices at an end stay there."""
         pairs = list(zip(state.prices, state.surplus, strict=True))
         free = [not self._leaves(price, -one) for price, one in pairs]
         kept = [0.0 if self._leaves(price, -one) else one for price, one in pairs]

@@ -285,7 +285,6 @@ class Scales:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """The place of each number among the numbers of its round."""
         found = {"null_outside": 0 if self.responses_once else 4}
         stages: tuple[SumStage, ...] = ("first", "round", "pearson", "losses")
         for stage in stages:
@@ -309,7 +308,6 @@ class Scales:
 
     @cached_property
     def limits(self) -> RowBounds:
-        """What no row inside exceeds."""
         return self.family.limits(self.agreed)
 
     # How many bits things have, and what is left for their rounding
@@ -396,7 +394,6 @@ class Scales:
 
     @cached_property
     def positions(self) -> Layout:
-        """Positions of a vector, and the bits of their largest totals."""
         design, rows = self.measures.design, self.measures.row_bits
         columns = zip(design, self.columns, strict=True)
         units = [of.unit * _power(-s) for of, s in columns]
@@ -563,7 +560,6 @@ class Scales:
         return 2 * (first.peak - Fraction(self.family.slope) * fitted + cumulants)
 
     def losses(self, vector: Integers) -> tuple[Fraction, Fraction]:
-        """Return the deviances of a model and of its null model on other rows."""
         numbers = self._parts("losses", vector)[2]
         return numbers["deviance"], numbers["null_deviance"]
 
@@ -797,7 +793,6 @@ class Scales:
         return low - slack >= self.limits.low and high + slack <= self.limits.high
 
     def check(self, rows: Rows) -> None:
-        """Refuse responses that the family never yields, and weights of nothing."""
         for block in row_blocks(self.measures, rows):
             self.family.check(block.response)
             if block.weights is not None and not (block.weights > 0.0).all():
@@ -808,7 +803,6 @@ class Scales:
 
 
 def bits_below(size: float) -> int:
-    """Return an e with size < 2^e."""
     if not size < inf:
         raise InvalidInputError(TOO_WIDE)
     return frexp(size)[1]
@@ -958,8 +952,6 @@ class RoundWeights:
 
 
 class RowTotals:
-    """Adds up what blocks contribute to a vector."""
-
     def __init__(self, scales: Scales) -> None:
         p, design = scales.n_columns, scales.measures.design
         self._scales = scales
@@ -995,7 +987,6 @@ class RowTotals:
     def number(
         self, name: str, values: FloatArray, times: list[int] | None = None
     ) -> None:
-        """Add one of the numbers; rows that are alike are counted."""
         place = self._scales.places[name]
         scaled = np.rint(values * 2.0 ** self._scales.numbers[place])
         if times is None:

@@ -43,13 +43,7 @@ class Hypothesis:
 
     @classmethod
     def of(cls, given: Any, names: Sequence[str]) -> Hypothesis:
-        """Return a hypothesis that was written as text, or given as numbers.
-
-        Args:
-            given: a text; or a matrix with a column for each coefficient, whose
-                combinations are said to be 0; or a pair of such a matrix and values.
-            names: of the coefficients.
-        """
+        """Return a hypothesis that was written as text, or given as numbers."""
         if isinstance(given, str):
             return _Reader(given, names).hypothesis()
         matrix, values = given if isinstance(given, tuple) else (given, 0.0)
@@ -220,7 +214,6 @@ class TestOfFit(Shown):
         residual_degrees: float | None = None,
         about: Sequence[str] = (),
     ) -> TestOfFit:
-        """Return a test by its statistic: F where there are residual degrees."""
         if residual_degrees is None:
             chance = scipy.special.chdtrc(degrees, max(statistic, 0.0))
         else:
@@ -237,7 +230,6 @@ class TestOfFit(Shown):
         )
 
     def summary(self) -> str:
-        """Return it in a line, and what is tested in lines below."""
         return str(self)
 
     def showing(self) -> Showing:
@@ -306,7 +298,6 @@ class Combined(Inference):
 
     @property
     def statistics(self) -> Vector:
-        """How far each is from its value, in standard errors."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return (self.coefficients - self.values) / self.standard_errors
 

@@ -37,7 +37,6 @@ class Inference:
 
     @property
     def standard_errors(self) -> Vector:
-        """The square roots of the variances."""
         return np.sqrt(np.diag(self.covariance))
 
     @property
@@ -56,7 +55,6 @@ class Inference:
         return 2.0 * scipy.special.stdtr(self.t_degrees, below)
 
     def confidence_intervals(self, level: float = 0.95) -> Intervals:
-        """Return the lower and the upper end for each coefficient."""
         if not 0.0 < level < 1.0:
             raise InvalidInputError(
                 f"a confidence level lies between 0 and 1, found {level}"

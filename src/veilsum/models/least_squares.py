@@ -124,7 +124,6 @@ class Counting:
 
     @cached_property
     def shifts(self) -> tuple[Fraction, ...]:
-        """What was taken off each column, and off the target last."""
         measures = (*self.measures.design, self.measures.response)
         shifts = [one.centre * one.unit for one in measures]
         if self.measures.offset is not None:
@@ -152,7 +151,6 @@ class Counting:
 
     @cached_property
     def wide(self) -> bool:
-        """Whether the numbers of some column are Python integers."""
         return any(one.wide for one in (*self.measures.design, self.target))
 
     @property
@@ -173,7 +171,6 @@ class Counting:
 
     @cached_property
     def units(self) -> tuple[Fraction, ...]:
-        """What is counted in each column, in the target, and in a column of ones."""
         measures = [one.unit for one in self.measures.design]
         units = [*measures, self.target.unit, Fraction(1)]
         return tuple(
@@ -207,7 +204,6 @@ class Counting:
         )
 
     def block(self, block: WholeBlock) -> tuple[WholeRows, WholeColumn, WholeColumn]:
-        """Return the design, the target and a column of ones of some rows, weighed."""
         design, target = block.design, self._target(block)
         one: WholeColumn = np.ones(block.n_rows)
         if block.weights is None:
@@ -372,7 +368,6 @@ class LeastSquaresFit(Inference):
 
     @property
     def adjusted_r_squared(self) -> float:
-        """1 - s^2 over the variance of the response."""
         freedom = (self.n_rows - self.has_intercept) / self.residual_degrees
         return 1.0 - freedom * (1.0 - self.r_squared)
 
@@ -697,7 +692,6 @@ def rounding_bound(
 def _check_moments(
     moments: Array[Any], n_rows: int, measures: RowMeasures, names: Sequence[str]
 ) -> None:
-    """Refuse sums of products that no rows within the agreed ranges have."""
     check_total("rows", n_rows, 0, 1 << measures.row_bits)
     plain = measures.weights is None and measures.offset is None
     # Weights and offsets change the units; a total then fits the agreed bits.

@@ -98,7 +98,6 @@ class OwnColumns:
             yield place, self.at(place)
 
     def at(self, place: Any, *, weighted: bool = True) -> Design:
-        """Return the columns in some rows; not a copy where nothing is done to them."""
         made: Array[Any] = self.rows.design[place]
         if self.response:
             made = np.column_stack([made, self.rows.response[place]])
@@ -182,7 +181,6 @@ class OwnColumns:
     def on_several(
         self, basis: FloatArray, leverage: FloatArray, most: int
     ) -> Concentration:
-        """Return what can lie on so many rows that go together."""
         near = np.flatnonzero(leverage >= 0.5 / most)
         near = near[np.argsort(-leverage[near])][:MOST_NEAR]
         if not len(near):

@@ -35,8 +35,6 @@ MOST_RATIO = 2**16
 
 @dataclass(frozen=True)
 class Ranges:
-    """Between what estimates and standard errors lie, by agreement."""
-
     effects: tuple[float, float]
     errors: tuple[float, float]
 
@@ -185,7 +183,6 @@ class Totals:
 
     @property
     def q(self) -> Fraction:
-        """Cochran's Q."""
         return max(
             (self.square - self.cross**2 / self.weight) * self.ranges.scale**2,
             Fraction(0),
@@ -193,7 +190,6 @@ class Totals:
 
     @property
     def tau2(self) -> Fraction:
-        """DerSimonian and Laird's variance between studies, as float64 has it."""
         rest = self.weight - self.weight_square / self.weight
         if rest <= 0:
             return Fraction(0)
@@ -201,7 +197,6 @@ class Totals:
         return Fraction(float(max(found, Fraction(0))))
 
     def pooled(self, weight: Fraction, cross: Fraction, name: str) -> Pooled:
-        """Return the mean with these weights."""
         mean = cross / weight * self.ranges.scale + self.ranges.middle
         error = 1.0 / sqrt(weight)
         return Pooled(
@@ -216,10 +211,8 @@ class Totals:
 
     @property
     def fixed(self) -> Pooled:
-        """The mean if all studies estimate the same."""
         return self.pooled(self.weight, self.cross, "fixed")
 
     def random(self, sums: Integers) -> Pooled:
-        """Return the mean if studies differ, from the second sum."""
         weight, cross = (int(one) * self.ranges.unit for one in sums)
         return self.pooled(weight, cross, "random")

@@ -192,7 +192,6 @@ class Mixing:
         return found
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse what no theta can be found for."""
         distant = [
             names[place] for place in self.random if abs(self.far[place]) > MOST_FAR
         ]
@@ -301,7 +300,6 @@ class Mixing:
 
 
 def triangle_places(q: int) -> list[tuple[int, int]]:
-    """Return the places of theta in L: a lower triangle, column by column."""
     return [(i, j) for j in range(q) for i in range(j, q)]
 
 
@@ -334,7 +332,6 @@ def _round(number: fmpq, bits: int, finest: int = MIXED_BITS) -> int:
 
 
 def _rounded(matrix: fmpq_mat, bits: int) -> list[int]:
-    """Return the lower triangle of a symmetric matrix, rounded."""
     n = matrix.nrows()
     return [_round(matrix[j, k], bits) for j in range(n) for k in range(j + 1)]
 
@@ -702,7 +699,6 @@ def _solved(products: fmpq_mat) -> tuple[fmpq_mat, fmpq]:
 
 
 def within(root: fmpq_mat, covariance: fmpq_mat) -> fmpq_mat:
-    """Return S with T = R S R'."""
     back = root.inv()
     return back * covariance * back.transpose()
 

@@ -59,7 +59,6 @@ class Marginals:
     squares: Integers
 
     def __add__(self, other: Marginals) -> Marginals:
-        """Return the sums of both sets of rows together."""
         return Marginals(
             self.measures,
             tuple(a + b for a, b in zip(self.rows, other.rows, strict=True)),
@@ -83,7 +82,6 @@ class Marginals:
 
     @property
     def _each(self) -> list[tuple[Measure, int, int, int]]:
-        """Measure, count, sum and sum of squares of each column."""
         sums = self.shifted.tolist(), self.squares.tolist()
         return list(zip(self.measures, self.rows, *sums, strict=True))
 
@@ -95,7 +93,6 @@ class Marginals:
 
     @cached_property
     def means(self) -> tuple[Fraction, ...]:
-        """The columns' means, exact; 0 without rows."""
         return tuple(
             (Fraction(s, n) + m.centre) * m.unit if n else Fraction(0)
             for m, n, s, _ in self._each
@@ -108,7 +105,6 @@ class Marginals:
 
     @cached_property
     def scatters(self) -> tuple[Fraction, ...]:
-        """The sums of squares about the columns' means, exact; 0 without rows."""
         return tuple(
             Fraction(n * q - s**2, n) * m.unit**2 if n else Fraction(0)
             for m, n, s, q in self._each
@@ -174,7 +170,6 @@ class Moments(Marginals):
 
     @property
     def count(self) -> int:
-        """The number of rows, of which each has all columns."""
         return self.rows[0]
 
     def check(self, names: Sequence[str], where: str = "") -> None:
@@ -188,7 +183,6 @@ class Moments(Marginals):
 
     @property
     def covariance(self) -> Gram:
-        """The columns' covariances over n - 1; nan below two rows."""
         if self.count < 2:
             return np.full(self.cross.shape, np.nan)
         degrees = self.count * (self.count - 1)

@@ -210,18 +210,15 @@ class Climb:
 
     @property
     def answer(self) -> Vector:
-        """The coefficients, the last step included."""
         return self.here if self.step is None else self.here + self.step
 
     def accepts(self, found: Evaluated) -> bool:
-        """Return whether the trial point is no worse than `here`."""
         if self.objective is None:
             return True
         noise = Fraction(NO_RISE) * abs(found.objective) + Fraction(found.noise)
         return found.objective <= self.objective + noise
 
     def advance(self, found: Evaluated) -> Climb:
-        """Return the climb after the trial point was evaluated."""
         if not self.accepts(found):
             return self.halve("no step lowers the deviance")
         step = found.step()
@@ -237,7 +234,6 @@ class Climb:
         )
 
     def halve(self, reason: str) -> Climb:
-        """Return the climb with its trial moved half way back."""
         if self.halvings >= MAX_HALVINGS:
             raise NumericalError(
                 f"the fit did not converge: {reason}, even after {MAX_HALVINGS} "
@@ -575,7 +571,6 @@ class Newton:
         return replace(state, model=model)
 
     def _settle(self, state: Running) -> State:
-        """Return the state itself, or what follows where both searches are over."""
         first, sums = state.first, state.sums
         step = state.model.step
         over = state.model.settled and state.null.settled
@@ -708,7 +703,6 @@ class Newton:
         return np.asarray(np.ldexp(step, -np.array(self.scales.columns)))
 
     def _columns(self, direction: Vector, reference: System) -> list[str]:
-        """Return the columns that matter most in a direction, the greatest first."""
         ignored = [] if self.intercept is None else [self.intercept]
         return greatest_parts(
             direction, reference, ignored if self.n_columns > 1 else []
@@ -728,7 +722,6 @@ def asked(state: Running, point: Vector, outside: Outside) -> Running:
 
 
 def fading_direction(now: System, reference: System) -> Vector | None:
-    """Return the direction in which information has faded most, if it has."""
     ratio, direction = weakest(now, reference)
     return None if ratio > FADING else direction
 
@@ -802,7 +795,6 @@ def longer(growth: float, n_open: float) -> float:
 
 
 def too_few_open(columns: Sequence[str], why: str, way_out: str) -> InvalidInputError:
-    """Return the error about a search that goes where few rows are open."""
     return InvalidInputError(
         f"the coefficient of {listed(columns)} seems to grow without end ({why}), and "
         f"the next sum would be about fewer than {LEAST_OPEN:.0f} rows: leave the "

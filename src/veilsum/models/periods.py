@@ -92,17 +92,14 @@ class Periods:
         return Measure.of(low, high if high > low else low + 1.0)
 
     def places(self, time: PerRow) -> Places:
-        """Return the bin in which each row ends; `n_bins` for beyond the last."""
         return np.searchsorted(np.array(self.ends), self.measure.counts(time))
 
     def exposures(self, time: PerRow) -> Exposures:
-        """Return how long each row is in each bin, in whole numbers of the unit."""
         counts = self.measure.counts(time)[:, None]
         starts, ends = np.array((0, *self.ends[:-1])), np.array(self.ends)
         return np.clip(np.minimum(counts, ends) - starts, 0.0, None)
 
     def cut(self, time: PerRow, event: PerRow) -> Pieces:
-        """Return the pieces of some rows."""
         spent = self.exposures(time)
         row, place = np.nonzero(spent)
         last = self.places(time)

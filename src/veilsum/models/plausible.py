@@ -75,7 +75,6 @@ def check_sums(name: str, total: int, n_rows: int, measure: Measure) -> None:
 
 
 def impossible(name: str, why: str) -> NumericalError:
-    """Return the error about a total that no admissible tables have."""
     return NumericalError(
         f"the total of {name} is impossible: {why}. No tables within the agreed ranges "
         "add up to it, so a party has contributed wrong numbers, or parties use "

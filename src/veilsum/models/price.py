@@ -205,7 +205,6 @@ class Site(Secret):
         return np.where(inside, 0.5 / np.where(self.flat, 1.0, self.a), 0.0)
 
     def _wanted(self, value: float) -> Vector:
-        """Return where marginal cost meets the price, limits or not."""
         above = value - self.b
         with np.errstate(over="ignore"):
             bent = above / np.where(self.flat, 1.0, 2.0 * self.a)
@@ -343,7 +342,6 @@ class PriceSearch:
 
     @cached_property
     def layout(self) -> Layout:
-        """The least surplus at a price, further offers at it, and the slope."""
         fine = power_unit(Fraction(self.tolerance), SLOPE_BITS + 1)
         width = power_unit(Fraction(self.high) - Fraction(self.low), 0)
         step = self._demands.exact_step
@@ -529,7 +527,6 @@ class PriceSearch:
         return self._settle(replace(state, **changes))
 
     def _settle(self, state: Widening) -> State:
-        """Return the end of the search, if both ends are known well enough."""
         ends = [
             self._near(state.lowest, self.low),
             self._near(state.highest, self.high),
@@ -548,7 +545,6 @@ class PriceSearch:
         return replace(settled, within=max(beyond, default=0.0))
 
     def _near(self, end: End, bound: float) -> End:
-        """Return an end that is known if no price is left that is worth a round."""
         if end.exact or end.outer is None:
             return replace(end, known=end.exact or end.inner == bound)
         low, high = sorted((end.inner, end.outer.price.value))
@@ -599,7 +595,6 @@ class PriceSearch:
         return (high.value - low.value) + (high.share - low.share) * digit
 
     def _newton(self, state: Searching, middle: float) -> float:
-        """Return the step from the end nearer to balance that stays inside."""
         low, high = (end.value for end in self._ends(state))
         known = [end for end in (state.low, state.high) if end is not None]
         for end in sorted(known, key=lambda sample: abs(sample.surplus)):
@@ -636,7 +631,6 @@ def _advice(found: Sample, way: str, quantity: str) -> str:
 
 
 def _finest(state: Searching, low: Price, high: Price) -> Price:
-    """Return a price between neighbouring float64, where there are no others."""
     if state.low is None or state.high is None:
         return low if state.low is None else high
     top = high.share if high.value == low.value else 1.0

@@ -129,7 +129,6 @@ class Refits:
         return FoldsRequest("beyond", tuple(doubtful))
 
     def _answer(self, state: State) -> Vector:
-        """Return the coefficients of whole numbers, and the null model's intercept."""
         first, (here, step) = _outcome(state).first, _ends(state)
         mean = float(first.response_sum / first.weight_sum)
         null = self.newton.family.link(np.array([mean]))
@@ -237,7 +236,6 @@ def _joined(parts: Sequence[Rows]) -> Rows:
 
 
 def _arrived(state: State) -> bool:
-    """Return whether coefficients are known: what closes a fit is about its errors."""
     return isinstance(state, Closing | Done)
 
 

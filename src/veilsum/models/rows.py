@@ -180,7 +180,6 @@ class RowMeasures:
         offset: Measure | None = None,
         row_bits: int = ROW_BITS,
     ) -> RowMeasures:
-        """Return measures, centred where an intercept allows it and it saves a limb."""
         columns = list(design)
         if intercept is not None:
             columns = [_centred(one) for one in columns]

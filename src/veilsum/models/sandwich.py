@@ -59,7 +59,6 @@ LEAST_LEFT = 2.0**-LEAST_LEFT_BITS
 
 
 def errors_of(name: str | None) -> Errors | None:
-    """Return which errors are asked for; None for those of the model itself."""
     known = get_args(Errors)
     for one in known:
         if name is not None and name.lower() == one.lower():
@@ -106,7 +105,6 @@ class Meat:
 
     @property
     def key(self) -> str:
-        """Key of the products of scores."""
         if self.by_party:
             return "party_scores"
         return "row_scores_by_leverage" if self.needs_leverages else "row_scores"

@@ -101,7 +101,6 @@ class TimeGrid:
         return self.found(values)[counts.astype(np.intp)]
 
     def beyond(self, times: PerRow) -> Bool[Array[np.bool_], "n k"]:
-        """Return for each row and time whether the row ends after it."""
         return times[:, None] > self.times
 
     def tally(
@@ -150,7 +149,6 @@ class Ends:
 
     @property
     def by_event(self) -> ByGroup:
-        """Rows of each group without the event, and with it."""
         without = self.censored.sum(axis=1) + self.later
         return np.stack([without, self.events.sum(axis=1)])
 
@@ -185,13 +183,11 @@ class SurvivalCurve:
 
     @cached_property
     def _exposed(self) -> PerTime:
-        """Rows at risk, with what censored ones count."""
         half = self.censored / 2.0 if self.life_table else 0.0
         return np.maximum(self.at_risk - half, 0.5)
 
     @cached_property
     def _carried(self) -> PerTime:
-        """Survival, as it was last seen."""
         hazard: PerTime = self.events / self._exposed
         return np.cumprod(1.0 - hazard, dtype=np.float64)
 
@@ -299,15 +295,7 @@ class SurvivalCurve:
 
 @dataclass(frozen=True)
 class LogRank:
-    """Whether groups differ, by observed and expected events.
-
-    Attributes:
-        observed: events of each group.
-        expected: as many as there would be if the groups were alike.
-        statistic: chi-squared.
-        df: groups that could have had an event, less one.
-        p: of a larger statistic, if the groups are alike.
-    """
+    """Whether groups differ, by observed and expected events."""
 
     observed: Int[Array[np.int64], " g"]
     expected: Float[Array[np.float64], " g"]

@@ -121,7 +121,6 @@ class System:
         return [one * scale for one in found.entries()]
 
     def exact(self, right: Sequence[Exact]) -> list[fmpq]:
-        """Return A^-1 b in fractions, ten times the work of balls."""
         numbers, denominator = over_common(right)
         scale = fmpq(self.denominator, denominator)
         found = self.matrix.solve(fmpz_mat(len(numbers), 1, numbers))
@@ -135,7 +134,6 @@ class System:
         return {}
 
     def inverse_balls(self) -> arb_mat:
-        """Return A^-1 in balls, at the precision of flint's context."""
         # Kept, since several answers ask for it at the same precision.
         precision = ctx.prec
         if precision not in self._inverses:
@@ -154,7 +152,6 @@ class System:
         return inverse - inverse.transpose() * biased
 
     def inverse(self) -> Gram:
-        """Return A^-1, each number the float64 nearest to the exact one."""
         return symmetric(self.inverse_balls)
 
     @cached_property
@@ -200,7 +197,6 @@ class System:
 def dependent(
     names: Sequence[str], dimension: int, *, ridge: bool = True
 ) -> InvalidInputError:
-    """Return the error about columns that are combinations of each other."""
     return InvalidInputError(
         f"the columns {listed(names)} are linearly dependent, so their coefficients "
         f"are not determined: leave out {dimension} of them"
@@ -209,7 +205,6 @@ def dependent(
 
 
 def is_regular(matrix: fmpz_mat) -> bool:
-    """Return whether the determinant is not 0, exactly."""
     n = matrix.nrows()
     return nmod_mat(matrix, PRIME).rank() == n or matrix.rank() == n
 
@@ -294,7 +289,6 @@ Found = TypeVar("Found")
 
 
 def _at(precision: int, look: Callable[[], Found]) -> Found | None:
-    """Look at a precision; None where it does not tell A from a singular matrix."""
     with ctx.workprec(precision):
         try:
             return look()
@@ -303,7 +297,6 @@ def _at(precision: int, look: Callable[[], Found]) -> Found | None:
 
 
 def _nearest(ball: arb) -> float | None:
-    """Return the one float64 that is nearest to all of a ball, if there is one."""
     if not ball.is_finite():
         return None
     low, high = _float(ball.lower()), _float(ball.upper())
@@ -346,7 +339,6 @@ def penalties(
 
 
 def column_names(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...]:
-    """Return the names to use in answers: those given, or x0, x1 and so on."""
     found = tuple(f"x{k}" for k in range(n_columns)) if names is None else tuple(names)
     if len(found) != n_columns or len(set(found)) != n_columns:
         raise InvalidInputError(

@@ -152,7 +152,6 @@ class ThetaSearch:
         return self._trying(after, best, _Metric.of(best), shorter, 1.0)
 
     def _onwards(self, state: ThetaState, here: Profile) -> ThetaState:
-        """Return the next step from an accepted theta, or the end."""
         metric = _Metric.of(here)
         model = _Alike(here, metric, self.model)
         scored, _ = model.least(1)
@@ -189,7 +188,6 @@ class ThetaSearch:
         step: Matrix,
         shrinks: float,
     ) -> ThetaState:
-        """Return a step from the best, to be tried."""
         theta = self._theta(best, metric, step)
         size = state.size
         # frexp is exact, and a logarithm is not the same everywhere.
@@ -281,7 +279,6 @@ class _Metric:
 
     @classmethod
     def of(cls, here: Profile) -> _Metric:
-        """Return the metric at a theta."""
         whole = _floats(here.spread.inv() * fmpq(here.n_parties))
         root = _cholesky(whole)
         if root is None:
@@ -489,7 +486,6 @@ def _product(left: Matrix, right: Matrix) -> Matrix:
 
 
 def _between(outer: Matrix, matrix: Matrix) -> Matrix:
-    """Return a symmetric matrix, multiplied from both sides."""
     return _even(_product(_product(outer, matrix), _turned(outer)))
 
 
@@ -508,7 +504,6 @@ def _less(left: Matrix, right: Matrix) -> Matrix:
 
 
 def _weighed(shares: Sequence[float], matrices: Sequence[Matrix]) -> Matrix:
-    """Return the sum of matrices with weights."""
     found = [[0.0] * len(row) for row in matrices[0]]
     for share, matrix in zip(shares, matrices, strict=True):
         for j, row in enumerate(matrix):
@@ -547,7 +542,6 @@ def _unflat(numbers: Sequence[float], places: Sequence[tuple[int, int]]) -> Matr
 
 
 def _cholesky(matrix: Matrix) -> Matrix | None:
-    """Return L with L L' = matrix; None where it is not positive definite."""
     lower = [[0.0] * len(matrix) for _ in matrix]
     for i, row in enumerate(matrix):
         for j in range(i):
@@ -581,7 +575,6 @@ def _inverse(matrix: Matrix) -> Matrix | None:
 
 
 def _eigen(matrix: Matrix) -> tuple[list[float], Matrix]:
-    """Return eigenvalues and, in columns, eigenvectors: Jacobi's rotations."""
     n = len(matrix)
     table, vectors = [list(row) for row in matrix], _identity(n)
     for _ in range(30):
@@ -618,7 +611,6 @@ def _eigen(matrix: Matrix) -> tuple[list[float], Matrix]:
 
 
 def _composed(values: Sequence[float], vectors: Matrix) -> Matrix:
-    """Return the symmetric matrix of eigenvalues and eigenvectors."""
     scaled = [
         [one * value for one, value in zip(row, values, strict=True)] for row in vectors
     ]

@@ -71,7 +71,6 @@ class RowWeights:
 
     @property
     def share(self) -> float:
-        """The part of the sum that the largest weight has."""
         return self.largest / self.total if self.total > 0.0 else 1.0
 
     @property
@@ -117,7 +116,6 @@ _PEOPLE: ContextVar[Array[np.int64] | None] = ContextVar("people", default=None)
 
 @contextmanager
 def collected() -> Iterator[list[RowWeights]]:
-    """Collect the weights that models note inside."""
     collection: list[RowWeights] = []
     token = _COLLECTING.set(collection)
     try:

@@ -35,7 +35,6 @@ Sparse: TypeAlias = Any
 
 
 def as_floats(values: ArrayLike, *, what: str) -> FloatArray:
-    """Return a float64 copy that cannot be written to; refuse nan, inf and text."""
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -48,7 +47,6 @@ def as_floats(values: ArrayLike, *, what: str) -> FloatArray:
 
 
 def as_vector(values: ArrayLike, *, dim: int, what: str) -> Vector:
-    """Return a vector of `dim` numbers; a single number stands for all of them."""
     array = as_floats(values, what=what)
     if array.shape not in {(), (dim,)}:
         raise InvalidInputError(
@@ -58,7 +56,6 @@ def as_vector(values: ArrayLike, *, dim: int, what: str) -> Vector:
 
 
 def as_rows(values: ArrayLike, *, n_parties: int, what: str) -> PartyRows:
-    """Return one row per party; a flat list means one coefficient each."""
     array = as_floats(values, what=what)
     rows = array[:, None] if array.ndim == 1 else array
     if rows.ndim != 2 or len(rows) != n_parties:
@@ -85,7 +82,6 @@ def is_number(found: object) -> TypeGuard[float]:
 
 
 def is_whole(found: object) -> TypeGuard[int]:
-    """Say whether it is a whole number, Python's or numpy's."""
     return is_number(found) and isinstance(found, Integral)
 
 
@@ -100,7 +96,6 @@ def as_whole(found: object, *, what: str, least: int) -> int:
 
 
 def frozen(array: FloatArray) -> FloatArray:
-    """Return the array, made read-only in place."""
     array.setflags(write=False)
     return array
 
@@ -126,6 +121,5 @@ def nearest(name: object, known: Collection[str]) -> str:
 
 
 def listed(names: Sequence[str], *, most: int = 8) -> str:
-    """Return names for a sentence: all of a few, the first of many."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

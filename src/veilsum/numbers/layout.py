@@ -64,7 +64,6 @@ class Statistic:
 
     @property
     def size(self) -> int:
-        """Number of numbers that travel."""
         return len(self.units)
 
     def flatten(self, values: Any) -> Integers:
@@ -100,18 +99,15 @@ def array(
     unit: Fraction = ONE,
     bits: int = COUNT_BITS,
 ) -> Statistic:
-    """Return an array of numbers with one unit; by default counts of rows."""
     whole = (shape,) if isinstance(shape, int) else shape
     return Statistic(key, whole, (unit,) * prod(whole), bits)
 
 
 def vector(key: str, units: Sequence[Fraction], bits: int) -> Statistic:
-    """Return a vector whose numbers have these units."""
     return Statistic(key, (len(units),), tuple(units), bits)
 
 
 def symmetric(key: str, units: Sequence[Fraction], bits: int) -> Statistic:
-    """Return a symmetric matrix of products of columns with these units."""
     side = len(units)
     return Statistic(key, (side, side), tuple(products(units)), bits, symmetric=True)
 
@@ -155,7 +151,6 @@ class Layout:
 
     @cached_property
     def released(self) -> dict[str, int]:
-        """Number of released numbers by key, without padding."""
         return {
             each.key: each.size
             for each in self.statistics
@@ -164,7 +159,6 @@ class Layout:
 
     @cached_property
     def places(self) -> dict[str, slice]:
-        """Position of every statistic in the sum."""
         found, start = {}, 0
         for each in self.statistics:
             if each.key != PADDING:

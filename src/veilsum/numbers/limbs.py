@@ -38,7 +38,6 @@ _HALF = np.uint64(2**32 - 1)
 
 @lru_cache
 def limb_type(words: int) -> np.dtype[Any]:
-    """Return the type of numbers of so many limbs."""
     if not 1 <= words <= MOST_LIMBS:
         raise InvalidInputError(
             f"a number has between 1 and {MOST_LIMBS} limbs, found {words}"
@@ -62,12 +61,10 @@ def type_name(kind: np.dtype[Any]) -> str:
 
 
 def limbs_of(numbers: Numbers) -> Limbs:
-    """Return a view of the limbs, one more axis."""
     return np.asarray(numbers["limbs"])
 
 
 def from_limbs(limbs: Limbs) -> Numbers:
-    """Return the numbers that have these limbs in the last axis."""
     whole = np.ascontiguousarray(limbs)
     return whole.view(limb_type(whole.shape[-1]))[..., 0]
 
@@ -117,7 +114,6 @@ def _from_wide(whole: Numbers, words: int) -> Numbers:
 
 
 def to_integers(numbers: Numbers) -> Numbers:
-    """Return limbs as Python integers with their sign; other arrays as they are."""
     if not is_wide(numbers):
         return numbers
     limbs = limbs_of(numbers)
@@ -265,7 +261,6 @@ class Moduli:
         return np.repeat(table, [count for count, _ in self.fields], axis=0)
 
     def residues(self, numbers: Numbers) -> Numbers:
-        """Return numbers modulo 2^bits of their field."""
         if self.full:
             return numbers
         if self.words == 1:
@@ -289,7 +284,6 @@ class Moduli:
     # The wire
 
     def pack(self, residues: Shaped[Array[Any], " p"]) -> Array[np.uint64]:
-        """Return a vector's limbs, field by field."""
         if self.words == 1:
             return residues
         limbs = limbs_of(residues)
@@ -333,7 +327,6 @@ class Moduli:
 
     @cached_property
     def _places(self) -> list[tuple[slice, int]]:
-        """Where each field is, and its bits."""
         found, start = [], 0
         for count, bits in self.fields:
             found.append((slice(start, start + count), bits))

@@ -234,7 +234,6 @@ class Measure:
         return found
 
     def has(self, values: Array[Any]) -> bool:
-        """Return whether all values are within the range."""
         try:
             self.counts(values)
         except InvalidInputError:
@@ -242,12 +241,10 @@ class Measure:
         return True
 
     def whole(self, values: Array[Any]) -> Array[Any]:
-        """Return each value's count with the centre taken off."""
         found = self.counts(values)
         return found - self.centre if self.centre else found
 
     def rounded(self, values: FloatArray) -> FloatArray:
-        """Return each value's nearest whole number of units, as float64."""
         found = self.counts(values)
         if self.wide:
             back = [float(one * self.unit) for one in found.ravel().tolist()]
@@ -453,7 +450,6 @@ class GramSum:
         self._beside = np.empty((BLOCK_ROWS, width))
 
     def add(self, rows: WholeRows, right: WholeColumn | None = None) -> None:
-        """Add rows of whole numbers, whose limbs suffice for every one of them."""
         for start in range(0, len(rows), BLOCK_ROWS):
             piece = slice(start, start + BLOCK_ROWS)
             self._add(rows[piece], None if right is None else right[piece])
@@ -576,7 +572,6 @@ class CrossSum:
         self._room = np.empty((limbs + 1, BLOCK_ROWS, n_columns))
 
     def add(self, rows: WholeRows, right: WholeColumn) -> None:
-        """Add the products of these rows with their numbers."""
         for start in range(0, len(rows), BLOCK_ROWS):
             piece = slice(start, start + BLOCK_ROWS)
             others = np.stack(split(right[piece], self._sums.shape[1]))
@@ -683,7 +678,6 @@ class Counts:
         return runs_of(self.units)
 
     def values(self, numbers: Iterable[int]) -> FloatArray:
-        """Return what totals stand for, each rounded once to float64."""
         given = numbers if isinstance(numbers, np.ndarray) else [*numbers]
         whole = np.asarray(given, dtype=object)
         if len(whole) != len(self.units):
@@ -693,11 +687,7 @@ class Counts:
 
 
 def runs_of(objects: Sequence[T]) -> list[tuple[T, int, int]]:
-    """Return stretches of one and the same object: it, their start and their end.
-
-    Objects are compared by identity, which is fast for very many of them; equal
-    objects may end up in several stretches.
-    """
+    """Return stretches of one and the same object: it, their start and their end."""
     if not objects:
         return []
     if all(map(is_, objects, repeat(objects[0]))):
@@ -708,7 +698,6 @@ def runs_of(objects: Sequence[T]) -> list[tuple[T, int, int]]:
 
 
 def _in_units(whole: Integers, unit: Fraction) -> FloatArray:
-    """Return whole numbers of a unit, each rounded once to float64."""
     top, bottom = unit.numerator, unit.denominator
     whole = narrowed(whole)
     largest = max(map(abs, ends_of(whole))) * top

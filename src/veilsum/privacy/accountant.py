@@ -368,7 +368,6 @@ class History:
 
     @property
     def data_sets(self) -> tuple[str, ...]:
-        """The first data of each data set, in order of appearance."""
         entries: list[Version | Reservation | KnownSum | Charge] = [
             *self.versions,
             *self.reservations,
@@ -467,10 +466,7 @@ def decide_charge(history: History, charge: Charge, budget: Budget) -> Decision:
 
 
 def decide_release(history: History, release: KnownSum, budget: Budget) -> Decision:
-    """Decide whether an exact aggregate may become known.
-
-    One that is recorded already is free. What its run has reserved is there for it.
-    """
+    """Decide whether an exact aggregate may become known."""
     known = history.of(release.data)
     if release in known.releases:
         return Decision("already", f"{release.statistic!r} is known at this point")
@@ -809,7 +805,6 @@ def accounts(history: History) -> tuple[Account, ...]:
 
 
 def data_set_numbers(history: History) -> dict[str, int]:
-    """Return a number for each data set: people need no fingerprint."""
     numbers: dict[str, int] = {}
     count = 0
     for name in ("charges", "releases", "reservations", "refusals"):

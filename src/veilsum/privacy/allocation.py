@@ -164,7 +164,6 @@ class _Point(NamedTuple):
 def _optimum(
     problem: _Problem, start: _Point, advance: Advance
 ) -> tuple[_Point, float]:
-    """Return the best point found and a bound on all points."""
     programme = _Programme(problem)
     best, points = start, [start]
     bound = np.inf
@@ -226,7 +225,6 @@ class _Problem:
     tolerate: int
 
     def weakest(self, weights: Vector) -> _Point:
-        """Return the value of an allocation and its worst coalitions."""
         n, t = self.topology.n_parties, self.tolerate
         if comb(n, t) > MOST_LISTED:
             # From the search, whose lower bound is certified.
@@ -253,7 +251,6 @@ class _Problem:
         return matrix + matrix.T
 
     def low_vectors(self, coalition: Coalition, weights: Vector) -> Columns:
-        """Return eigenvectors of L_w[H] with least eigenvalues, zero on C."""
         n = self.topology.n_parties
         honest = [v for v in range(n) if v not in coalition]
         h = len(honest)
@@ -283,7 +280,6 @@ class _Programme:
         return any(news)
 
     def _add(self, coalition: Coalition, weights: Vector) -> bool:
-        """Add directions in which a coalition is strong; return whether any is new."""
         columns = self.problem.low_vectors(coalition, weights)
         old = self.spaces.get(coalition, columns[:, :0])
         both = np.hstack([old, columns])

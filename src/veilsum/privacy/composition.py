@@ -195,11 +195,7 @@ def without_resends(charges: Iterable[Charge]) -> tuple[Charge, ...]:
 
 
 def total_against(charges: Iterable[Charge], coalition: Iterable[str] | int) -> Total:
-    """Return the sum of one coalition's bounds, or of any coalition of a size.
-
-    Of a run in which only some of the coalition took part, those count. A run that
-    states nothing about the coalition has no bound against it.
-    """
+    """Return the sum of one coalition's bounds, or of any coalition of a size."""
     who = coalition if isinstance(coalition, int) else party_set(coalition)
     return _sum(_against(charge, who) for charge in without_resends(charges))
 
@@ -244,7 +240,6 @@ def component_totals(
 
 
 def coalitions(charges: Iterable[Charge]) -> tuple[tuple[str, ...] | int, ...]:
-    """Return the coalitions that bounds were recorded for; a size means all of it."""
     found = {
         exposure.coalition if exposure.tolerate is None else exposure.tolerate
         for charge in charges
@@ -254,7 +249,6 @@ def coalitions(charges: Iterable[Charge]) -> tuple[tuple[str, ...] | int, ...]:
 
 
 def in_words(coalition: tuple[str, ...] | int) -> str:
-    """Return a coalition, or all of a size, for a sentence."""
     if isinstance(coalition, int):
         return f"any {coalition} {'party' if coalition == 1 else 'parties'}"
     return listed(coalition) or "nobody"
@@ -275,7 +269,6 @@ def party_set(names: Iterable[str], *, least: int = 0) -> tuple[str, ...]:
 
 
 def check_name(name: str, *, what: str) -> None:
-    """Refuse what cannot be shown on one line of a table."""
     if not name or not name.isprintable():
         raise InvalidInputError(f"{what} needs a printable name, found {name!r}")
 
@@ -290,7 +283,6 @@ def check_fingerprint(text: str, *, what: str) -> None:
 
 
 def _subject(exposure: Exposure) -> tuple[int, tuple[str, ...]]:
-    """Return a sorting key: named coalitions first, then sizes."""
     size = -1 if exposure.tolerate is None else exposure.tolerate
     return size, exposure.coalition
 
@@ -314,7 +306,6 @@ def _stated(charge: Charge, exposure: Exposure) -> Total:
 
 
 def _against(charge: Charge, who: tuple[str, ...] | int) -> Total:
-    """Return the best bound of one run that holds for a coalition."""
     present = who if isinstance(who, int) else _present(charge, who)
     stated = [_stated(charge, e) for e in charge.exposures if e.covers(present)]
     if not stated:

@@ -352,7 +352,6 @@ class Circuit:
 
     @classmethod
     def of(cls, piece: Topology) -> Circuit:
-        """Return the circuit of a connected graph."""
         ends = zip(piece.edges.tolist(), piece.weights.tolist(), strict=True)
         return cls(
             piece.n_parties, [(i, j, Fraction(weight)) for (i, j), weight in ends]
@@ -435,7 +434,6 @@ class Circuit:
     def _left(
         self, wanted: Rationals, potentials: Rationals
     ) -> tuple[list[Fraction], Fraction]:
-        """Return d - L x and x' L x."""
         left, spent = [*wanted], Fraction(0)
         for i, j, weight in self.links:
             drop = potentials[i] - potentials[j]
@@ -460,7 +458,6 @@ class Circuit:
 
     @cached_property
     def _relative(self) -> tuple[Any, Any, FloatArray]:
-        """Return the links' ends, and weights in units of the largest."""
         i, j, weights = zip(*self.links, strict=True)
         relative = np.array([float(weight / self._most) for weight in weights])
         if not (relative > 1e-290).all():
@@ -490,7 +487,6 @@ class Circuit:
         return joined, degrees
 
     def _solve(self, currents: FloatArray) -> FloatArray:
-        """Return about L^+ d, in float64."""
         shares, degrees = self.eliminated
         flow, potential = currents.copy(), np.zeros(self.n)
         for k in range(self.n - 1, 0, -1):
@@ -592,7 +588,6 @@ class DegenerateGaussian:
 
     @cached_property
     def _log_pseudo_determinant(self) -> float:
-        """Return log(mu_2 ... mu_n): L + c 11'/n has the same with one eigenvalue c."""
         if self.sound:
             lower, _ = self._factor
             return 2.0 * float(np.log(np.diag(lower)).sum()) - log(self._scale)

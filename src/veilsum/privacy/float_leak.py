@@ -151,7 +151,6 @@ def masked(shares: Shares, values: Triple) -> Views:
 
 
 def float_excluded(views: Views, first: float, second: float) -> Flags:
-    """Return in which runs no float64 edge c explains the view with these values."""
     lowest, highest = explaining_edges(views, first, second)
     return lowest > highest
 
@@ -168,7 +167,6 @@ def explaining_edges(views: Views, first: float, second: float) -> tuple[Keys, K
 
 
 def float_sum_errors(views: Views, values: Triple) -> Runs:
-    """Return |sum of a~_i - sum of a_i|, added without rounding on the way."""
     less = tuple(-value for value in values)
     rows = np.stack(views.effective, axis=1).tolist()
     return np.abs([fsum((*row, *less)) for row in rows])
@@ -269,7 +267,6 @@ def _first_key(reached: Callable[[Runs], Flags], runs: int) -> Keys:
 
 
 def key_of(numbers: Runs) -> Keys:
-    """Return integers in the order of the floats, one apart for neighbouring floats."""
     bits = numbers.view(np.int64)
     return np.where(bits < 0, _MINUS_ZERO - bits, bits)
 

@@ -76,7 +76,6 @@ class Candidate:
 
 
 def families(n: int) -> Iterator[Candidate]:
-    """Yield the well-known graphs on n parties, without repeating one."""
     yield _family("complete", f"complete:{n}")
     if n >= 8 and n & (n - 1) == 0:
         yield _family("hypercube", f"hypercube:{n.bit_length() - 1}")
@@ -112,11 +111,7 @@ def best_circulant(
     on: Executor | None = None,
     progress: Opening = silent,
 ) -> Candidate | None:
-    """Return the best circulant graph of a degree, None if all are disconnected.
-
-    Every offset set is considered when there are few, else a seeded sample; in the
-    order of mu2, until mu2 shows that nothing better can follow.
-    """
+    """Return the best circulant graph of a degree, None if all are disconnected."""
     best, value = None, 0.0
     memory: list[tuple[int, ...]] = []
     sets, mu2 = _by_mu2(n, _offset_sets(n, degree, seed), _middle(n, degree))
@@ -141,8 +136,6 @@ def best_circulant(
 
 @dataclass(frozen=True, eq=False)
 class Circulants:
-    """Some circulant graphs: called with the place of one, looks for its worst."""
-
     n: int
     sets: tuple[Offsets, ...]
     tolerate: int
@@ -150,7 +143,6 @@ class Circulants:
     above: float
 
     def __call__(self, key: int, seed: int) -> Weakness:
-        """Return a coalition as bad as any, or so bad that the graph is dropped."""
         del seed
         topology = _circulant(self.n, self.sets[key]).topology
         return _rooted(topology, self.tolerate, list(self.memory), above=self.above)
@@ -171,7 +163,6 @@ def _grouped(items: Iterator[Item]) -> Iterator[list[Item]]:
 
 
 def _tries(n: int) -> int:
-    """Return how many graphs to look at: eigenvalues of large ones take longer."""
     return max(3, min(200, 2_400 // n))
 
 
@@ -245,7 +236,6 @@ def _rooted(
 
 
 def _with_worst(candidate: Candidate, size: int) -> Candidate:
-    """Add the worst coalition of a circulant graph, if all of them can be tried."""
     n = candidate.topology.n_parties
     if size and comb(n - 1, size - 1) > FEW_ROOTED_COALITIONS:
         return candidate
@@ -257,7 +247,6 @@ def _with_worst(candidate: Candidate, size: int) -> Candidate:
 
 
 def weakest(adjacency: Matrix, size: int, *, above: float) -> Weakness:
-    """Return a bad coalition; look further only while mu2 stays above a value."""
     found = least_of(adjacency, suspects(adjacency, size), above=above)
     if found.value <= above or size == 0:
         return found
@@ -270,7 +259,6 @@ def weakest(adjacency: Matrix, size: int, *, above: float) -> Weakness:
 def least_of(
     adjacency: Matrix, sets: list[tuple[int, ...]], *, above: float
 ) -> Weakness:
-    """Return the worst of some coalitions, or the first bunch's that is bad enough."""
     best = Weakness(np.inf, ())
     for low in range(0, len(sets), 64):
         bunch = sets[low : low + 64]
@@ -284,7 +272,6 @@ def least_of(
 
 
 def suspects(adjacency: Matrix, size: int) -> list[tuple[int, ...]]:
-    """Return two coalitions that are easily found and often bad."""
     weakest_party = int(np.argmin(adjacency.sum(axis=1)))
     near = np.argsort(-adjacency[weakest_party], kind="stable")
     around = [int(v) for v in near if v != weakest_party][:size]
@@ -344,8 +331,6 @@ def best_random_regular(
 
 @dataclass(frozen=True, eq=False)
 class RandomRegular:
-    """Random regular graphs: called with the number of one, looks for its worst."""
-
     n: int
     degree: int
     tolerate: int
@@ -353,7 +338,6 @@ class RandomRegular:
     above: float
 
     def __call__(self, key: int, seed: int) -> float:
-        """Return what a coalition leaves of mu2, or what is low enough already."""
         del seed
         drawn = _random_regular(self.n, self.degree, self.seed + key).topology
         most = (self.n - self.tolerate) / self.n * algebraic_connectivity(drawn)
@@ -405,14 +389,11 @@ def improved_by_swaps(
 
 @dataclass(frozen=True, eq=False)
 class Exchanging:
-    """Some steps of several searches: called with the place of one."""
-
     searches: tuple[_Swaps, ...]
     steps: range
     all_steps: int
 
     def __call__(self, key: int, seed: int) -> _Swaps:
-        """Return the search, so many steps on."""
         del seed
         search = self.searches[key]
         for step in self.steps:
@@ -456,7 +437,6 @@ class _Swaps:
                 self.best, self.best_value = other, found.value
 
     def _glance(self, other: Matrix, least: float) -> Weakness:
-        """Return the worst of what spoilt graphs before and what is easily found."""
         found = least_of(other, self.memory, above=least)
         if found.value <= least:
             return found
@@ -473,7 +453,6 @@ class _Swaps:
 
 
 def _exchanged(adjacency: Matrix, stream: np.random.Generator) -> Matrix | None:
-    """Return the graph with two links exchanged, None if the draw does not fit."""
     edges = np.argwhere(np.triu(adjacency))
     first, second = stream.integers(len(edges), size=2)
     (a, b), (c, d) = edges[first].tolist(), edges[second].tolist()

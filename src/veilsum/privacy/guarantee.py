@@ -120,7 +120,6 @@ class Worst:
 
     @property
     def sentence(self) -> str:
-        """Who is worst, and how well that is known."""
         who = listed(self.worst_coalition) or "nobody"
         if self.cut == ():
             return "The graph is in pieces before anybody colludes. See veilsum doctor."
@@ -283,7 +282,6 @@ class Proof:
     masks: Masks
 
     def continuous(self, honest: Topology, mu2: float | None) -> float | None:
-        """Return the formula's epsilon for one connected piece."""
         del honest, mu2
         return None
 
@@ -366,7 +364,6 @@ class _Lattice(_Gaussian):
         return lattice_success(divergence, smooth=smooth, moved=moved)
 
     def _deviations(self, topology: Topology) -> FloatArray:
-        """Return every link's sigma in grid steps."""
         if (alike := topology.common_weight) is not None:
             steps = float(self.grid.deviation(self.sigma, alike))
             return np.full(topology.n_edges, steps)
@@ -480,8 +477,6 @@ def epsilon_bound(*, sigma: float, mu2: float, shares_per_edge: int = 2) -> floa
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A component with how its mu2 is known and what integers add."""
-
     component: Component
     certificate: Certificate = "none"
     excess: float | None = None
@@ -531,7 +526,6 @@ def _overall_certificate(pieces: list[_Piece]) -> Certificate:
 
 
 def _overall_excess(pieces: list[_Piece]) -> float | None:
-    """Return the largest excess of a piece; None where there is nothing to bound."""
     bounded = (piece for piece in pieces if piece.component.epsilon is not None)
     found = [piece.excess for piece in bounded if piece.excess is not None]
     return max(found, default=None)
@@ -570,7 +564,6 @@ def _released(parts: tuple[Component, ...], masks: Masks) -> tuple[str, ...]:
 
 
 def released_by(parties: Sequence[str]) -> Line:
-    """Return in words what connected parties cannot hide."""
     if len(parties) > MOST_NAMED:
         words = f"the sum of the coefficients of {listed(parties)}"
         return Line(words, key="coefficients", parties=len(parties))

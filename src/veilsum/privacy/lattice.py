@@ -506,7 +506,6 @@ def longest_cycle(topology: Topology, mu2: float | None = None) -> int:
 
 
 def relative_costs(deviation: PerLink) -> PerLink:
-    """Return 1 / S^2 of each link in units of the dearest one's, rounded up."""
     return np.maximum((deviation.min(initial=inf) / deviation) ** 2, LEAST_COST)
 
 
@@ -521,8 +520,6 @@ def dominating(cycles: Sparse, cost: PerLink) -> PerCycle:
 
 
 class Forest(NamedTuple):
-    """A tree in every piece; the parent of all roots is the index n."""
-
     parent: Indices
     depth: Indices
     via: Indices  # the link to the parent, -1 at a root
@@ -545,7 +542,6 @@ def spanning_forest(topology: Topology) -> Forest:
 
 
 def _breadth_first(topology: Topology) -> tuple[Indices, Indices]:
-    """Return every party and its parent, all pieces hanging from an index n."""
     n, (i, j) = topology.n_parties, topology.edges.T
     degree = topology.degrees
     roots = [max(part, key=lambda v: degree[v]) for part in components(topology)]
@@ -581,7 +577,6 @@ def fundamental_cycles(topology: Topology, forest: Forest) -> Sparse:
 
 
 def _reach(topology: Topology, deviation: PerLink) -> float:
-    """Return 2 pi^2 s S^2 for the least S."""
     least = float(deviation.min(initial=GREATEST_DEVIATION))
     return 2.0 * pi**2 * topology.shares_per_edge * least**2
 

@@ -160,7 +160,6 @@ def _given(graph: GraphLike | str | None) -> Candidate | None:
 def target(
     *, attacker_success: float | None, epsilon: float | None, distance: float | None
 ) -> Target:
-    """Return the target as one epsilon; refuse none, two, or half of one."""
     if (attacker_success is None) == (epsilon is None):
         raise InvalidInputError(
             "give one target: an attacker's success at a distance, or an epsilon"
@@ -214,7 +213,6 @@ def _checked_parties(parties: int | None, given: Candidate | None) -> int:
 
 
 def _check_degree(count: int, tolerate: int, degree: int | None) -> None:
-    """Refuse a degree budget that no graph on so many parties meets."""
     if degree is None:
         return
     if not 1 <= degree < count:
@@ -268,7 +266,6 @@ class _Planning:
     interrupted: bool = False
 
     def for_one(self, given: Candidate) -> Plans:
-        """Plan for a given network; refuse it if it cannot meet the target."""
         self._consider(given)
         if not self.plans:
             raise InvalidGraphError(
@@ -278,7 +275,6 @@ class _Planning:
         return self._result()
 
     def for_any(self) -> Plans:
-        """Plan over the families and what the searches find."""
         try:
             for candidate in self._candidates():
                 self._consider(candidate)
@@ -307,7 +303,6 @@ class _Planning:
         )
 
     def _candidates(self) -> Iterator[Candidate]:
-        """Yield networks, the quick ones first, each once."""
         seen: set[Topology] = set()
         # Lazily: a later search starts from what was rated before it.
         for candidate in chain(families(self.count), self._searched()):
@@ -368,7 +363,6 @@ class _Planning:
         return f"needs {links[1]} links, the budget is {self.degree}"
 
     def _cut_reason(self, topology: Topology, kappa: int) -> str | None:
-        """Say who separates whom, if as many as may collude can do that."""
         if kappa > self.tolerate:
             return None
         cut = minimum_vertex_cut(topology) or ()
@@ -568,8 +562,6 @@ class NetworkPlan(Shown):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A network that cannot meet the target, and why."""
-
     graph: str
     reason: str
     vertex_connectivity: int | None = None
@@ -577,7 +569,6 @@ class Refused:
 
     @property
     def row(self) -> tuple[str, ...]:
-        """A line of the table of plans."""
         kappa, links = self.vertex_connectivity, self.links_per_party
         return (
             self.graph,
@@ -736,7 +727,6 @@ RATINGS: Mapping[str, type[Rating]] = {
 
 
 def _largest(growing: Callable[[float], float], limit: float) -> float:
-    """Return nearly the largest x > 0 at which a growing function is within a limit."""
     low = high = 1.0
     while growing(high) <= limit:
         high *= 2.0

@@ -119,7 +119,6 @@ def _checked(columns: Mapping[str, Range | Measure]) -> list[Measure]:
 
 
 def _measure(bounds: Range | Measure, name: str) -> Measure:
-    """Return how a column is counted; from a range as a schema would."""
     if isinstance(bounds, Measure):
         return bounds
     low, high = float(bounds[0]), float(bounds[1])
@@ -132,7 +131,6 @@ def _measure(bounds: Range | Measure, name: str) -> Measure:
 
 
 def _range(measure: Measure) -> Range:
-    """Return the least and the greatest of what is counted, the centre taken off."""
     ends = (measure.least - measure.centre, measure.most - measure.centre)
     return float(ends[0] * measure.unit), float(ends[1] * measure.unit)
 
@@ -173,7 +171,6 @@ def _width(bounds: Range) -> float:
 
 
 def _product(first: Range, second: Range) -> Range:
-    """Return the range of a product of two separate numbers."""
     corners = [a * b for a in first for b in second]
     return min(corners), max(corners)
 

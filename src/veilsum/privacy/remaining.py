@@ -31,7 +31,6 @@ BATCH_PARTIES = 200
 
 
 def mu2_without(adjacency: Matrix, sets: Sets) -> Values:
-    """Return mu2 of what is left after each set, by batched dense eigenvalues."""
     laplacians = laplacians_without(adjacency, sets)
     if laplacians.shape[1] <= BATCH_PARTIES:
         return np.asarray(np.linalg.eigvalsh(laplacians)[:, 1])
@@ -115,7 +114,6 @@ class EdgeTest:
         return verdicts
 
     def _small(self, chosen: Int[Array[np.int64], "b k"]) -> FloatArray:
-        """Return I - B' K^-1 B for the edges of each set."""
         i, j = np.moveaxis(self.topology.edges[chosen], -1, 0)
         root = np.sqrt(self.topology.weights[chosen])
 
@@ -149,7 +147,6 @@ def values_without(adjacency: Matrix, sets: Sequence[tuple[int, ...]]) -> Values
 
 
 def pieces(sets: Sets, height: int) -> Iterator[Sets]:
-    """Cut coalitions into batches whose matrices stay in cache."""
     step = max(64, BATCH_ENTRIES // height**2)
     for low in range(0, len(sets), step):
         yield sets[low : low + step]

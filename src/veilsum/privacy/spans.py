@@ -129,7 +129,6 @@ def _orthogonal(rows: Integers) -> list[list[int]]:
 
 
 def _mixed(checks: Sequence[Sequence[int]], width: int, count: int) -> Integers:
-    """Return random combinations of rows modulo the prime; dependence stays."""
     # The seed is no secret: a bad choice costs time, and nothing is missed.
     random = np.random.default_rng(0).integers(1, PRIME, (len(checks), count, 1))
     made = np.zeros((count, width), dtype=np.int64)
@@ -180,7 +179,6 @@ _FACTORS = np.random.default_rng(1).integers(1, PRIME, (2, MOST_GROUPS, 1))
 
 
 def _multiples(columns: Integers) -> Iterator[tuple[int, int]]:
-    """Yield pairs of columns that may be multiples of each other."""
     factors = _FACTORS[:, : columns.shape[0]]
     one, other = ((factors * columns) % PRIME).sum(axis=1) % PRIME
     crossed = (one[:, None] * other) % PRIME
@@ -189,7 +187,6 @@ def _multiples(columns: Integers) -> Iterator[tuple[int, int]]:
 
 
 def _without(columns: Integers, place: int) -> Integers:
-    """Return the columns with one of them taken out, and a row less."""
     pivot = int(np.flatnonzero(columns[:, place])[0])
     inverse = pow(int(columns[pivot, place]), -1, PRIME)
     factors = (columns[:, place] * inverse) % PRIME

@@ -99,13 +99,11 @@ class View(Shown):
 
 
 def touching(topology: Topology, colluders: frozenset[int]) -> Array[np.bool_]:
-    """Return which edges have an end in C."""
     inside = np.isin(topology.edges, list(colluders))
     return inside[:, 0] | inside[:, 1]
 
 
 def known_masks(shares: Shares, known: Array[np.bool_]) -> MaskRows:
-    """Return the part of every mask that comes from known edges."""
     noise = np.asarray(shares.edge_noise()).copy()
     noise[~known] = np.zeros((), dtype=noise.dtype)
     return at_both_ends(shares.topology, noise)
@@ -242,7 +240,6 @@ class Transcript(Shown, Secret):
 
 
 def _agreed(one: Transcript) -> tuple[object, ...]:
-    """Return what is the same for all members of a run."""
     law, counts = one.law, one.law.counted
     counted = None if counts is None else (counts.bits, counts.units, counts.fields)
     return one.plan, one.topology, law.masks, type_name(law.dtype), counted
@@ -263,7 +260,6 @@ def _plain(exchange: Exchange) -> list[object]:
 
 
 def _merged(exchanges: Sequence[Exchange]) -> Exchange:
-    """Return what several hold of one epoch together."""
     first = exchanges[0]
     parts: dict[str, dict[Any, Array[Any]]] = {name: {} for name in HELD}
     total: dict[str, Array[Any]] = {}
@@ -352,7 +348,6 @@ def _rows(
 def _pieces(
     graph: Topology, colluders: frozenset[int], honest: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the components of G[H] of which everybody's masked vector was held."""
     left = graph.without(colluders)
     pieces = (left.names(piece) for piece in components(left))
     return tuple(
@@ -443,7 +438,6 @@ def simulated(
 def _known(
     drawn: Drawn, law: Law, corrupted: frozenset[str], *, reach: Reach, by_tree: bool
 ) -> Exchange:
-    """Return what a coalition knows of an epoch."""
     graph, values = drawn.shares.topology, drawn.shares.values
     near = {*corrupted}
     if reach != "itself" or drawn.told:
@@ -476,7 +470,6 @@ def _of(rows: Array[Any], graph: Topology, names: Iterable[str]) -> dict[str, An
 def _subtrees(
     graph: Topology, masked: Array[Any], law: Law, corrupted: frozenset[str]
 ) -> dict[str, Array[Any]]:
-    """Return the sums that go up the tree to, or from, a coalition."""
     tree, sums = spanning_tree(graph), masked.copy()
     for party in reversed(tree.order):
         for child in tree.children(party):

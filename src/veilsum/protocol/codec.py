@@ -102,11 +102,7 @@ class Codec:
         return Codec, (self.max_numbers, self.max_header, self.layout)
 
     def encode(self, message: Message) -> bytes:
-        """Return the message's frame.
-
-        Raises:
-            LocalProtocolError: no receiver with these limits would accept it.
-        """
+        """Return the message's frame."""
         return b"".join(self._parts(message))
 
     def _parts(self, message: Message) -> tuple[bytes, bytes, bytes | memoryview]:
@@ -145,7 +141,6 @@ class Codec:
         return self._message(wire, frame, _START + len(header))
 
     def content_digest(self, record: Record) -> bytes:
-        """Return the SHA-256 of the record's frame without its signature."""
         bare = msgspec.structs.replace(record, signature=b"")
         found = hashlib.sha256()
         for part in self._parts(bare):
@@ -184,7 +179,6 @@ class Codec:
         return frame[_START : _START + length]
 
     def _message(self, wire: Any, frame: bytes, start: int) -> Any:
-        """Return the message whose header was parsed and whose payload starts there."""
         if (kind := _KINDS.get(type(wire))) is None:
             if len(frame) != start:
                 _refuse("0 bytes of payload", len(frame) - start)
@@ -213,7 +207,6 @@ class Codec:
         return self._residues(array, code) if code in "ul" else array
 
     def _residues(self, limbs: Numbers, code: str) -> Numbers:
-        """Return the numbers of which these are the limbs, each below its modulus."""
         layout = self.layout
         if layout is None or (code == "l") != is_wide(layout.dtype):
             return limbs if code == "u" else limbs.view(limb_type(1))
@@ -240,14 +233,12 @@ def _describe(layout: Moduli | None, value: object) -> tuple[str, int, int]:
 
 
 def _limbs(numbers: Numbers, layout: Moduli | None) -> Numbers:
-    """Return limbs as they travel: by a layout that fits, or all of them."""
     if layout is None or numbers.dtype != layout.dtype or len(numbers) != layout.size:
         return limbs_of(numbers).reshape(-1)
     return layout.pack(numbers)
 
 
 def _raw(numbers: Numbers, layout: Moduli | None) -> bytes | memoryview:
-    """Return the payload of an array that `_describe` accepts."""
     if type(numbers) is not ndarray:  # but a list that looks like a descriptor
         _describe(layout, numbers)
     kind = numbers.dtype
@@ -280,7 +271,6 @@ def _integers(numbers: Numbers) -> tuple[tuple[str, int, int], bytes | memoryvie
 
 
 def _finite(array: Numbers, raw: bytes | memoryview, start: int) -> bool:
-    """Say whether an array, whose bytes start there, has neither nan nor inf."""
     if array.size <= _FEW:
         # A last byte is the sign and the top of the exponent: 7f or ff for nan and inf,
         # but also for numbers beyond 1e303. Then numpy has to look at each of them.
@@ -291,7 +281,6 @@ def _finite(array: Numbers, raw: bytes | memoryview, start: int) -> bool:
 
 
 def _parse(header: bytes) -> Any:
-    """Return the message, or its twin where it has a descriptor for its numbers."""
     try:
         return _read(header)
     except _UNREADABLE as error:

@@ -57,7 +57,6 @@ class Neighbourhood:
 
     @cached_property
     def neighbours(self) -> tuple[str, ...]:
-        """Who shares a link with this party."""
         return self.members.neighbours(self.me)
 
     def served(self, sender: str, author: str) -> set[str]:
@@ -187,7 +186,6 @@ class Epoch(Secret):
         return hmac.digest(key, Codec.digest(self.private), hashlib.sha256)
 
     def wipe(self) -> list[Effect]:
-        """Erase shares and private numbers, from the disk and from here."""
         held = [f"sent/{self.number}/{name}" for name in self.sent]
         held += [f"got/{self.number}/{name}" for name in self.got]
         held += [] if self.prepared is None else [f"prepared/{self.number}"]
@@ -200,7 +198,6 @@ class Epoch(Secret):
         self.masked, self.number = None, number
 
     def restore(self, stored: Stored, masked: Masked | None) -> None:
-        """Take back shares, and own masked numbers if they were made."""
         self.sent = stored.shares("sent", self.number, self.place.neighbours)
         self.got = stored.shares("got", self.number, self.place.neighbours)
         self.prepared, self.masked = stored.prepared().get(self.number), masked
@@ -233,7 +230,6 @@ class Epoch(Secret):
     # Shares
 
     def draw(self, streams: Streams, keys: Keys) -> list[Effect]:
-        """Draw a share for every neighbour; all are on disk before one is sent."""
         kept, frames = list[Effect](), dict[str, bytes]()
         for name in self.place.neighbours:
             fresh = name not in self.sent
@@ -259,7 +255,6 @@ class Epoch(Secret):
     def take_share(
         self, sender: str, share: Share, frame: bytes, phase: str
     ) -> list[Effect]:
-        """Check a share; keep a neighbour's first, as long as it is waited for."""
         early = share.epoch == self.number + self._plan.epochs_per_sum
         if not (early and phase == SUMMING):
             self.check_now(sender, share.epoch)
@@ -286,12 +281,10 @@ class Epoch(Secret):
         return [self.keep(sender, share, frame)] if phase in BEFORE_READY else []
 
     def keep(self, sender: str, share: Share, frame: bytes) -> Persist:
-        """Keep a neighbour's share that has been checked."""
         self.got[sender] = share
         return Persist(f"got/{self.number}/{sender}", frame)
 
     def confirm(self) -> list[Effect]:
-        """Confirm every link; forget a confirmation that came early and is wrong."""
         held, out = self.confirmations, list[Effect]()
         for name in self.place.neighbours:
             if name in held and not self._agrees(name, held[name]):
@@ -300,7 +293,6 @@ class Epoch(Secret):
         return out
 
     def take_confirm(self, sender: str, confirm: Confirm, phase: str) -> None:
-        """Check a confirmation, and keep it as long as it is waited for."""
         self.check_now(sender, confirm.epoch)
         if phase not in BEFORE_READY:
             return
@@ -335,7 +327,6 @@ class Epoch(Secret):
     # Masked numbers
 
     def prepare(self, nonce: bytes) -> Masked:
-        """Return the private numbers plus the mask, not signed yet."""
         numbers = self._plan.law.wrap(add(self.private, self.mask()))
         me = self.place.me
         return Masked(party=me, epoch=self.number, nonce=nonce, numbers=numbers)
@@ -349,7 +340,6 @@ class Epoch(Secret):
         return [Send(name, frame) for name in self.place.neighbours]
 
     def take_tree(self, sender: str, message: Up | Down) -> None:
-        """Check and keep a subtree's sum, or the total."""
         self.check_now(sender, message.epoch)
         self.check_kind(sender, message.numbers)
         if self._plan.spread != "tree":
@@ -374,7 +364,6 @@ class Epoch(Secret):
         return self._subtree() if self.place.parent is None else self._from_above
 
     def _subtree(self) -> Numbers | None:
-        """Return the sum of this party's subtree, if all of it is here."""
         assert self.masked is not None
         if not self._from_below.keys() >= set(self.place.children):
             return None
@@ -384,7 +373,6 @@ class Epoch(Secret):
         return self._plan.law.wrap(total)
 
     def total_of(self, shown: Mapping[str, Masked]) -> Numbers:
-        """Return the sum of everybody's masked numbers."""
         total = np.zeros(self._plan.size, dtype=self._plan.law.dtype)
         for name in self.members:
             total = add(total, shown[name].numbers)
@@ -432,7 +420,6 @@ class Sums(Secret):
         self._passed_down: tuple[int, bytes] | None = None
 
     def restore(self, stored: Stored) -> None:
-        """Take back what earlier starts have kept."""
         self._known = stored.decoded()
         self._masked = stored.masked()
         self._passed_down = stored.passed_down()
@@ -469,7 +456,6 @@ class Sums(Secret):
         return Persist("down", msgspec.msgpack.encode(self._passed_down))
 
     def forget_masked(self) -> None:
-        """Forget what must not leave any more."""
         self._masked, self._passed_down = {}, None
 
     def repair(self, sender: str, status: Status, place: Neighbourhood) -> list[Effect]:

@@ -31,7 +31,6 @@ def to_sign(digest: bytes, plan: bytes) -> bytes:
 
 
 def named(record: Record, digest: bytes) -> Held:
-    """Return a record's name with the start of its content's digest."""
     return (*record.id, digest[:16])
 
 
@@ -138,7 +137,6 @@ class Contradiction:
 
     @property
     def deed(self) -> str:
-        """Which two records its author signed."""
         one, other = self.kinds
         if {one, other} == {"Ready", "Masked"}:
             return (
@@ -150,7 +148,6 @@ class Contradiction:
 
     @property
     def words(self) -> str:
-        """What its author did."""
         if not self.is_a_lie:
             did = "started anew" if self.anew else "left twice"
             return (
@@ -164,12 +161,10 @@ class Contradiction:
         )
 
     def pack(self) -> bytes:
-        """Return both frames for the party's own disk."""
         return msgspec.msgpack.encode(self.frames)
 
 
 def unpacked(content: bytes, codec: Codec) -> Contradiction:
-    """Return the pair that was packed."""
     return Contradiction.of(
         msgspec.msgpack.decode(content, type=tuple[bytes, bytes]), codec
     )

@@ -182,7 +182,6 @@ class Machine(Secret):
 
     @property
     def epoch(self) -> int:
-        """Which epoch this is: no number ever comes twice in a run."""
         return self._epoch.number
 
     @property
@@ -216,7 +215,6 @@ class Machine(Secret):
 
     @property
     def accused(self) -> Mapping[str, str]:
-        """What others did, by name, that no honest party does."""
         proofs = self._book.evidence.values()
         return {
             **self._peers.faults,
@@ -393,7 +391,6 @@ class Machine(Secret):
         self._out.append(Persist(key, value))
 
     def _publish(self, record: R) -> None:
-        """Sign a record, keep it durably, then tell everybody."""
         sealed = self._book.sealed(record)
         frame = self._book.add(sealed)
         kind, epoch, _ = sealed.id
@@ -401,12 +398,10 @@ class Machine(Secret):
         self._out += self._peers.tell(sealed, frame)
 
     def _show(self, masked: Masked) -> None:
-        """Show masked numbers to everybody, once."""
         if masked.id not in self._book:
             self._out += self._peers.tell(masked, self._book.add(masked))
 
     def _ask(self, *, reply: bool = True, to: Iterable[str] | None = None) -> None:
-        """Tell neighbours what is here, so that they send what is not."""
         for name in self._peers.names if to is None else to:
             status = self._status(name, reply=reply)
             self._out.append(Send(name, self.plan.codec.encode(status)))
@@ -440,7 +435,6 @@ class Machine(Secret):
         )
 
     def _arm(self) -> None:
-        """Start waiting anew; for people to come, longer than usual."""
         policy = self.plan.policy
         seconds = policy.meeting if self._is_meeting() else policy.deadline
         self._out.append(self._deadline.set(self._where(), seconds))
@@ -451,7 +445,6 @@ class Machine(Secret):
         return first and self.plan.policy.meeting > self.plan.policy.deadline
 
     def _where(self) -> tuple[str, int, int]:
-        """Return how far this party is; the same place a deadline later is silence."""
         return (self.phase, self.epoch, self.round)
 
     def _enter(self, phase: str) -> None:
@@ -462,7 +455,6 @@ class Machine(Secret):
     def _begin_epoch(
         self, lost: tuple[str, ...], private: Numbers | None = None
     ) -> None:
-        """Begin an epoch: nothing of it is known yet but what is to be summed."""
         place, graph = self._epoch.place, self.plan.topology
         if lost != self.lost:
             kept = [graph.index(name) for name in graph.parties if name not in lost]
@@ -525,11 +517,7 @@ class Machine(Secret):
         return [*{**self._peers.faults, **proofs}.values(), *claims]
 
     def _abort(self, reason: str, detail: str) -> None:
-        """Leave for good, and tell the others one word.
-
-        Masked numbers that have not left yet must not leave later: the ledger may have
-        refused them.
-        """
+        """Leave for good, and tell the others one word."""
         erased = self._epoch.wipe()
         self._begin_epoch(self.lost)
         self._sums.forget_masked()
@@ -620,7 +608,6 @@ class Machine(Secret):
         return self._emit()
 
     def _emit(self) -> str:
-        """Show the masked numbers as the plan says."""
         epoch = self._epoch
         assert epoch.masked is not None
         if self._iteration.planned and not epoch.fallback:
@@ -651,7 +638,6 @@ class Machine(Secret):
         return self._book.all_shown(self.epoch, self.members)
 
     def _take_sum(self) -> str:
-        """Keep the total; go on to the next sum, or to the answer."""
         if self._epoch.by_tree:
             total = self._epoch.total_by_tree()
             assert total is not None
@@ -696,7 +682,6 @@ class Machine(Secret):
     # iterating
 
     def _say(self) -> None:
-        """Tell the neighbours this round's numbers, after keeping the state."""
         self._out += self._iteration.keep()
         self._out += self._iteration.say()
 
@@ -720,7 +705,6 @@ class Machine(Secret):
     # agreeing
 
     def _propose(self) -> str:
-        """Keep the answer; the lowest name tells everybody its own."""
         assert self._answer is not None
         # In rounds, who stood in for somebody knows a sum that others do not.
         rounds = self._iteration.planned
@@ -809,7 +793,6 @@ class Machine(Secret):
         return known or deposited or over or given_up
 
     def _repair(self, sender: str, status: Status) -> None:
-        """Send a neighbour what it lacks of everything."""
         epoch = self._epoch
         # A party that has ended resends nothing by itself: it answers every time.
         ended = self.phase in CLOSED
@@ -830,7 +813,6 @@ class Machine(Secret):
         self._out += self._sums.repair(sender, status, epoch.place)
 
     def _on_record(self, sender: str, record: Record, frame: bytes) -> bool:
-        """Look at what everybody gets, unless too much of it comes to nothing."""
         if self._peers.has_wasted(sender):
             raise UntimelyError(sender, "says too much at once that comes to nothing")
         try:

@@ -207,7 +207,6 @@ MESSAGES: tuple[type[Message], ...] = (
 def check_numbers(
     sender: str, numbers: Numbers, wanted: tuple[np.dtype[np.generic], int]
 ) -> None:
-    """Refuse numbers of another type, or of another count, than a message has."""
     if (numbers.dtype, numbers.size) != wanted:
         raise PeerProtocolError(
             sender,

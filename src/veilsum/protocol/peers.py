@@ -61,15 +61,12 @@ class Peers:
         return self._present.get(name, NOBODY)
 
     def have_echoed(self, names: Iterable[str]) -> bool:
-        """Say whether all of these have heard of this start."""
         return self.echoed.issuperset(names)
 
     def is_deaf_to(self, sender: str) -> bool:
-        """Say whether a neighbour has lost the right to be heard."""
         return self._refused[sender] >= MOST_REFUSED
 
     def blame(self, sender: str, error: PeerProtocolError) -> None:
-        """Note a message that no honest party signs or passes on."""
         self.faults.setdefault(error.party, str(error))
         self._refused[sender] += 1
 
@@ -121,7 +118,6 @@ class Peers:
     def tell(
         self, record: Record, frame: bytes, but: Collection[str] = ()
     ) -> list[Effect]:
-        """Give a record to every neighbour."""
         to = [name for name in self.names if name not in but]
         record_id = record.id
         self._under_way.update((name, record_id) for name in to)

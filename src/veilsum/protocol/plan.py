@@ -78,7 +78,6 @@ class DecodedSum:
 
     @cached_property
     def digest(self) -> bytes:
-        """The digest that parties sign."""
         return Codec.digest(self.value)
 
 
@@ -90,7 +89,6 @@ class SumDecoder:
         self._known: dict[int, DecodedSum] = {}
 
     def decode(self, index: int, numbers: Numbers) -> DecodedSum:
-        """Return the sum with this index, whose numbers these are."""
         content, known = numbers.tobytes(), self._known.get(index)
         if known is None or known.content != content:
             value = self._law.decode(numbers)
@@ -141,7 +139,6 @@ class Plan:
         return hashlib.sha256(content).digest()
 
     def to_json(self) -> str:
-        """Return everything but the terms as JSON with sorted keys."""
         law, masks = self.law, self.law.masks
         found: dict[str, Any] = {
             "parties": self.parties,
@@ -177,7 +174,6 @@ class Plan:
 
     @cached_property
     def decoder(self) -> SumDecoder:
-        """Decodes the sums of this run."""
         return SumDecoder(self.law)
 
     @cached_property

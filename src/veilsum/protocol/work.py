@@ -82,7 +82,6 @@ def request_digest(request: object) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Return the same as JSON has it; a float64 is its shortest decimal there."""
     match value:
         case None | bool() | int() | float() | str():
             return value
