@@ -42,7 +42,6 @@ class Assignment(Secret):
     """What is to be done together, as far as it is known here.
 
     Attributes:
-        plan: what all have agreed on.
         works: the parts of those parties that are here: in a simulation all of them, on
             a network one's own.
         foresee: works out what holds for whoever takes part.
@@ -104,7 +103,6 @@ class Released:
         sums: one vector for each round of sums.
         answer: what all parties agreed on; of a simulated iterative method the average
             of what they found.
-        members: whose vectors are in the sums.
         rounds: message rounds: for sums shares, confirmations, commits, and masked
             vectors; of an iterative method its own.
         bytes: what crossed all links together.

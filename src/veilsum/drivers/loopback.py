@@ -231,9 +231,6 @@ class World(Secret):
         charge: told before a party first shows masked numbers; raises to forbid it.
         watch: writes under these keys are kept in `written`, recorded or not.
         taps: on the parties' machines, by name, where somebody wants their transcripts.
-        history: what happened, in order; empty when not recorded.
-        frames: how many were delivered.
-        bytes: how many those had.
     """
 
     plan: Plan

@@ -38,16 +38,16 @@ from veilsum.models.least_squares import (
     WEIGHED_ERROR,
     Counting,
     LeastSquaresFit,
+    half_unit,
     statistics,
 )
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import RowMeasures, Rows
-from veilsum.models.systems import System, check_rows, dependent, pinned
+from veilsum.models.systems import System, as_fmpq, check_rows, dependent, pinned
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.layout import Layout, Statistic, number, vector
 from veilsum.numbers.units import (
     Integers,
-    Measure,
     power_unit,
     products,
     square,
@@ -239,7 +239,7 @@ def fit(total: Integers, absorbing: Absorbing, *, names: Sequence[str]) -> Absor
     check_rows(n_rows, degrees)
     system = System.of(matrix[:p, :p], names=names)
     cross = list(matrix[p, :p])
-    ratios = [arb_of(units[p] / unit) for unit in units[:p]]
+    ratios = [arb(as_fmpq(units[p] / unit)) for unit in units[:p]]
 
     def balls() -> list[arb]:
         found = system.balls(cross)
@@ -249,7 +249,7 @@ def fit(total: Integers, absorbing: Absorbing, *, names: Sequence[str]) -> Absor
         rest = arb(int(matrix[p, p]))
         for one, right in zip(system.balls(cross), cross, strict=True):
             rest -= one * arb(int(right))
-        return [rest * arb_of(units[p] ** 2)]
+        return [rest * arb(as_fmpq(units[p] ** 2))]
 
     coefficients = pinned(balls)
     bound, rounded = _rounding(
@@ -278,10 +278,6 @@ def fit(total: Integers, absorbing: Absorbing, *, names: Sequence[str]) -> Absor
         rounding_bound=bound,
         n_parties=n_parties,
     )
-
-
-def arb_of(number: Fraction) -> arb:
-    return arb(number.numerator) / arb(number.denominator)
 
 
 def _rounding(
@@ -329,10 +325,10 @@ def _rounding(
 def _moved(absorbing: Absorbing, n_rows: int) -> tuple[Vector, float]:
     """Return how far rows' own rounding moved each column, as norms over all rows."""
     measures, counting = absorbing.measures, absorbing.counting
-    halves = [_half(measures.design[place]) for place in absorbing.slopes]
-    target = _half(measures.response)
+    halves = [half_unit(measures.design[place]) for place in absorbing.slopes]
+    target = half_unit(measures.response)
     if measures.offset is not None:
-        target += _half(measures.offset) + float(counting.target.unit)
+        target += half_unit(measures.offset) + float(counting.target.unit)
     off = np.array([*halves, target])
     if measures.weights is None:
         return off * sqrt(n_rows), 0.0
@@ -350,7 +346,3 @@ def _moved(absorbing: Absorbing, n_rows: int) -> tuple[Vector, float]:
     if measures.weights.rounds:
         slack += 1.0 / (max(measures.weights.least, 1) - 0.5)
     return off * sqrt(n_rows), slack
-
-
-def _half(measure: Measure) -> float:
-    return float(measure.unit) / 2.0 if measure.rounds else 0.0

@@ -49,6 +49,7 @@ from veilsum.models.newton import (
     fading_direction,
     few_open,
     greatest_parts,
+    grows_endlessly,
     too_few_open,
     weakest,
 )
@@ -56,6 +57,8 @@ from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.systems import (
     System,
+    as_balls,
+    as_fmpq,
     check_rows,
     dependent,
     pinned,
@@ -159,14 +162,12 @@ class Choice(Family):
 
     def is_allowed(self, predictors: Vector) -> bool:
         """Say whether predictors of one row leave every level a chance."""
-        del predictors
         return True
 
     def shared(
         self, predictors: Vector, counts: Sequence[int]
     ) -> tuple[Fraction, list[Fraction], dict[tuple[int, int], Fraction]]:
         """Return what follows from counts: log-likelihood, slopes, information."""
-        del counts
         return Fraction(0), [Fraction(0)] * len(predictors), {}
 
     def check(self, response: FloatArray) -> None:
@@ -185,22 +186,18 @@ class Multinomial(Choice):
     def labels(
         self, levels: Sequence[str], columns: Sequence[str], ones: int
     ) -> tuple[str, ...]:
-        del ones
         return tuple(f"{level}: {name}" for level in levels[1:] for name in columns)
 
     def n_coefficients(self, n_columns: int, n_levels: int) -> int:
         return n_columns * (n_levels - 1)
 
     def columns(self, shape: tuple[int, int], ones: int) -> list[int]:
-        del ones
         return [*range(shape[1])] * shape[0]
 
     def spread(self, point: Array[Any], shape: tuple[int, int], ones: int) -> Any:
-        del ones
         return point.reshape(shape)
 
     def gather(self, parts: Array[Any], ones: int) -> Array[Any]:
-        del ones
         return parts.reshape(*parts.shape[:-2], -1)
 
     def borders(
@@ -213,7 +210,6 @@ class Multinomial(Choice):
 
     def rows(self, codes: FloatArray, eta: FloatArray) -> ChoiceTerms:
         """Return them by odds against the likeliest level, which has all its digits."""
-        del codes
         every = np.concatenate([np.zeros((len(eta), 1)), eta], axis=1)
         likeliest = every.argmax(axis=1)[:, None]
         most = np.take_along_axis(every, likeliest, axis=1)
@@ -324,7 +320,7 @@ class Ordinal(Choice):
     ) -> tuple[Fraction, list[Fraction], dict[tuple[int, int], Fraction]]:
         """Return the parts of log(1 - e^-d): they depend on thresholds alone."""
         exact = [Fraction(one) for one in predictors.tolist()]
-        gaps = [_fmpq(b - a) for a, b in pairwise(exact)]
+        gaps = [as_fmpq(b - a) for a, b in pairwise(exact)]
 
         def balls() -> list[arb]:
             found: list[arb] = []
@@ -372,10 +368,6 @@ def _but(place: int, n: int) -> list[int]:
     return [k for k in range(n) if k != place]
 
 
-def _fmpq(number: Fraction) -> fmpq:
-    return fmpq(number.numerator, number.denominator)
-
-
 # What parties sum, and what one of them adds up
 
 
@@ -407,11 +399,8 @@ class ChoiceScales:
     """In what units a choice's rows are summed; all of it follows from the agreement.
 
     Attributes:
-        family: multinomial or ordinal.
         base: the units of a logistic regression on the same columns, which no root and
             no pull of a choice exceeds.
-        ones: which column is all ones.
-        n_levels: how many levels there are.
     """
 
     family: Choice
@@ -519,7 +508,7 @@ class ChoiceScales:
         columns = [self.real([Fraction(one) for one in line]) for line in units]
 
         def balls() -> arb_mat:
-            by = arb_mat([[arb(_fmpq(one)) for one in line] for line in columns])
+            by = as_balls(columns)
             return by.transpose() * system.inverse_balls() * by
 
         return symmetric(balls)
@@ -706,13 +695,13 @@ class ChoiceSearch:
         climb, sums = state.climb, state.sums
         if climb is None or climb.step is None or sums is None or not climb.settled:
             raise LocalProtocolError("a fit was asked for before its rounds were over")
-        pairs = zip(climb.here.tolist(), climb.step.tolist(), strict=True)
-        exact = [Fraction(one) + Fraction(step) for one, step in pairs]
         found = self._evaluation(sums, climb.here, state.counts)
         n_rows, q = sum(state.counts), self.scales.size
         return ChoiceFit(
             names=self.labels,
-            coefficients=np.array([float(one) for one in self.scales.real(exact)]),
+            coefficients=np.array(
+                [float(one) for one in self.scales.real(climb.exact_answer)]
+            ),
             covariance=self.scales.covariance(found.system),
             t_degrees=None,
             family=self.family,
@@ -827,11 +816,8 @@ class ChoiceSearch:
             found.system, self._reference(state), (state.climb, after), found.powers
         )
         if direction is not None:
-            raise InvalidInputError(
-                f"the coefficient of {listed(self._culprits(direction, state))} grows "
-                f"without end ({self.family.endless}), so there is no fit: leave the "
-                "column out, or merge levels"
-            )
+            culprits = self._culprits(direction, state)
+            raise grows_endlessly(culprits, self.family.endless, ", or merge levels")
 
     def _check_open(
         self, state: ChoiceState, information: Integers, system: System

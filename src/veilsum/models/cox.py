@@ -33,7 +33,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy
-from flint import arb, arb_mat, fmpq
+from flint import arb_mat
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
 from veilsum.models import systems
@@ -44,10 +44,11 @@ from veilsum.models.newton import (
     endless_direction,
     fading_direction,
     greatest_parts,
+    grows_endlessly,
 )
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import PerRow, RowMeasures, Rows
-from veilsum.models.systems import System, dependent, pinned
+from veilsum.models.systems import System, as_balls, dependent, pinned
 from veilsum.models.weights import note
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.compiled import compiled
@@ -297,8 +298,7 @@ def statistics(
 
 def _predictor(design: FloatArray, point: Vector) -> PerRow:
     eta = np.zeros(len(design))
-    for start in range(0, len(design), BLOCK_ROWS):
-        piece = slice(start, start + BLOCK_ROWS)
+    for piece in _pieces(len(design)):
         parts = design[piece].T * point[:, None]
         for part in parts:
             eta[piece] += part
@@ -540,23 +540,15 @@ class CoxSearch:
             raise LocalProtocolError("a fit was asked for before its rounds were over")
         system, start = self._system(sums), self._evaluation(first)
         design, powers = self.scales.design, self.scales.powers
-        point = [
-            Fraction(one) + Fraction(step)
-            for one, step in zip(climb.here.tolist(), climb.step.tolist(), strict=True)
-        ]
+        point = climb.exact_answer
         scaled = [float(one * (1 << b)) for one, b in zip(point, powers, strict=True)]
         real = [float(one / of.unit) for one, of in zip(point, design, strict=True)]
-        factors = [
-            Fraction(1, 1 << b) / of.unit for b, of in zip(powers, design, strict=True)
-        ]
+        scales = zip(powers, design, strict=True)
+        factors = np.diag([1 / (of.unit * (1 << b)) for b, of in scales]).tolist()
 
         def balls() -> arb_mat:
-            by = [arb(fmpq(one.numerator, one.denominator)) for one in factors]
-            inverse, n = system.inverse_balls(), len(by)
-            entries = [
-                by[i] * inverse[i, j] * by[j] for i in range(n) for j in range(n)
-            ]
-            return arb_mat(n, n, entries)
+            by = as_balls(factors)
+            return by * system.inverse_balls() * by
 
         return CoxFit(
             names=self.names,
@@ -650,11 +642,9 @@ class CoxSearch:
         found = endless_direction(now, reference, (before, after), powers)
         if found is None:
             return
-        raise InvalidInputError(
-            f"the coefficient of {listed(greatest_parts(found, reference))} grows "
-            "without end (for some of its values no event is ever seen, or always the "
-            "next), so there is no fit: leave the column out, or merge categories"
-        )
+        why = "for some of its values no event is ever seen, or always the next"
+        culprits = greatest_parts(found, reference)
+        raise grows_endlessly(culprits, why, ", or merge categories")
 
 
 def unstratified(

@@ -53,9 +53,9 @@ from veilsum.models.newton import (
     Running,
     State,
     asked,
+    null_evaluation,
 )
 from veilsum.models.rows import PerRow, Rows
-from veilsum.models.systems import System
 from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.elementary import exp, log1p
 from veilsum.numbers.units import Integers
@@ -307,13 +307,8 @@ class DispersedNewton(Newton):
                     outside = self.scales.outside(total)
                     return asked(state, request.point[:-1], outside)
                 return self._settled(self._stepped(state, self._sums(state, total)))
-            case Closing():
-                found, n_rows = self.scales.closing(total), state.outcome.first.n_rows
-                self.scales.check_information(found.information, n_rows, self.labels)
-                outcome = replace(state.outcome, rounds=state.rounds + 1)
-                return Done(outcome, found)
-            case Done():
-                raise LocalProtocolError("the fit is done: it takes no more totals")
+            case _:
+                return super().advance(state, total)
 
     def _stepped(self, state: Running, sums: ScatterStatistics) -> Running:
         self.scales.check_round(sums, state.first, self.labels)
@@ -337,15 +332,7 @@ class DispersedNewton(Newton):
                 "than a negative binomial law describes; leave out columns, or give "
                 "alpha"
             )
-        null = Evaluation(
-            system=System.of(
-                np.array([[sums.null_information]], dtype=object), names=["intercept"]
-            ),
-            powers=(0,),
-            score=(sums.null_score,),
-            objective=sums.null_deviance,
-            dispersion=1.0,
-        )
+        null = null_evaluation(sums, 1.0)
         return replace(
             state,
             rounds=state.rounds + 1,

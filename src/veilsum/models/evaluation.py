@@ -272,8 +272,6 @@ class Discrimination:
 
     Attributes:
         edges: of the bins; a row is in the last bin whose edge it has reached.
-        events: by bin, the rows with the event.
-        others: by bin, those without.
         predicted: by bin, the sum of predicted chances.
         squared: the sum over all rows of (y - p)^2: it knows nothing of bins.
     """
@@ -434,12 +432,6 @@ class Errors:
     """Sums of responses, of what was predicted, and of how far apart they are.
 
     Attributes:
-        n_rows: all rows.
-        response: the sum of y.
-        response_square: the sum of y^2.
-        predicted: the sum of predictions.
-        predicted_square: the sum of their squares.
-        squared: the sum of (y - prediction)^2.
         absolute: the sum of |y - prediction|; None where it was not asked for.
     """
 

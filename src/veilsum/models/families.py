@@ -92,8 +92,6 @@ class RowBounds:
             are near, need not be asked for again.
         root: of the square root of any information.
         pull: of a score, and of information times a working response.
-        deviance: of the deviance.
-        pearson: of Pearson's term.
         saturated: of a log-likelihood at mu = y, weights included.
         usual_root: about what a root is as a rule.
         usual_pull: about what a score is as a rule.
@@ -147,11 +145,9 @@ class Family:
     """What a law and its link provide; a subclass per family.
 
     Attributes:
-        name: in words.
         estimates_dispersion: False where the law fixes phi = 1.
         closes: whether standard errors or the log-likelihood need one more sum at the
             end: the expected information, or `saturated` at the estimated phi.
-        positive: whether responses must be above 0.
         levels: all responses that there are, where they are few.
         limbs: in how many limbs the root of a row's information is held.
         slope: the canonical parameter is slope * eta, and responses enter the first sum
@@ -166,8 +162,6 @@ class Family:
             words of an error; empty where that cannot happen.
         fitted_by: the strategy of a fit: "least squares", "newton" or "choice".
         grows_with_offset: whether a row counts in proportion to exp(offset).
-        estimates_alpha: whether alpha is estimated beside the coefficients.
-        ordered: whether levels of the response have an order.
         ratio: meaning of exp(coefficient), in words; empty where it has none.
     """
 
@@ -196,7 +190,6 @@ class Family:
         return self.name
 
     def n_coefficients(self, n_columns: int, n_levels: int) -> int:
-        del n_levels
         return n_columns
 
     def link(self, mu: FloatArray) -> FloatArray:
@@ -243,7 +236,6 @@ class Family:
         Returns:
             A factor for the slopes, and a number to be added to the intercept.
         """
-        del mean, spread
         return 1.0, 0.0
 
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
@@ -297,12 +289,7 @@ class Gaussian(Family):
     def expected(self, eta: FloatArray) -> FloatArray:
         return np.ones_like(eta)
 
-    def saturated(
-        self,
-        response: PerRow,  # noqa: ARG002
-        weights: PerRow,
-        dispersion: float,  # noqa: ARG002 - the log-likelihood profiles it out
-    ) -> PerRow:
+    def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
         return log(weights) / 2.0
 
     def limits(self, agreed: RowRanges) -> RowBounds:
@@ -374,12 +361,7 @@ class Binomial(Family):
         larger = 1.0 / (1.0 + odds)
         return odds * larger * larger
 
-    def saturated(
-        self,
-        response: PerRow,
-        weights: PerRow,  # noqa: ARG002
-        dispersion: float,  # noqa: ARG002
-    ) -> PerRow:
+    def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
         return np.zeros_like(response)
 
     def tilt(self, mean: float, spread: float) -> tuple[float, float]:
@@ -594,7 +576,7 @@ class QuasiBinomial(Binomial):
     def peak(self, response: PerRow) -> PerRow:
         return _times_log(response) + _times_log(1.0 - response)
 
-    def log_likelihood(self, sums: LikelihoodSums) -> float:  # noqa: ARG002
+    def log_likelihood(self, sums: LikelihoodSums) -> float:
         return np.nan
 
     def check(self, response: PerRow) -> None:
@@ -642,17 +624,11 @@ class Poisson(LogLink):
     def expected(self, eta: FloatArray) -> FloatArray:
         return exp(eta)
 
-    def saturated(
-        self,
-        response: PerRow,
-        weights: PerRow,
-        dispersion: float,  # noqa: ARG002
-    ) -> PerRow:
+    def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
         return weights * _log_peak_of_counts(response)
 
     def tilt(self, mean: float, spread: float) -> tuple[float, float]:
         """Return the way back to the mean: exp makes means of scatter."""
-        del mean
         return 1.0, -spread / 2.0
 
     def cumulant(self, eta: FloatArray) -> FloatArray:
@@ -695,7 +671,7 @@ class QuasiPoisson(Poisson):
     estimates_dispersion = True
     constants = ("peak",)
 
-    def log_likelihood(self, sums: LikelihoodSums) -> float:  # noqa: ARG002
+    def log_likelihood(self, sums: LikelihoodSums) -> float:
         return np.nan
 
     def check(self, response: PerRow) -> None:
@@ -757,12 +733,7 @@ class NegativeBinomial(Poisson):
         mu = exp(eta)
         return mu / (1.0 + self.alpha * mu)
 
-    def saturated(
-        self,
-        response: PerRow,
-        weights: PerRow,
-        dispersion: float,  # noqa: ARG002
-    ) -> PerRow:
+    def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
         # Gamma(y + n) / Gamma(n) alpha^y, n = 1 / alpha, is a product of 1 + k alpha,
         # k < y: the first few factors as they are, all later ones by Stirling's series,
         # where what is large cancels with (1 + alpha y)^(y + n).

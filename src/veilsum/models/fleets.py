@@ -311,11 +311,8 @@ class PeriodSearch:
     move with prices (Broyden, Fletcher, Goldfarb and Shanno's rule).
 
     Attributes:
-        periods: how many there are.
         low: the lowest price of any period; at least 0.
-        high: the highest one.
         tolerance: how far output may be from demand in each period.
-        max_rounds: totals after which the search gives up.
         rise: by how much offers at one price are made to rise, see `Fleet.bent`; with
             0, linear costs are refused.
     """

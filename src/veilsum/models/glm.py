@@ -31,7 +31,7 @@ from math import ceil, frexp, fsum, inf, nan, sqrt
 from typing import Any, Literal
 
 import numpy as np
-from flint import arb, arb_mat, fmpq
+from flint import arb_mat
 
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.models import systems
@@ -47,7 +47,7 @@ from veilsum.models.families import (
 from veilsum.models.inference import Inference
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import Gram, PerRow, RowMeasures, Rows
-from veilsum.models.systems import System, check_rows, dependent
+from veilsum.models.systems import System, as_balls, check_rows, dependent
 from veilsum.models.weights import note
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.compiled import compiled
@@ -119,7 +119,6 @@ class FirstStatistics:
     Attributes:
         information: V'V with the working weights of the starting means.
         cross: Z'Wt with the working responses t, offsets taken off.
-        n_rows: the number of rows.
         weight_sum: the sum of the weights; of ones without weights.
         response_sum: the sum of w y.
         offset_sum: the sum of w times the offset.
@@ -225,11 +224,6 @@ class Scales:
     All stages share `positions`: the triangle of a matrix, a number for each column,
     some numbers (`places`), and the number of rows outside. Each has a layout of its
     own, in which positions that it does not use are padding.
-
-    Attributes:
-        family: of the response.
-        measures: of a row's numbers.
-        intercept: which column is all ones, if any.
     """
 
     family: Family
@@ -312,12 +306,9 @@ class Scales:
 
     # How many bits things have, and what is left for their rounding
 
-    @property
-    def _words(self) -> int:
-        return TWO_WORDS if self.family.limbs == 2 else THREE_WORDS
-
     def _room(self, bits: int = 0) -> int:
-        return self._words - sum_bits([bits], self.measures.row_bits)
+        words = TWO_WORDS if self.family.limbs == 2 else THREE_WORDS
+        return words - sum_bits([bits], self.measures.row_bits)
 
     @cached_property
     def root_bits(self) -> int:
@@ -713,11 +704,7 @@ class Scales:
         lines = np.diag([_power(s) / of.unit for s, of in columns]).tolist()
         if self._intercept is not None:
             lines[self._intercept[0]] = self._intercept[1]
-        table = [
-            [fmpq(one.numerator, one.denominator) for one in line] for line in lines
-        ]
-
-        by = arb_mat([[arb(one) for one in line] for line in table])
+        by = as_balls(lines)
         return by * system.covariance_balls() * by.transpose()
 
     def check_independent(self, system: System, n_rows: float) -> None:
@@ -954,7 +941,7 @@ class RoundWeights:
 class RowTotals:
     def __init__(self, scales: Scales) -> None:
         p, design = scales.n_columns, scales.measures.design
-        self._scales = scales
+        self.scales = scales
         self._gram = GramSum(p, limbs_of(scales.root_bits))
         widest = max(one.bits for one in design)
         self._cross = CrossSum(p, limbs_of(widest), limbs_of(scales.pull_bits))
@@ -980,30 +967,30 @@ class RowTotals:
             self._gram.add_scaled(design, root[piece], self._factors)
 
     def pull(self, block: RowBlock, pull: FloatArray) -> None:
-        scaled = np.rint(block.weigh(pull) * 2.0**self._scales.pull)
+        scaled = np.rint(block.weigh(pull) * 2.0**self.scales.pull)
         for design, piece in block.pieces:
             self._cross.add(design, scaled[piece])
 
     def number(
         self, name: str, values: FloatArray, times: list[int] | None = None
     ) -> None:
-        place = self._scales.places[name]
-        scaled = np.rint(values * 2.0 ** self._scales.numbers[place])
+        place = self.scales.places[name]
+        scaled = np.rint(values * 2.0 ** self.scales.numbers[place])
         if times is None:
-            self._numbers[place] += total(scaled, self._scales.number_bits[place])
+            self._numbers[place] += total(scaled, self.scales.number_bits[place])
         else:
             pairs = zip(times, scaled.tolist(), strict=True)
             self._numbers[place] += sum(count * int(one) for count, one in pairs)
 
     def count(self, name: str, number: int) -> None:
-        place = self._scales.places[name]
-        self._numbers[place] += number << self._scales.numbers[place]
+        place = self.scales.places[name]
+        self._numbers[place] += number << self.scales.numbers[place]
 
     @property
     def vector(self) -> Integers:
         found = [*triangle(self._gram.value), *self._cross.value, *self._numbers]
         found.append(self.outside)
-        found += [0] * (self._scales.size - len(found))
+        found += [0] * (self.scales.size - len(found))
         return np.array(found, dtype=object)
 
 
@@ -1019,24 +1006,25 @@ def statistics(scales: Scales, rows: Rows, request: Request) -> Integers:
     for block in row_blocks(scales.measures, rows):
         match request.stage:
             case "first":
-                _add_first(scales, totals, block)
+                _add_first(totals, block)
             case "outside":
-                _add_outside(scales, totals, block, point)
+                _add_outside(totals, block, point)
             case "round" if scales.responses_once:
-                _add_means(scales, totals, block, point)
+                _add_means(totals, block, point)
             case "round":
-                _add_round(scales, totals, block, point)
+                _add_round(totals, block, point)
             case "pearson":
-                _add_pearson(scales, totals, block, point)
+                _add_pearson(totals, block, point)
             case "closing":
-                _add_closing(scales, totals, block, point)
+                _add_closing(totals, block, point)
             case "score":
-                _add_score(scales, totals, block, point)
+                _add_score(totals, block, point)
     return totals.vector
 
 
-def _add_first(scales: Scales, totals: RowTotals, block: RowBlock) -> None:
-    family, n = scales.family, len(block.response)
+def _add_first(totals: RowTotals, block: RowBlock) -> None:
+    scales, n = totals.scales, len(block.response)
+    family = scales.family
     offset, weights = block.offset, block.weigh(np.ones(n))
     if scales.responses_once:
         totals.information(block, np.full(n, scales.first_information), first=True)
@@ -1060,23 +1048,25 @@ def _add_first(scales: Scales, totals: RowTotals, block: RowBlock) -> None:
         totals.number("saturated", family.saturated(block.response, weights, 1.0))
 
 
-def _add_outside(
-    scales: Scales, totals: RowTotals, block: RowBlock, point: Vector
-) -> None:
-    totals.outside += _n_outside(scales.limits, block.predictor(point[:-1]), asked=True)
-    away = _n_outside(scales.limits, block.null_predictor(point[-1]), asked=True)
+def _add_outside(totals: RowTotals, block: RowBlock, point: Vector) -> None:
+    limits = totals.scales.limits
+    totals.outside += _n_outside(limits, block.predictor(point[:-1]), asked=True)
+    away = _n_outside(limits, block.null_predictor(point[-1]), asked=True)
     totals.count(
         "null_outside",
         away if block.offset is not None else away * len(block.response),
     )
 
 
-def _add_round(
-    scales: Scales, totals: RowTotals, block: RowBlock, point: Vector
-) -> None:
+def _predictor_inside(totals: RowTotals, block: RowBlock, point: Vector) -> PerRow:
     eta = block.predictor(point[:-1])
+    check_inside(totals.scales.limits, eta)
+    return eta
+
+
+def _add_round(totals: RowTotals, block: RowBlock, point: Vector) -> None:
+    scales, eta = totals.scales, _predictor_inside(totals, block, point)
     null_eta = block.null_predictor(point[-1])
-    check_inside(scales.limits, eta)
     check_inside(scales.limits, null_eta)
     found = scales.family.terms(block.response, eta)
     totals.information(block, found.curvature)
@@ -1095,51 +1085,42 @@ def _add_round(
     totals.number("null_deviance", block.weigh(null.deviance), times)
 
 
-def _add_means(
-    scales: Scales, totals: RowTotals, block: RowBlock, point: Vector
-) -> None:
-    family, eta = scales.family, block.predictor(point[:-1])
-    check_inside(scales.limits, eta)
+def _add_means(totals: RowTotals, block: RowBlock, point: Vector) -> None:
+    family, eta = totals.scales.family, _predictor_inside(totals, block, point)
     totals.information(block, family.expected(eta))
     totals.pull(block, family.inverse_link(eta))
     totals.number("cumulants", block.weigh(family.cumulant(eta)))
     if block.offset is not None:
         null_eta = block.null_predictor(point[-1])
-        check_inside(scales.limits, null_eta)
+        check_inside(totals.scales.limits, null_eta)
         totals.number("null_mean", block.weigh(family.inverse_link(null_eta)))
         totals.number("null_information", block.weigh(family.expected(null_eta)))
         totals.number("null_cumulants", block.weigh(family.cumulant(null_eta)))
 
 
-def _add_pearson(
-    scales: Scales, totals: RowTotals, block: RowBlock, point: Vector
-) -> None:
-    eta = block.predictor(point[:-1])
-    check_inside(scales.limits, eta)
-    pearson = block.weigh(scales.family.terms(block.response, eta).pearson)
-    if not scales.family.estimates_dispersion:
+def _add_pearson(totals: RowTotals, block: RowBlock, point: Vector) -> None:
+    eta = _predictor_inside(totals, block, point)
+    family = totals.scales.family
+    pearson = block.weigh(family.terms(block.response, eta).pearson)
+    if not family.estimates_dispersion:
         pearson = np.rint(pearson * 2.0**PEARSON) * 2.0**-PEARSON
     totals.number("pearson", pearson)
 
 
-def _add_closing(
-    scales: Scales, totals: RowTotals, block: RowBlock, point: Vector
-) -> None:
-    eta = block.predictor(point[:-1])
-    check_inside(scales.limits, eta)
-    totals.information(block, scales.family.expected(eta))
+def _add_closing(totals: RowTotals, block: RowBlock, point: Vector) -> None:
+    eta = _predictor_inside(totals, block, point)
+    family = totals.scales.family
+    totals.information(block, family.expected(eta))
     weights = block.weigh(np.ones(len(eta)))
-    saturated = scales.family.saturated(block.response, weights, float(point[-1]))
+    saturated = family.saturated(block.response, weights, float(point[-1]))
     totals.number("saturated", saturated)
 
 
-def _add_score(
-    scales: Scales, totals: RowTotals, block: RowBlock, point: Vector
-) -> None:
-    eta = block.predictor(point[:-1])
-    check_inside(scales.limits, eta)
-    totals.information(block, scales.family.expected(eta))
-    totals.pull(block, scales.family.terms(block.response, eta).pull)
+def _add_score(totals: RowTotals, block: RowBlock, point: Vector) -> None:
+    eta = _predictor_inside(totals, block, point)
+    family = totals.scales.family
+    totals.information(block, family.expected(eta))
+    totals.pull(block, family.terms(block.response, eta).pull)
 
 
 def _n_outside(limits: RowBounds, eta: PerRow, *, asked: bool = False) -> int:
@@ -1164,16 +1145,11 @@ class GlmFit(Inference):
     Where the dispersion is estimated the tests are Student's, as in R; else normal.
 
     Attributes:
-        family: of the response.
         model_degrees: coefficients in effect: p, or less with a ridge.
-        residual_degrees: rows less model degrees.
-        deviance: of the fit.
         null_deviance: of a model with an intercept, and the offset, alone.
         pearson: the sum of w (y - mu)^2 / variance; nan where responses are 0 and 1.
         dispersion: Pearson's sum over its degrees of freedom, or 1 if the law fixes it.
         log_likelihood: at that dispersion; the gaussian's is at deviance / n.
-        n_rows: the number of rows.
-        rounds: how many totals it took.
         condition: of the scaled information.
     """
 

@@ -188,10 +188,8 @@ class TestOfFit(Shown):
     Attributes:
         kind: of test, such as "Wald".
         law: of the statistic: "F" or "chi2".
-        statistic: what is compared with the law.
         degrees: of freedom: how many restrictions there are.
         residual_degrees: the second degrees of F; None for chi2.
-        p_value: the chance of a statistic at least as large.
         about: what is tested, a line each.
     """
 

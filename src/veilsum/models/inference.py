@@ -20,9 +20,6 @@ class Inference:
     """Coefficients with the matrix of their covariances.
 
     Attributes:
-        names: one for each column.
-        coefficients: the estimates.
-        covariance: of the estimates.
         t_degrees: degrees of freedom of Student's t where a dispersion was estimated;
             None means that the normal law is used.
         errors: what the covariances rest on: the model's own law of responses, or

@@ -27,6 +27,8 @@ from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import ONES, Gram, RowMeasures, Rows, WholeBlock
 from veilsum.models.systems import (
     System,
+    as_balls,
+    as_fmpq,
     check_intercept,
     check_rows,
     column_names,
@@ -76,9 +78,6 @@ class Counting:
     """How the rows of a fit are counted; it follows from what all agreed on.
 
     A counted number v stands for v times its unit, plus the shift of its column.
-
-    Attributes:
-        measures: of the numbers as they enter.
     """
 
     measures: RowMeasures
@@ -280,7 +279,6 @@ class Statistics:
         response_sum: the sum of w y.
         weight_sum: the sum of the weights; of ones without weights.
         log_weight_sum: the sum of log w, a constant of the log-likelihood.
-        n_rows: the number of rows.
     """
 
     gram: Integers
@@ -402,11 +400,8 @@ class Exact:
     """The totals of a fit in exact numbers, nothing taken off any more.
 
     Attributes:
-        counting: how rows were counted.
-        sums: what they add up to.
         moments: the Gram matrix of the columns and the target, in their units.
         system: X'WX and the ridge, in the columns' units.
-        intercept: which column is all ones, if any.
     """
 
     counting: Counting
@@ -458,7 +453,7 @@ class Exact:
         return list(self.moments[self._p, : self._p])
 
     def coefficients(self) -> Vector:
-        scales = [_fmpq(self._units[-1] / unit) for unit in self._units[:-1]]
+        scales = [as_fmpq(self._units[-1] / unit) for unit in self._units[:-1]]
 
         def balls() -> list[arb]:
             found = self.system.balls(self.cross)
@@ -483,12 +478,12 @@ class Exact:
             return arb(0)
         found, cross = self.system.balls(self.cross), self.cross
         # y'y - b'X'y - b' ridge b, since X'X b = X'y - ridge b
-        rest = arb(_fmpq(self.moments[self._p, self._p]))
+        rest = arb(as_fmpq(self.moments[self._p, self._p]))
         for b, c, ridge in zip(found, cross, self.system.ridge, strict=True):
-            rest -= b * arb(_fmpq(c))
+            rest -= b * arb(as_fmpq(c))
             if ridge:
-                rest -= b * b * arb(_fmpq(ridge))
-        return rest * arb(_fmpq(self._units[-1] ** 2))
+                rest -= b * b * arb(as_fmpq(ridge))
+        return rest * arb(as_fmpq(self._units[-1] ** 2))
 
     def covariance(self, left: float) -> Gram:
         if self.is_perfect:
@@ -499,9 +494,7 @@ class Exact:
 
     def inverse_balls(self) -> arb_mat:
         """Return A^-1 X'WX A^-1 in balls and real units; (X'WX)^-1 without a ridge."""
-        scale = arb_mat(self._p, self._p)
-        for j, unit in enumerate(self._units[:-1]):
-            scale[j, j] = arb(_fmpq(1 / unit))
+        scale = as_balls(np.diag([1 / unit for unit in self._units[:-1]]).tolist())
         return scale * self.system.covariance_balls() * scale
 
     def means(self) -> Vector:
@@ -529,10 +522,6 @@ class Exact:
             about = self.moments[one, y]
             found -= Fraction(about * about) / self.moments[one, one]
         return float(found * self._units[-1] ** 2)
-
-
-def _fmpq(number: int | Fraction) -> fmpq:
-    return fmpq(number.numerator, number.denominator)
 
 
 @dataclass(frozen=True)
@@ -565,10 +554,10 @@ class Rounding:
         if counting.ones is not None:
             weight = exact.sums.weight_sum * units[counting.ones] ** 2
         root = sqrt(weight)
-        moves = [_half(one) * root for one in measures.design]
-        target = _half(measures.response) * root
+        moves = [half_unit(one) * root for one in measures.design]
+        target = half_unit(measures.response) * root
         if measures.offset is not None:
-            target += _half(measures.offset) * root
+            target += half_unit(measures.offset) * root
             if (measures.response.unit / counting.target.unit).denominator > 1 or (
                 measures.offset.unit / counting.target.unit
             ).denominator > 1:
@@ -597,7 +586,7 @@ class Rounding:
         return cls(np.array(moves) * (1.0 + slack), target * (1.0 + slack), slack)
 
 
-def _half(measure: Measure) -> float:
+def half_unit(measure: Measure) -> float:
     return float(measure.unit) / 2.0 if measure.rounds else 0.0
 
 

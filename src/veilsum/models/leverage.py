@@ -49,8 +49,6 @@ class OwnColumns:
     """The columns of a party's rows, for combinations of them.
 
     Attributes:
-        rows: of one party.
-        intercept: which column is all ones, if any.
         response: whether the response is the last column.
         chosen: some of the columns; None for all.
         centre: what is taken off each column, if anything is.

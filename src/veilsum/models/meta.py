@@ -101,7 +101,6 @@ class Pooled(Inference):
     """A pooled estimate, and how much studies differ.
 
     Attributes:
-        n_studies: that were pooled.
         q: Cochran's, the weighted sum of squares about the fixed mean.
         tau2: the variance between studies by DerSimonian and Laird.
     """
@@ -130,12 +129,10 @@ class Totals:
     """The first sums, in exact real numbers; estimates are scaled.
 
     Attributes:
-        ranges: that numbers were counted by.
         weight: the sum of w.
         cross: of w y.
         square: of w y^2.
         weight_square: of w^2.
-        n_studies: how many there are.
     """
 
     ranges: Ranges

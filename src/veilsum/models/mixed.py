@@ -34,7 +34,13 @@ from veilsum.models.inference import Inference
 from veilsum.models.least_squares import Counting, statistics
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import RowMeasures, Rows
-from veilsum.models.systems import PRECISIONS, UNDETERMINED, check_rows, pinned
+from veilsum.models.systems import (
+    PRECISIONS,
+    UNDETERMINED,
+    as_fmpq,
+    check_rows,
+    pinned,
+)
 from veilsum.numbers.arrays import Array, FloatArray, listed
 from veilsum.numbers.layout import Layout, array, number
 from veilsum.numbers.units import Integers, bits_of, power_unit, square
@@ -91,8 +97,6 @@ class Mixing:
     divided by a power of two, so that no number is beyond 1.
 
     Attributes:
-        measures: of the numbers of a row.
-        intercept: which column is all ones, if any.
         random: the columns whose coefficients differ between parties.
     """
 
@@ -140,10 +144,10 @@ class Mixing:
         p, units = self.n_columns, Counting(self.measures)
         found = fmpq_mat(p + 1, p + 1)
         for j in range(p + 1):
-            found[j, j] = _q(units.units[j] / self.scales[j])
+            found[j, j] = as_fmpq(units.units[j] / self.scales[j])
             if self.intercept is not None and j != self.intercept:
                 off = (units.shifts[j] - self.middles[j]) / self.scales[j]
-                found[self.intercept, j] = _q(off)
+                found[self.intercept, j] = as_fmpq(off)
         return found
 
     @cached_property
@@ -167,7 +171,7 @@ class Mixing:
         for k, place in enumerate(self.random):
             found[place, k] = fmpq(1)
             if self.intercept is not None and not self.centred:
-                found[self.intercept, k] = _q(self.far[place])
+                found[self.intercept, k] = as_fmpq(self.far[place])
         return found
 
     @cached_property
@@ -176,9 +180,9 @@ class Mixing:
         p = self.n_columns
         found = fmpq_mat(p, p)
         for j in range(p):
-            found[j, j] = _q(1 / self.scales[j])
+            found[j, j] = as_fmpq(1 / self.scales[j])
             if self.intercept is not None and j != self.intercept:
-                found[self.intercept, j] = _q(-self.far[j])
+                found[self.intercept, j] = as_fmpq(-self.far[j])
         return found
 
     @cached_property
@@ -188,7 +192,7 @@ class Mixing:
             return _part(self.unscaled, self.random, self.random)
         found = fmpq_mat(len(self.random), len(self.random))
         for k, place in enumerate(self.random):
-            found[k, k] = _q(1 / self.scales[place])
+            found[k, k] = as_fmpq(1 / self.scales[place])
         return found
 
     def check(self, names: Sequence[str]) -> None:
@@ -317,10 +321,6 @@ def _identity(n: int) -> fmpq_mat:
     return fmpq_mat(n, n, [fmpq(int(i == j)) for i in range(n) for j in range(n)])
 
 
-def _q(number: Fraction) -> fmpq:
-    return fmpq(number.numerator, number.denominator)
-
-
 def _trace(matrix: fmpq_mat) -> fmpq:
     return sum((matrix[k, k] for k in range(matrix.nrows())), fmpq(0))
 
@@ -363,7 +363,6 @@ class Profile:
 
     Attributes:
         at: where, for columns over their scales.
-        root: R.
         covariance: S.
         criterion: -2 log-likelihood, or REML's; for scaled columns.
         gradient: of the criterion, in theta's order.
@@ -375,8 +374,6 @@ class Profile:
         fixed: X'V^-1 X of scaled columns.
         coefficients: of scaled columns, exact.
         residual: y'V^-1 y less what the coefficients explain.
-        n_rows: of all parties.
-        n_parties: that gave something.
     """
 
     at: At
@@ -471,7 +468,7 @@ class MixedModel:
                 "one of them"
             )
         found, residual = _solved(sums)
-        if not residual > _q(Fraction(8 * n_parties * (p + 1), 2**at.bits)):
+        if not residual > as_fmpq(Fraction(8 * n_parties * (p + 1), 2**at.bits)):
             if at.bits < MIXED_BITS:
                 return None
             raise InvalidInputError(
@@ -576,11 +573,11 @@ class MixedModel:
     def fit(self, best: Profile, rounds: int) -> MixedFit:
         mixing, n = self.mixing, self.degrees(best.n_rows)
         p, response = len(self.names), mixing.scales[len(self.names)]
-        scaled = fmpq_mat(p, 1, list(best.coefficients)) * _q(response)
+        scaled = fmpq_mat(p, 1, list(best.coefficients)) * as_fmpq(response)
         coefficients = mixing.unscaled * scaled
         if mixing.intercept is not None:
-            coefficients[mixing.intercept, 0] += _q(mixing.middles[p])
-        variance = best.residual / n * _q(response) ** 2
+            coefficients[mixing.intercept, 0] += as_fmpq(mixing.middles[p])
+        variance = best.residual / n * as_fmpq(response) ** 2
         back, apart = mixing.unscaled, mixing.unscaled_random
         random = mixing.covariance(best.at.theta)
         logs = n * (1.0 + log(2.0 * pi)) + 2.0 * n * log(response)

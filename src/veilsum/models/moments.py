@@ -29,7 +29,6 @@ from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.layout import Layout, number, symmetric, vector
 from veilsum.numbers.units import (
     FLOAT_BITS,
-    ROW_BITS,
     GramSum,
     Integers,
     Measure,
@@ -140,14 +139,14 @@ class Moments(Marginals):
     cross: Integers
 
     @staticmethod
-    def layout(measures: Sequence[Measure], row_bits: int = ROW_BITS) -> Layout:
+    def layout(measures: Sequence[Measure]) -> Layout:
         units = [one.unit for one in measures]
         widest = max((one.bits for one in measures), default=0)
         return Layout(
             (
-                number("rows", bits=sum_bits([0], row_bits)),
-                vector("column_sums", units, sum_bits([widest], row_bits)),
-                symmetric("column_products", units, sum_bits([widest] * 2, row_bits)),
+                number("rows", bits=sum_bits([0])),
+                vector("column_sums", units, sum_bits([widest])),
+                symmetric("column_products", units, sum_bits([widest] * 2)),
             )
         )
 

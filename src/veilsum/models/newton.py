@@ -212,6 +212,12 @@ class Climb:
     def answer(self) -> Vector:
         return self.here if self.step is None else self.here + self.step
 
+    @property
+    def exact_answer(self) -> list[Fraction]:
+        step = np.zeros(len(self.here)) if self.step is None else self.step
+        pairs = zip(self.here.tolist(), step.tolist(), strict=True)
+        return [Fraction(one) + Fraction(by) for one, by in pairs]
+
     def accepts(self, found: Evaluated) -> bool:
         if self.objective is None:
             return True
@@ -266,9 +272,6 @@ class Running:
 
     Attributes:
         rounds: totals taken in so far; those that ask for rows outside are not counted.
-        first: the first total.
-        model: the search for the coefficients.
-        null: the search for the null model's intercept.
         sums: the total at `model.here`, once there is one.
         anchor: the last point that was asked for and had no row outside, if any.
     """
@@ -287,11 +290,8 @@ class Closing:
     """The answer is known; one more total is asked for at it.
 
     Attributes:
-        outcome: of the rounds so far.
         point: the coefficients, and the dispersion with which the parties evaluate; for
             Pearson's sum the point of the last round.
-        stage: of what is asked for.
-        anchor: as in `Running`.
     """
 
     outcome: GlmOutcome
@@ -552,16 +552,8 @@ class Newton:
         )
         if self.scales.null_follows:
             return state
-        n_rows = float(state.first.n_rows)
-        null = Evaluation(
-            system=System.of(
-                np.array([[sums.null_information]], dtype=object), names=["intercept"]
-            ),
-            powers=(0,),
-            score=(sums.null_score,),
-            objective=sums.null_deviance,
-            dispersion=max(float(sums.null_deviance) / n_rows, TINY),
-        )
+        each = float(sums.null_deviance) / float(state.first.n_rows)
+        null = null_evaluation(sums, max(each, TINY))
         return replace(state, null=state.null.advance(null))
 
     def _shorten(self, state: Running) -> Running:
@@ -693,11 +685,8 @@ class Newton:
         return replace(model, trial=model.trial * factor, lengthened=factor)
 
     def _endless(self, culprits: Sequence[str]) -> InvalidInputError:
-        return InvalidInputError(
-            f"the coefficient of {listed(culprits)} grows without end "
-            f"({self.family.endless}), so there is no fit: leave the column out, merge "
-            "categories, or use ridge"
-        )
+        way_out = ", merge categories, or use ridge"
+        return grows_endlessly(culprits, self.family.endless, way_out)
 
     def _scaled(self, step: Vector) -> Vector:
         return np.asarray(np.ldexp(step, -np.array(self.scales.columns)))
@@ -707,6 +696,17 @@ class Newton:
         return greatest_parts(
             direction, reference, ignored if self.n_columns > 1 else []
         )
+
+
+def null_evaluation(sums: RoundStatistics, dispersion: float) -> Evaluation:
+    information = np.array([[sums.null_information]], dtype=object)
+    return Evaluation(
+        system=System.of(information, names=["intercept"]),
+        powers=(0,),
+        score=(sums.null_score,),
+        objective=sums.null_deviance,
+        dispersion=dispersion,
+    )
 
 
 def asked(state: Running, point: Vector, outside: Outside) -> Running:
@@ -794,6 +794,15 @@ def longer(growth: float, n_open: float) -> float:
     )
 
 
+def grows_endlessly(
+    columns: Sequence[str], why: str, way_out: str
+) -> InvalidInputError:
+    return InvalidInputError(
+        f"the coefficient of {listed(columns)} grows without end ({why}), so there is "
+        f"no fit: leave the column out{way_out}"
+    )
+
+
 def too_few_open(columns: Sequence[str], why: str, way_out: str) -> InvalidInputError:
     return InvalidInputError(
         f"the coefficient of {listed(columns)} seems to grow without end ({why}), and "
@@ -824,15 +833,12 @@ def weakest(information: System, reference: System) -> tuple[float, Vector]:
     few steps, and where it is not, nothing depends on it.
     """
     p, bottom = len(reference.names), reference.denominator
-    rows = (
-        pinned(
-            lambda: _entries(
-                information.inverse_balls() * arb_mat(reference.matrix), bottom
-            )
-        )
-        .reshape(p, p)
-        .tolist()
-    )
+
+    def balls() -> list[arb]:
+        found = information.inverse_balls() * arb_mat(reference.matrix)
+        return [one / bottom for one in found.entries()]
+
+    rows = pinned(balls).reshape(p, p).tolist()
     place = max(range(len(rows)), key=lambda k: rows[k][k])
     along = [row[place] for row in rows]
     for _ in range(POWER_STEPS):
@@ -843,7 +849,3 @@ def weakest(information: System, reference: System) -> tuple[float, Vector]:
         ]
     direction = np.array(along) / max(abs(one) for one in along)
     return float(information.form(direction) / reference.form(direction)), direction
-
-
-def _entries(matrix: arb_mat, denominator: int) -> list[arb]:
-    return [one / denominator for one in matrix.entries()]

@@ -68,7 +68,6 @@ class Price:
     """A price, and what runs of those that stand still at it.
 
     Attributes:
-        value: the price.
         share: how far it is on the way to the next float64 above. Where costs are
             nearly linear, one last digit moves the outputs by more than the balance
             may be off, so that outputs go straight from one float64 to the next.
@@ -290,12 +289,9 @@ class Settled:
     """Supply meets demand.
 
     Attributes:
-        rounds: totals taken in.
         price: that balances; the middle, if many do.
         surplus: what is left of output less demand.
-        slope: of the surplus.
         lowest: the lowest price that is known to balance.
-        highest: the highest.
         within: how far beyond the two the ends may be; 0 where they are known.
     """
 

@@ -112,8 +112,10 @@ class Refits:
         return Refitting((self.newton.start(),) * self.n_folds)
 
     def propose(self, state: Refitting) -> FoldsRequest:
+        # Closing is about errors: the coefficients are known by then.
         asked = [
-            None if _arrived(one) else self.newton.propose(one) for one in state.fits
+            None if isinstance(one, Closing | Done) else self.newton.propose(one)
+            for one in state.fits
         ]
         for stage in _IN_ORDER:
             here = [one is not None and one.stage == stage for one in asked]
@@ -235,10 +237,6 @@ def _joined(parts: Sequence[Rows]) -> Rows:
     )
 
 
-def _arrived(state: State) -> bool:
-    return isinstance(state, Closing | Done)
-
-
 def _outcome(state: State) -> GlmOutcome:
     assert isinstance(state, Closing | Done)
     return state.outcome
@@ -254,7 +252,6 @@ class MeanLoss(NamedTuple):
     """A mean loss over the rows of all folds.
 
     Attributes:
-        value: over all rows.
         standard_error: by how much the means of folds differ, each with the weight of
             its rows, as for means of so many draws; nan with one fold that has rows.
     """

@@ -157,9 +157,6 @@ class RowMeasures:
     Attributes:
         design: of each column. With an intercept, which counts 1, other columns and the
             response are centred if they have fewer limbs so; without one none is.
-        response: of the response.
-        weights: of the weights, if rows have them.
-        offset: of the offsets.
         row_bits: all parties together have at most 2^row_bits rows.
     """
 
@@ -194,7 +191,6 @@ class RowMeasures:
         intercept: int | None,
         *,
         positive: bool = False,
-        row_bits: int = ROW_BITS,
     ) -> RowMeasures:
         """Return measures for the rows of all parties, as only a simulation can.
 
@@ -234,7 +230,6 @@ class RowMeasures:
             intercept=intercept,
             weights=of("weights"),
             offset=of("offset"),
-            row_bits=row_bits,
         )
 
     @property

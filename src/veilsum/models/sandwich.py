@@ -24,7 +24,7 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
-from flint import arb, arb_mat, fmpq
+from flint import arb, arb_mat
 
 from veilsum.errors import InvalidInputError
 from veilsum.models import systems
@@ -38,6 +38,7 @@ from veilsum.models.glm import (
 )
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import Gram, PerRow, Rows
+from veilsum.models.systems import as_balls
 from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.layout import ONE, Layout, number, padding, symmetric
 from veilsum.numbers.units import (
@@ -76,7 +77,6 @@ class MeatRequest:
     """What all parties are asked for at the answer.
 
     Attributes:
-        errors: of which kind.
         point: the coefficients, of whole numbers with centres taken off.
         bread: B in the same coordinates, where leverages are needed; else nothing.
     """
@@ -130,8 +130,12 @@ class Meat:
         ]
         inverse = np.zeros((0, 0))
         if self.needs_leverages:
-            lines = self._to_whole_balls
-            inverse = systems.symmetric(lambda: lines() * bread() * lines().transpose())
+
+            def balls() -> arb_mat:
+                by = as_balls(self._to_whole)
+                return by * bread() * by.transpose()
+
+            inverse = systems.symmetric(balls)
         return MeatRequest(
             self.errors, np.array([float(one) for one in whole]), inverse
         )
@@ -149,14 +153,6 @@ class Meat:
             lines[place] = [of.centre * of.unit for of in design]
             lines[place][place] = Fraction(1)
         return lines
-
-    def _to_whole_balls(self) -> arb_mat:
-        return arb_mat(
-            [
-                [arb(fmpq(one.numerator, one.denominator)) for one in line]
-                for line in self._to_whole
-            ]
-        )
 
     def _pull_bits(self, point: Vector) -> int:
         """Return an e with |g| < 2^e for every row that the agreement allows."""
@@ -265,10 +261,8 @@ class Meat:
         if not whole.any():
             return np.zeros((p, p))
         powers = self._powers(request.point)
-        scaled = [
-            [_ball(int(whole[j, k]), powers[j] + powers[k]) for k in range(p)]
-            for j in range(p)
-        ]
+        units = np.array([Fraction(2) ** -one for one in powers], dtype=object)
+        scaled = (whole * np.outer(units, units)).tolist()
         factor = 1.0
         if self.errors == "HC1":
             factor = n_rows / (n_rows - p)
@@ -276,16 +270,10 @@ class Meat:
             factor = n_parties / (n_parties - 1) * ((n_rows - 1) / (n_rows - p))
 
         def balls() -> arb_mat:
-            half = self._to_whole_balls() * bread()
-            middle = arb_mat([[one() for one in line] for line in scaled])
-            return half.transpose() * middle * half * arb(factor)
+            half = as_balls(self._to_whole) * bread()
+            return half.transpose() * as_balls(scaled) * half * arb(factor)
 
         return systems.symmetric(balls)
-
-
-def _ball(whole: int, power: int) -> Callable[[], arb]:
-    exact = Fraction(whole) / Fraction(2) ** power
-    return lambda: arb(fmpq(exact.numerator, exact.denominator))
 
 
 def _shifted(whole: int, power: int) -> int:

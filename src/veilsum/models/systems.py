@@ -41,7 +41,6 @@ class System:
         matrix: A times the denominator.
         denominator: of all entries.
         ridge: what was added to the diagonal.
-        names: of the columns.
     """
 
     matrix: fmpz_mat
@@ -146,7 +145,7 @@ class System:
         if not any(self.ridge):
             return inverse
         # A^-1 (A - ridge) A^-1
-        n, penalty = len(self.names), [arb(_fmpq(one)) for one in self.ridge]
+        n, penalty = len(self.names), [arb(as_fmpq(one)) for one in self.ridge]
         pairs = zip(penalty * n, inverse.transpose().entries(), strict=True)
         biased = arb_mat(n, n, [one * entry for one, entry in pairs]).transpose()
         return inverse - inverse.transpose() * biased
@@ -163,7 +162,7 @@ class System:
         def balls() -> list[arb]:
             inverse = self.inverse_balls()
             taken = [
-                arb(_fmpq(one)) * inverse[k, k] for k, one in enumerate(self.ridge)
+                arb(as_fmpq(one)) * inverse[k, k] for k, one in enumerate(self.ridge)
             ]
             return [arb(len(self.names)) - sum(taken, arb(0))]
 
@@ -216,8 +215,12 @@ def over_common(numbers: Sequence[Exact]) -> tuple[list[int], int]:
     return [one.numerator * (bottom // one.denominator) for one in numbers], bottom
 
 
-def _fmpq(number: Exact) -> fmpq:
+def as_fmpq(number: Exact) -> fmpq:
     return fmpq(number.numerator, number.denominator)
+
+
+def as_balls(lines: Sequence[Sequence[Exact]]) -> arb_mat:
+    return arb_mat([[arb(as_fmpq(one)) for one in line] for line in lines])
 
 
 # From balls to float64

@@ -6,7 +6,6 @@ Values beyond the outer edges have bins of their own; nothing is dropped in sile
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -87,7 +86,6 @@ class Quantile:
     """Where a quantile lies, as counts at agreed thresholds tell.
 
     Attributes:
-        share: of the values that are no larger.
         low: no quantile of this share is below, by definition 1 of R's.
         high: nor above; where both are the same, that is the quantile.
         between: a guess, as if values were spread evenly from `low` to `high`.
@@ -195,20 +193,6 @@ class CrossTable:
         _check_size(total, self.size, what=f"{self.size} cells")
         return total.astype(np.float64).reshape(self.levels)
 
-    def marginal(self, cells: Cells, keep: Sequence[int]) -> Cells:
-        """Return the table of the axes to keep, in their order here, others summed.
-
-        An empty `keep` gives the number of observations.
-        """
-        axes = range(len(self.levels))
-        if not set(keep) <= set(axes):
-            raise InvalidInputError(
-                f"a table of {len(axes)} axes has 0 to {len(axes) - 1}, "
-                f"found {list(keep)}"
-            )
-        gone = tuple(axis for axis in axes if axis not in keep)
-        return np.asarray(cells.sum(axis=gone))
-
     def _checked(self, codes: ArrayLike) -> Codes:
         found = as_floats(codes, what="codes of categories")
         # Whole floats, as tables often hold them, will do.
@@ -232,19 +216,6 @@ class CrossTable:
                     "missing codes"
                 )
         return rows
-
-
-def small_cells(counts: ArrayLike, least: float) -> list[tuple[int, ...]]:
-    """Return the places of cells that hold something, but fewer than `least`.
-
-    An empty cell is not small: it points at nobody.
-
-    >>> small_cells([[0, 3], [12, 5]], least=5)
-    [(0, 1)]
-    """
-    whole = np.rint(as_floats(counts, what="counts"))
-    found = np.argwhere((whole > 0.0) & (whole < least))
-    return [tuple(place) for place in found.tolist()]
 
 
 def _flat_numbers(values: ArrayLike) -> FloatArray:

@@ -83,7 +83,6 @@ class ThetaState:
         step: the model that the step from the best came from; None for a shorter one.
         size: of the step, as a part of Q.
         doubted: whether parties taken to be alike have led uphill.
-        rounds: sums so far.
         answer: at the end, the best after its last step.
     """
 

@@ -31,10 +31,7 @@ class RowWeights:
         label: the sum that the rows are in.
         full: the weight that counts as one whole row; None where the sum of weights
             cannot vanish, as that of expected events, which is the number of events.
-        rows: the number of rows.
-        total: the sum of their weights.
         squares: the sum of their squared weights.
-        largest: the largest weight.
         people: where one person has several rows, the person of each row, in order:
             what counts then is the weight of a person.
     """

@@ -44,6 +44,7 @@ BITS = 40
 # Float64 has every whole number up to twice this power; wider ones are Python's.
 FLOAT_BITS = 52
 MOST_BITS = 400
+MOST_DECIMALS = 12
 # Rows of all parties, where nobody agreed on fewer.
 ROW_BITS = 40
 # Sums of products of two columns: those of 1,413 columns.
@@ -271,7 +272,7 @@ def power_unit(span: Fraction | float, bits: int = BITS) -> Fraction:
     return Fraction(2) ** (exponent - bits)
 
 
-def decimal_unit(values: FloatArray, *, most: int = 12) -> Fraction | None:
+def decimal_unit(values: FloatArray) -> Fraction | None:
     """Return the largest power of ten of which all values are whole numbers, if any.
 
     For simulations, where one computer has all parties' values.
@@ -292,7 +293,7 @@ def decimal_unit(values: FloatArray, *, most: int = 12) -> Fraction | None:
             if (counts / scale == block).all():
                 break
             decimals += 1
-            if decimals > most:
+            if decimals > MOST_DECIMALS:
                 return None
     return Fraction(1, 10**decimals)
 
@@ -305,19 +306,19 @@ def few_decimals(values: FloatArray) -> Fraction | None:
     return found if np.abs(values).max() < float(found * 2 ** (BITS - 1)) else None
 
 
-def inferred_measure(values: FloatArray, unit: Fraction | None = None) -> Measure:
+def inferred_measure(values: FloatArray) -> Measure:
     """Return a measure for all parties' values, as only a simulation can.
 
     Decimals where all values have a few and their range fits 40 bits, however far it is
     from 0; else a power of two that leaves 40 bits.
     """
     if not values.size:
-        return Measure(unit or Fraction(1), 0, 0)
+        return Measure(Fraction(1), 0, 0)
     low, high = float(values.min()), float(values.max())
     if not (isfinite(low) and isfinite(high)):
         raise InvalidInputError("only finite numbers can be counted, found nan or inf")
-    found = unit or decimal_unit(values)
-    if unit is None and found is not None and high - low >= float(found * 2**BITS):
+    found = decimal_unit(values)
+    if found is not None and high - low >= float(found * 2**BITS):
         found = None
     return Measure.of(Fraction(low), Fraction(high), found)
 

@@ -157,8 +157,6 @@ class Reservation:
     """All numbers that a run may come to release, kept free before it begins.
 
     Attributes:
-        run: its name.
-        statistic: what is summed.
         parties: everybody who may take part.
         data: keyed fingerprint of this party's data.
         numbers: at most.

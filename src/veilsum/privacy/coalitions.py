@@ -71,16 +71,14 @@ class Bracket:
     interrupted: bool = False
 
 
-def attack(
-    adjacency: Matrix, size: int, *, most: float = MOST_PER_ATTACK
-) -> tuple[int, ...]:
+def attack(adjacency: Matrix, size: int) -> tuple[int, ...]:
     """Return a coalition that leaves mu2 low: greedy starts, then single exchanges.
 
     Where that would take too much work, the best found by then.
     """
     if size == 0:
         return ()
-    work = _Work(len(adjacency), most)
+    work = _Work(len(adjacency), MOST_PER_ATTACK)
     starts = [_greedy(adjacency, size, work), _around_the_weakest(adjacency, size)]
     found = [one for one in starts if one is not None]
     if size > 1:  # of one party, all exchanges have been tried by the first start

@@ -343,7 +343,6 @@ class Circuit:
     """A connected network in which every link conducts its weight, in rationals.
 
     Attributes:
-        n: how many nodes it has.
         links: their ends, and what each conducts.
     """
 

@@ -50,10 +50,8 @@ class FloatLeak:
     """What party 3 could rule out in many runs under one arithmetic.
 
     Attributes:
-        runs: how many runs there were.
         excluded: in how many of them the alternative was impossible.
         inexact_sums: in how many of them the masked numbers did not add up to the sum.
-        max_sum_error: the largest such difference.
     """
 
     runs: int

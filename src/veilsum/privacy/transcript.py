@@ -386,9 +386,7 @@ class Drawn(Secret):
     """One epoch with everything in it, as only a simulation has it.
 
     Attributes:
-        epoch: its number.
         own: every party's vector, by row.
-        shares: all that were drawn.
         total: the released sum, in the law's numbers.
         told: of an iterative method, by round and party.
     """

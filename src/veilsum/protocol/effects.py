@@ -71,8 +71,6 @@ class Finish:
     """The run is over and its answer agreed.
 
     Attributes:
-        result: the answer.
-        parties: who took part.
         signatures: who signed the answer's digest, and how; parties that vanished
             after their masked numbers were known have not.
         seal: the signature under the proposed answer: all members hold it, nobody else.

@@ -46,11 +46,7 @@ from veilsum.protocol.recovery import Stored
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhood:
-    """A party's place among the members, as long as these stay the same; all public.
-
-    Attributes:
-        members: the graph of these parties.
-    """
+    """A party's place among the members, as long as these stay the same; all public."""
 
     members: Topology
     me: str
@@ -133,7 +129,6 @@ class Epoch(Secret):
     """One masked sum among the members, from the first share to the total.
 
     Attributes:
-        number: no number ever comes twice in a run.
         lost: who is not in it, sorted.
         place: who is, and where this party stands among them.
         private: what is summed; empty once the sum is known.

@@ -90,7 +90,6 @@ class Contradiction:
     """Two records of one author, and the frames that hold them.
 
     Attributes:
-        kinds: what they are.
         epoch: of the later one.
         anew: whether two starts of the author signed them.
         held: how each is named in a `Status`.

@@ -110,11 +110,7 @@ COMPARISONS = 2
 
 
 class Deadline:
-    """How long a party has been in one place, counted in deadlines that passed.
-
-    Attributes:
-        strikes: how many have passed there.
-    """
+    """How long a party has been in one place, counted in deadlines that passed."""
 
     def __init__(self) -> None:
         self.strikes = 0
@@ -143,8 +139,6 @@ class Machine(Secret):
     happen, and `stop` if the party itself has to leave.
 
     Attributes:
-        plan: what all parties agreed on.
-        me: which of them this is.
         phase: a line of the table, or how it ended.
         continues: whether the driver tells it again all that its earlier starts have
             heard, and sees to it that it is no old copy: then all starts are one.

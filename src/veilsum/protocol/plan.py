@@ -104,15 +104,11 @@ class Plan:
     Attributes:
         terms: everything agreed, written out canonically, the name of the run included;
             what the digest is of. Two runs never have the same terms.
-        topology: who exchanges shares with whom.
-        law: how masks are drawn.
-        size: how many numbers are summed.
         answer_size: how many numbers the answer has.
         round_size: how many numbers are told in a round of an iterative method.
         tolerance: how far two parties' answers may be apart, each number by itself; if
             it is above 1, as a part of it.
         spread: how masked vectors reach everybody.
-        policy: waits and losses.
     """
 
     terms: bytes
