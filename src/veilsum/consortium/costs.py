@@ -85,7 +85,6 @@ class PublicCost(Section, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """How many coefficients a cost of this kind has."""
         if self.kind == "quadratic":
             return self.dim * (self.dim + 3) // 2
         if self.kind == "polynomial":
@@ -150,7 +149,6 @@ class CostSection(Secret, Section, frozen=True, kw_only=True):
         _check_unit(self.unit)
 
     def costs(self, topology: Topology) -> tuple[Cost, ...]:
-        """Return every party's cost."""
         public = {"affine": ("remainder",), "polynomial": ("dim",)}.get(self.kind, ())
         return self._costs(topology, public)
 

@@ -53,7 +53,6 @@ class Registered:
     home: str
 
     def load(self) -> Any:
-        """Return the kind."""
         module, _, name = self.home.partition(":")
         return getattr(import_module(module), name)
 
@@ -106,7 +105,6 @@ def _from_others() -> dict[str, Any]:
 
 
 def headings() -> tuple[str, ...]:
-    """Return the headings of all questions."""
     return (*BUILT_IN, *_from_others(), *_added)
 
 

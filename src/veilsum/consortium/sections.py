@@ -195,8 +195,6 @@ class DomainSection(Section, frozen=True, kw_only=True):
                     raise missing("[domain]", key, f"a {self.kind} is described by it")
 
     def domain(self, dim: int) -> Domain:
-        """Return the set, in so many variables."""
-
         def given(key: str) -> FloatArray:
             return as_floats(getattr(self, key), what=f"[domain] {key}")
 
@@ -440,7 +438,6 @@ class DataSection(Section, frozen=True, kw_only=True):
 
     @property
     def parquet(self) -> bool:
-        """Whether any of the files is a Parquet file."""
         names = [*(self.files or {}).values(), self.file or ""]
         return any(name.lower().endswith(".parquet") for name in names)
 

@@ -180,7 +180,6 @@ class AgreedStudy(Shown):
 
 
 def is_study(table: Table) -> bool:
-    """Say whether a parsed file is one of a study."""
     return "question" in table
 
 

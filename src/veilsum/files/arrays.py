@@ -66,12 +66,10 @@ class ArrayHead:
 
     @property
     def size(self) -> int:
-        """How many entries there are, however many that is."""
         return prod(self.shape)
 
     @property
     def bytes(self) -> int:
-        """How long they are together."""
         return self.size * self.dtype.itemsize
 
 
@@ -130,7 +128,6 @@ class PackedArrays:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """What they are called."""
         return frozenset(one.removesuffix(".npy") for one in self.packed.namelist())
 
     def head(self, name: str) -> ArrayHead:

@@ -86,7 +86,6 @@ def _stand_ins(file: ScenarioFile, path: Path) -> dict[str, Any]:
 
 
 def _planned(file: ScenarioFile, path: Path) -> tuple[str, ...]:
-    """Return the parties that a plan names."""
     deployment, data = file.deployment, file.data
     for named in (
         None if file.parties is None else file.parties.names,
@@ -126,7 +125,6 @@ def write_consortium(path: str | Path, consortium: Consortium | AgreedStudy) -> 
 
 
 def toml_of(table: Mapping[str, Any]) -> str:
-    """Return what a file of these tables says."""
     try:
         import tomli_w
     except ImportError:

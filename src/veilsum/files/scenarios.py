@@ -38,7 +38,6 @@ def read_scenario(path: Path) -> Scenario:
 
 
 def read_scenario_file(path: Path) -> ScenarioFile:
-    """Return everything that a scenario file says."""
     return read(read_toml(path), ScenarioFile, "the scenario")
 
 

@@ -99,7 +99,6 @@ class Kind:
 
     @property
     def statements(self) -> tuple[str, ...]:
-        """All statements that make a file."""
         return (*self.schema, _HEAD)
 
     def damaged(self, path: Path, how: str) -> VeilsumError:
@@ -185,7 +184,6 @@ class Sealing(Secret):
         return total.to_bytes(SEAL_BYTES, "big")
 
     def sum_rows(self, number: int, seal: bytes) -> int:
-        """Return the sum over the rows that a seal stands for."""
         return (int.from_bytes(seal, "big") - self.hash_number(number)) % MODULUS
 
     def _hash(self, content: bytes) -> int:
@@ -493,7 +491,6 @@ def sum_of_rows(connection: sqlite3.Connection, kind: Kind, sealing: Sealing) ->
 
 @cache
 def tables_of(schema: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Return the columns of every table, by its name."""
     asked = "SELECT name FROM pragma_table_info(?)"
     with closing(sqlite3.connect(":memory:")) as empty:
         for statement in schema:

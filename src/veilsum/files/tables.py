@@ -60,7 +60,6 @@ _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE
 
 
 def query_in(path: Path) -> str:
-    """Return the query in a file."""
     try:
         return contents(path, MOST_QUERY_BYTES, InvalidInputError).decode("utf-8")
     except UnicodeDecodeError:
@@ -331,7 +330,6 @@ def _check_words(missing: Sequence[str]) -> None:
 
 
 def _codec(encoding: str) -> str:
-    """Return an encoding by the name that Python has for it."""
     try:
         found = codecs.lookup(encoding)
         "a".encode(encoding)  # some codecs are about bytes, and make no text

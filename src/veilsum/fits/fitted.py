@@ -43,7 +43,6 @@ class Fitted(TableResult, Generic[F]):
 
     @cached_property
     def fit(self) -> F:
-        """Coefficients, their errors, and everything else that follows from sums."""
         recipe, sums = self.inner
         found: F = recipe.among(self.released.members).fit(sums)
         return found
@@ -55,7 +54,6 @@ class Fitted(TableResult, Generic[F]):
 
     @property
     def coefficients(self) -> dict[str, float]:
-        """The estimates by column."""
         found = self.inference
         return dict(zip(found.names, found.coefficients.tolist(), strict=True))
 
@@ -64,7 +62,6 @@ class Fitted(TableResult, Generic[F]):
 
     @property
     def params(self) -> Series:
-        """The coefficients, by column."""
         return self._series(self.inference.coefficients, "params")
 
     @property
@@ -93,14 +90,12 @@ class Fitted(TableResult, Generic[F]):
         return load_pandas().DataFrame(ends, index=names, columns=["low", "high"])
 
     def cov_params(self) -> Frame:
-        """Return the covariances of the coefficients."""
         names = list(self.inference.names)
         return load_pandas().DataFrame(
             self.inference.covariance, index=names, columns=names
         )
 
     def to_frame(self, level: float = 0.95) -> Frame:
-        """Return the whole table of coefficients."""
         return _table_frame(self.inference, level)
 
     def wald_test(self, hypothesis: Any) -> TestOfFit:
@@ -113,7 +108,6 @@ class Fitted(TableResult, Generic[F]):
         return wald(self.inference, Hypothesis.of(hypothesis, self.inference.names))
 
     def t_test(self, hypothesis: Any) -> Tested:
-        """Return a test of each equation of a hypothesis by itself."""
         made = Hypothesis.of(hypothesis, self.inference.names)
         return Tested(Combined.of(self.inference, made))
 
@@ -129,15 +123,12 @@ class Tested(Shown):
     fit: Combined
 
     def to_frame(self, level: float = 0.95) -> Frame:
-        """Return a line for each combination."""
         return _table_frame(self.fit, level)
 
     def summary(self, level: float = 0.95) -> str:
-        """Return the same as text."""
         return self.showing(level).text()
 
     def showing(self, level: float = 0.95) -> Showing:
-        """Return the same, to be seen."""
         test = "z" if self.fit.t_degrees is None else "t"
         heads = ["", "coef", "std err", test, f"P>|{test}|", "low", "high"]
         rows = table_cells(self.fit, level)
@@ -187,13 +178,9 @@ class Nested(Protocol):
     """A fit that can be compared with another one."""
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """What it has coefficients of."""
-        ...
+    def columns(self) -> tuple[str, ...]: ...
 
-    def rows_of_fit(self, names: Sequence[str]) -> Mapping[str, Any]:
-        """Return what tells which rows it is of, and by which law, by its name."""
-        ...
+    def rows_of_fit(self, names: Sequence[str]) -> Mapping[str, Any]: ...
 
 
 def in_order(one: Any, other: Any) -> tuple[Any, Any]:

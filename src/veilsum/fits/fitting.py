@@ -168,15 +168,12 @@ class SolvedOnce(Strategy, OneRound):
 
     @property
     def answer_size(self) -> int:
-        """One number for each column."""
         return len(self.names)
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
-        """Return the number of rows."""
         return {"rows": self.layout.unpack(sums[0])["rows"]}
 
     def answer(self, sums: Sums) -> Vector:
-        """Return the coefficients."""
         return self.fit(sums).coefficients
 
     @cached_property
@@ -191,7 +188,6 @@ class SolvedOnce(Strategy, OneRound):
         return self._fits[key]
 
     def solved(self, total: Array[Any]) -> LeastSquaresFit:
-        """Return what follows from a total."""
         raise NotImplementedError
 
 
@@ -210,7 +206,6 @@ class LeastSquaresRecipe(SolvedOnce):
 
     @cached_property
     def layout(self) -> Layout:
-        """Statistics of a fit, and rows left out."""
         return Counting(self.measures).layout + LEFT_OUT
 
     @property
@@ -222,11 +217,9 @@ class LeastSquaresRecipe(SolvedOnce):
         }
 
     def solved(self, total: Array[Any]) -> LeastSquaresFit:
-        """Return what follows from a total."""
         return least_squares.fit(total, self.measures, **self._given)
 
     def statistics(self, rows: Rows, request: Any) -> Integers:
-        """Return products of columns."""
         del request
         return least_squares.statistics(rows, self.measures)
 
@@ -246,11 +239,9 @@ class LeastSquaresRecipe(SolvedOnce):
         return np.asarray(found / scale)
 
     def column_means(self, sums: Sums) -> Vector | None:
-        """Return the means, which X'W1 has."""
         return None if self.intercept is None else self.totals(sums[:1]).means()
 
     def totals(self, sums: Sums) -> Exact:
-        """Return the totals in exact numbers."""
         return least_squares.totals(sums[0][:-1], self.measures, **self._given)
 
     def bread(self, sums: Sums) -> Callable[[], Any]:
@@ -268,17 +259,14 @@ class InRounds(ManyRounds[S]):
 
     @property
     def round_layout(self) -> Layout:
-        """Statistics of every later sum."""
         return self.layout
 
     @property
     def answer_size(self) -> int:
-        """One number for each coefficient."""
         return len(self.search.labels)
 
     @property
     def most(self) -> int:
-        """As many sums as the search may take."""
         return int(self.search.max_rounds)
 
     def growing(self, state: S) -> Sequence[str]:
@@ -301,17 +289,14 @@ class InRounds(ManyRounds[S]):
         return told
 
     def fit(self, sums: Sums) -> Any:
-        """Return the fit of the pooled rows."""
         return self.search.fit(self.state(sums))
 
     def answer(self, sums: Sums) -> Vector:
-        """Return the coefficients."""
         found: Vector = self.fit(sums).coefficients
         return found
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
-        """What the first round shows, and every further one."""
         tries = self.most_rounds - 1
         later = Foreseen("tries", self.round_layout.released, self.least_tries, tries)
         first = Foreseen("first", self.first_layout.released)
@@ -343,25 +328,20 @@ class NewtonRecipe(Strategy, InRounds[State]):
 
     @property
     def search(self) -> Newton:
-        """Newton's rounds."""
         return self.newton
 
     @cached_property
     def layout(self) -> Layout:
-        """Positions that all rounds share."""
         return self.newton.scales.positions + LEFT_OUT
 
     def first(self, sums: Sums) -> FirstStatistics:
-        """Return the statistics of the first sum."""
         return self.newton.scales.first(sums[0][:-1])
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
-        """Return the number of rows, which the first sum has."""
         return {} if len(sums) > 1 else {"rows": int(self.first(sums).n_rows)}
 
     @property
     def most(self) -> int:
-        """Those too that ask for rows outside."""
         return 2 * self.newton.max_rounds
 
     def growing(self, state: State) -> Sequence[str]:
@@ -369,7 +349,6 @@ class NewtonRecipe(Strategy, InRounds[State]):
         return self.newton.fading_columns(state)
 
     def statistics(self, rows: Rows, request: Request) -> Integers:
-        """Return the statistics of a round."""
         return self.newton.statistics(rows, request)
 
     def check_rows(self, rows: Rows) -> None:
@@ -377,12 +356,10 @@ class NewtonRecipe(Strategy, InRounds[State]):
         self.newton.scales.check(rows)
 
     def response_mean(self, sums: Sums) -> float:
-        """Return the mean response."""
         first = self.first(sums)
         return float(first.response_sum / first.weight_sum)
 
     def notes(self, fit: DispersedFit) -> tuple[str, ...]:
-        """Return theta, where it was estimated."""
         if not self.newton.family.estimates_alpha:
             return ()
         return (
@@ -396,7 +373,6 @@ class NewtonRecipe(Strategy, InRounds[State]):
         return suspicion(self.newton, self.state(sums), "The")
 
     def fit(self, sums: Sums) -> GlmFit:
-        """Return the fit of the pooled rows."""
         return self.newton.fit(self.state(sums))
 
     def bread(self, sums: Sums) -> Callable[[], Any]:
@@ -404,7 +380,6 @@ class NewtonRecipe(Strategy, InRounds[State]):
         return self.newton.bread(self.state(sums))
 
     def release(self, sums: Sums) -> Release:
-        """Return what the next sum shows, and where it is evaluated."""
         request = self.newton.propose(self.state(sums))
         point = self.newton.real_point(request)
         # Pearson's sum is asked for at the point of another sum.
@@ -468,7 +443,6 @@ class AbsorbedRecipe(SolvedOnce):
 
     @cached_property
     def layout(self) -> Layout:
-        """Statistics within parties, and rows left out."""
         return self.absorbing.layout + LEFT_OUT
 
     def check_sum(self, sums: Sums) -> None:
@@ -477,11 +451,9 @@ class AbsorbedRecipe(SolvedOnce):
         self.absorbing.check(sums[0][:-1], self.names)
 
     def solved(self, total: Array[Any]) -> AbsorbedFit:
-        """Return what follows from a total."""
         return absorbed.fit(total, self.absorbing, names=self.names)
 
     def statistics(self, rows: Rows, request: Any) -> Integers:
-        """Return products of columns about the party's own means."""
         del request
         return self.absorbing.vector(rows)
 
@@ -517,7 +489,6 @@ class AbsorbedRecipe(SolvedOnce):
         )
 
     def notes(self, fit: Any) -> tuple[str, ...]:
-        """Return how intercepts and R-squared are to be read."""
         del fit
         return (
             "Each party has an intercept of its own, which it took off at home; "
@@ -556,11 +527,9 @@ class ChoiceRecipe(Strategy, InRounds[ChoiceState]):
         return super().vector(rows, dropped if request.stage == "first" else 0, request)
 
     def statistics(self, rows: Rows, request: Request) -> Integers:
-        """Return the statistics of a round."""
         return choices.statistics(self.search.scales, rows, request)
 
     def notes(self, fit: Any) -> tuple[str, ...]:
-        """Return how coefficients are to be read."""
         del fit
         return (self.search.family.reading.format(first=self.search.levels[0]),)
 
@@ -586,7 +555,6 @@ class ChoiceRecipe(Strategy, InRounds[ChoiceState]):
         return counts + sorted(triangle(products[np.ix_(places, places)]))
 
     def release(self, sums: Sums) -> Release:
-        """Return what the next sum shows, and where it is evaluated."""
         point = self.search.propose(self.state(sums)).point
         if not len(point):
             return Release(self.what, self.first_layout.released)

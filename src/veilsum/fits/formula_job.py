@@ -147,7 +147,6 @@ class FormulaJob(SchemaJob[Brought]):
         absorb: bool = False,
         further: str | None = None,
     ) -> FormulaJob:
-        """Return the job on those columns that it needs: others may be missing."""
         read = partial(
             ModelFormula.of,
             schema=schema,
@@ -183,7 +182,6 @@ class FormulaJob(SchemaJob[Brought]):
 
     @property
     def schema(self) -> Schema:
-        """What the tables were agreed to look like, as far as it matters here."""
         return self.formula.schema
 
     @cached_property
@@ -194,7 +192,6 @@ class FormulaJob(SchemaJob[Brought]):
         return PropensityWeights.of(self.weights, self.schema)
 
     def design_line(self, room: PageRoom) -> str:
-        """Return the columns of a design in words."""
         model = self.model
         names = [
             "a column of ones" if place == model.intercept else quoted(name)
@@ -229,7 +226,6 @@ class FormulaJob(SchemaJob[Brought]):
         )
 
     def counted(self, measures: RowMeasures) -> Model:
-        """Return what is fitted, with these measures."""
         return Model(
             response=self.formula.response,
             names=self.formula.columns,
@@ -259,12 +255,10 @@ class FormulaJob(SchemaJob[Brought]):
 
     @property
     def numbers_in_a_row(self) -> int:
-        """What a row holds."""
         return self.model.numbers_in_a_row
 
     @property
     def agreed(self) -> dict[str, Any]:
-        """What parties compare beside how they sum."""
         weights: Any = self._weights_column
         if self.weighing is not None:
             weights = {**self._propensity, "codings": self.weighing.formula.codings}
@@ -279,7 +273,6 @@ class FormulaJob(SchemaJob[Brought]):
 
     @property
     def question(self) -> Question:
-        """What is asked of a table, for the ledger of its owner."""
         return Question(
             schema=self.asked_about,
             formula=self.formula.text,
@@ -307,7 +300,6 @@ class FormulaJob(SchemaJob[Brought]):
         self.model.strategy.check_parties(rules, terms)
 
     def recipe(self, limit: ReleaseLimit | None = None) -> Strategy:
-        """Return what parties do to fit it."""
         return self.model.recipe(limit)
 
     @property
@@ -404,7 +396,6 @@ class FormulaJob(SchemaJob[Brought]):
         return own.rows.design[:, at] if isinstance(at, int) else own.table.look(at)
 
     def n_rows(self, own: Brought) -> int:
-        """Return how many rows a party has to give."""
         return own.rows.n_rows
 
     def check(self, party: str, own: Brought) -> None:
@@ -412,11 +403,9 @@ class FormulaJob(SchemaJob[Brought]):
         self.model.check(party, own.rows)
 
     def answer(self, own: Brought, request: Any) -> Integers:
-        """Return what one party gives."""
         return self.model.strategy.vector(own.rows, own.table.n_dropped, request)
 
     def pooled(self, own: Mapping[str, Brought]) -> Vector:
-        """Return the coefficients as one owner of all rows would find them."""
         return self.model.pooled({party: part.rows for party, part in own.items()})
 
     def read_off(self, own: Mapping[str, Brought]) -> FormulaJob:
@@ -508,7 +497,6 @@ class FormulaJob(SchemaJob[Brought]):
         return Brought(table.sharing(same), rows)
 
     def rows(self, table: CheckedTable) -> Rows:
-        """Return one party's rows."""
         design, response = self.formula.design(table, self.bits)
         weights, offset = (
             None if column is None else self.formula.numeric(table, column)
@@ -556,31 +544,25 @@ class OnFormula(SchemaJob[B]):
 
     @property
     def schema(self) -> Schema:
-        """What the tables were agreed to look like, as far as it matters here."""
         return self.base.schema
 
     @property
     def n_columns(self) -> int:
-        """How wide the design is."""
         return self.base.n_columns
 
     @property
     def numbers_in_a_row(self) -> int:
-        """What a row holds."""
         return self.base.numbers_in_a_row
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """Levels, cells and values that few parties might hold."""
         return self.base.groups
 
     @property
     def question(self) -> Question:
-        """What is asked of a table, for the ledger of its owner."""
         return self.base.question
 
     def n_rows(self, own: B) -> int:
-        """Return how many rows a party has to give."""
         return own.rows.n_rows
 
     def check(self, party: str, own: B) -> None:

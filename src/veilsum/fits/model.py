@@ -136,7 +136,6 @@ class Model:
 
     @property
     def fitted(self) -> tuple[int, ...]:
-        """Where the columns are that are fitted."""
         return tuple(k for k, n in enumerate(self.names) if n not in self.tested)
 
     @property
@@ -166,7 +165,6 @@ class Model:
 
     @property
     def words(self) -> str:
-        """What is released belongs to this statistic, whatever the round."""
         weighed = "" if self.weighed_by is None else f", weighted by {self.weighed_by}"
         return (
             f"{self.family.name} regression of {self.response} on "
@@ -214,7 +212,6 @@ class Model:
         )
 
     def recipe(self, limit: ReleaseLimit | None = None) -> Strategy:
-        """Return what parties do to fit it."""
         strategy = "least squares within parties" if self.absorb else ""
         fitting = partial(STRATEGIES[strategy or self.family.fitted_by], self)
         if self.tested:
@@ -230,7 +227,6 @@ class Model:
         return self.recipe()
 
     def pooled(self, rows: Mapping[str, Rows]) -> Vector:
-        """Return the coefficients as the owner of all rows finds them."""
         return self.strategy.pooled(rows)
 
     def check(self, party: str, rows: Rows) -> None:
@@ -253,7 +249,6 @@ class Model:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The values of columns that have one of two, as far as measures tell."""
         found: list[Group] = [
             Values(name, one, place)
             for place, (name, one) in enumerate(
@@ -411,22 +406,18 @@ class RowsJob(TableJob[Rows]):
 
     @property
     def n_columns(self) -> int:
-        """How wide the design is."""
         return len(self.model.names)
 
     @property
     def numbers_in_a_row(self) -> int:
-        """What a row holds."""
         return self.model.numbers_in_a_row
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The values of columns that have few."""
         return self.model.groups
 
     @property
     def agreed(self) -> dict[str, Any]:
-        """What parties compare beside how they sum."""
         return {"model": self.model.terms}
 
     def check_parties(self, rules: Rules, terms: Terms) -> None:
@@ -434,11 +425,9 @@ class RowsJob(TableJob[Rows]):
         self.model.strategy.check_parties(rules, terms)
 
     def recipe(self, limit: ReleaseLimit | None = None) -> Strategy:
-        """Return what parties do to fit it."""
         return self.model.recipe(limit)
 
     def n_rows(self, own: Rows) -> int:
-        """Return how many rows a party has to give."""
         return own.n_rows
 
     def check(self, party: str, own: Rows) -> None:
@@ -457,15 +446,12 @@ class RowsJob(TableJob[Rows]):
         model.check_at_home(home, own, two_valued=two_valued)
 
     def look(self, own: Rows, at: str | int) -> Array[Any]:
-        """Return a column: of the design by its place."""
         return np.asarray(
             own.design[:, at] if isinstance(at, int) else getattr(own, at)
         )
 
     def answer(self, own: Rows, request: Any) -> Integers:
-        """Return what one party gives."""
         return self.model.strategy.vector(own, 0, request)
 
     def pooled(self, own: Mapping[str, Rows]) -> Vector:
-        """Return the coefficients as one owner of all rows would find them."""
         return self.model.pooled(own)

@@ -60,7 +60,6 @@ class TimedJob(OnFormula[TimedRows]):
 
     @classmethod
     def of(cls, text: str, schema: Schema, **more: Any) -> Self:
-        """Return the job on those columns that it needs: others may be missing."""
         found = survival_columns(text, schema)
         formula = ModelFormula.of(response_formula(found), schema)
         both = [found.time] if found.time in formula.variables else []
@@ -94,13 +93,11 @@ class TimedJob(OnFormula[TimedRows]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns that have a coefficient."""
         found = self.base.formula.columns
         return tuple(one for k, one in enumerate(found) if k != self.ones)
 
     @property
     def time_measure(self) -> Measure:
-        """How times are counted."""
         return self.schema.column(self.time).measure
 
     @property
@@ -129,7 +126,6 @@ class TimedJob(OnFormula[TimedRows]):
         home.column(self.time, own.time, two_valued=lambda: False)
 
     def bring(self, table: CheckedTable) -> TimedRows:
-        """Return a party's table with the rows that the formula makes of it."""
         return TimedRows(table, self.base.rows(table), table.numbers(self.time))
 
     def without_ones(self, own: TimedRows) -> Rows:

@@ -56,17 +56,14 @@ class Wrapper(Strategy, OneSumMore):
 
     @property
     def fitting(self) -> Strategy:
-        """The fit itself."""
         found: Strategy = self.inner
         return found
 
     @property
     def what(self) -> str:
-        """Statistic that the fit is of."""
         return str(self.inner.what)
 
     def vector(self, rows: Rows, dropped: int, request: Any) -> Integers:
-        """Return one party's numbers, filled up to the length of every sum."""
         last = self.last_vector(rows, request)
         found = (
             self.inner.vector(self.fitted_rows(rows), dropped, request)
@@ -80,11 +77,9 @@ class Wrapper(Strategy, OneSumMore):
         raise NotImplementedError
 
     def fitted_rows(self, rows: Rows) -> Rows:
-        """Return the rows as the fit has them."""
         return rows
 
     def pooled(self, rows: Mapping[str, Rows]) -> Vector:
-        """Return the coefficients of the fit."""
         parts = {party: self.fitted_rows(part) for party, part in rows.items()}
         return self.fitting.pooled(parts)
 
@@ -115,7 +110,6 @@ class RobustRecipe(Wrapper):
     def around(
         cls, fitting: Fitting, meat: Meat, limit: ReleaseLimit | None
     ) -> RobustRecipe:
-        """Return the recipe of a fit with robust errors, within a limit."""
         room = limit
         if limit is not None:
             if limit.most_rounds < 2:
@@ -166,13 +160,11 @@ class RobustRecipe(Wrapper):
 
     @cached_property
     def counts(self) -> Counts:
-        """Units of the fit, which has more numbers than the meat."""
         found: Counts = self.inner.counts
         return replace(found, bits=max(found.bits, self.meat.layout.bits))
 
     @cached_property
     def last(self) -> Layout:
-        """The meat."""
         return self.meat.layout.padded(self.size)
 
     @property
@@ -181,7 +173,6 @@ class RobustRecipe(Wrapper):
         return self.last.released
 
     def among(self, members: tuple[str, ...]) -> Self:
-        """Return the recipe for so many parties."""
         return replace(self, n_parties=len(members))
 
     def last_vector(self, rows: Rows, request: Any) -> Integers | None:
@@ -191,7 +182,6 @@ class RobustRecipe(Wrapper):
         return self.meat.statistics(rows, request)
 
     def last_request(self, before: Sums) -> MeatRequest:
-        """Ask for the meat."""
         coefficients = self.inner.fit(before).coefficients
         return self.meat.request(coefficients, self._bread(before))
 
@@ -225,7 +215,6 @@ class RobustRecipe(Wrapper):
         )
 
     def last_release(self, before: Sums, job: str) -> Release:
-        """Return what the meat shows, at the coefficients."""
         point = tuple(self.inner.fit(before).coefficients.tolist())
         return Release(f"{job}: {self.meat.errors} errors", self.last_shown, point)
 
@@ -262,7 +251,6 @@ class ScoreRecipe(Wrapper):
         fitted: tuple[int, ...],
         limit: ReleaseLimit | None,
     ) -> ScoreRecipe:
-        """Return the recipe of a fit with a score test, within a limit."""
         room = limit
         if limit is not None:
             size, rounds = wide.scales.size + 1, max(1, limit.most_rounds - 1)
@@ -271,7 +259,6 @@ class ScoreRecipe(Wrapper):
 
     @cached_property
     def layout(self) -> Layout:
-        """Positions of the last sum, the longest one."""
         return self.wide.scales.positions + Layout((padding(1),))
 
     @property
@@ -288,12 +275,10 @@ class ScoreRecipe(Wrapper):
         self.wide.scales.check(rows)
 
     def last_vector(self, rows: Rows, request: Request) -> Integers | None:
-        """Return one party's part of the score."""
         at_answer = request.stage == "score"
         return self.wide.statistics(rows, request) if at_answer else None
 
     def last_request(self, before: Sums) -> Request:
-        """Ask for the score."""
         # Where a round of the fit was: no row is outside there, as everybody knows.
         requests = (self.inner.request(before[:k]) for k in range(len(before)))
         at = [one.point for one in requests if one.stage == "round"][-1]
@@ -312,7 +297,6 @@ class ScoreRecipe(Wrapper):
         return found
 
     def last_release(self, before: Sums, job: str) -> Release:
-        """Return what the test shows, where the fit is."""
         names = [one for k, one in enumerate(self.wide.labels) if k not in self.fitted]
         job = f"{job}: score test of {', '.join(names)}"
         point = self.wide.real_point(self.last_request(before))[:-1]

@@ -63,7 +63,6 @@ class Renewal:
     signatures: tuple[str, str]
 
     def to_table(self) -> dict[str, Any]:
-        """Return it as a file holds it."""
         return {
             "format": RENEWAL,
             "name": self.name,
@@ -312,7 +311,6 @@ class Amendment:
 
 
 def amendment_file(file: Path) -> Path:
-    """Return where the amendment of a consortium file is."""
     return file.with_name(f"{file.stem}.amendment.json")
 
 

@@ -100,8 +100,6 @@ _DATES = frozenset({9, 10})
 
 
 class Health(StrEnum):
-    """How it is with one thing."""
-
     GOOD = "good"
     BAD = "bad"
     OPEN = "open"  # nothing was seen that says either
@@ -149,7 +147,6 @@ class Checkup:
 
     @property
     def summary(self) -> str:
-        """The last line."""
         bad = sum(check.state is Health.BAD for check in self.checks)
         unseen = {one.about: None for one in self.checks if one.state is Health.OPEN}
         later = f"not seen yet: {listed(list(unseen))}" if unseen else ""
@@ -262,7 +259,6 @@ class Way:
     def checked(
         self, check: str, state: Health, detail: str, advice: str = ""
     ) -> Check:
-        """Return a check about this neighbour."""
         return Check(self.name, check, state, detail, advice)
 
 
@@ -692,7 +688,6 @@ class Doctor(Secret):
             connection.transport.abort()
 
     def _relay_checks(self) -> list[Check]:
-        """Return how it is with the relays themselves."""
         agreed = self.agreed.relays
         if agreed is None:
             return []

@@ -196,7 +196,6 @@ def _check_names(consortium: Consortium) -> None:
 
 
 def signed(envelope: Envelope, sign: Callable[[bytes], bytes]) -> bytes:
-    """Return a whole file."""
     content = msgspec.msgpack.encode(envelope)
     return MAGIC + sign(MAGIC + content) + content
 
@@ -508,7 +507,6 @@ class Drop(Secret):
             self._left(name)
 
     async def drain(self, seconds: float) -> None:
-        """Write what is left to say."""
         del seconds
         self._write_letters()
 

@@ -115,7 +115,6 @@ class Entering(asyncio.Protocol if TYPE_CHECKING else object):  # type: ignore[m
             self._early += data
 
     def eof_received(self) -> None:
-        """End with the other end."""
         if self._begun:
             super().eof_received()
 
@@ -157,7 +156,6 @@ class Entrance:
 
     @property
     def n_callers(self) -> int:
-        """Number of callers that are counted."""
         return len(self._origins)
 
     def enter(self, connection: Entering, plain: asyncio.Transport) -> None:

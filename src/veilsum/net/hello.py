@@ -205,7 +205,6 @@ def said(own: Hello, *, to: str, time: float) -> Hello:
 
 
 def written(hello: Hello) -> str:
-    """Return a hello as text."""
     return msgspec.json.encode({"hello": hello}).decode()
 
 

@@ -173,7 +173,6 @@ class PartyKeys(_KeyHolder):
     certificates: Mapping[str, str]
 
     def sign(self, content: bytes) -> bytes:
-        """Return this party's signature."""
         return self.identity.sign(content)
 
     def verify(self, party: str, content: bytes, signature: bytes) -> bool:
@@ -334,7 +333,6 @@ def change_passphrase(identity: Identity, new: str | None) -> None:
 
 
 def _opened(path: Path, content: bytes, password: bytes | None) -> Ed25519PrivateKey:
-    """Return the key in a file's content."""
     try:
         key = serialization.load_pem_private_key(content, password)
     except (*UNREADABLE, TypeError):
@@ -377,7 +375,6 @@ def _read_private(path: Path) -> bytes:
 
 
 def public_key(certificate: str) -> Ed25519PublicKey:
-    """Return the key that a certificate shows."""
     with _readable():
         found = _parsed(certificate).public_key()
     if not isinstance(found, Ed25519PublicKey):
@@ -389,7 +386,6 @@ def public_key(certificate: str) -> Ed25519PublicKey:
 
 
 def is_signature(key: Ed25519PublicKey, content: bytes, signature: bytes) -> bool:
-    """Say whether a key signed some content."""
     try:
         key.verify(signature, content)
     except InvalidSignature:
@@ -398,7 +394,6 @@ def is_signature(key: Ed25519PublicKey, content: bytes, signature: bytes) -> boo
 
 
 def certificate_name(certificate: str) -> str:
-    """Return whose certificate it says it is."""
     with _readable():
         found = _parsed(certificate)
         names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)

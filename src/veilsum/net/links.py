@@ -256,7 +256,6 @@ class Peer:
         self._down.set()
 
     def connect(self, link: Link) -> None:
-        """Take a connection as the one."""
         self.link, self.refused, self.sections = link, False, ()
         self.refusal, self.finished = "", False
         self.relayed = bool(link.connection.relay)
@@ -281,7 +280,6 @@ class Peer:
             self.sections = sections or self.sections
 
     def condition(self) -> str:
-        """Say in one clause how things are."""
         if self.link is not None:
             return "connected"
         if self.finished:
@@ -602,7 +600,6 @@ class Network(Secret):
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """The ports that this party listens at."""
         return () if self._door is None else self._door.ports
 
     async def close(self) -> None:

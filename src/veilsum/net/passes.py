@@ -72,7 +72,6 @@ class Pass:
         )
 
     def headers(self, token: str) -> dict[str, str]:
-        """Return what is sent with the call."""
         shown = dict(zip(_HEADERS, (self.run, self.me, self.to), strict=True))
         looking = {_LOOK: "1"} if self.look else {}
         return {"Authorization": f"Bearer {token}", **shown, **looking}

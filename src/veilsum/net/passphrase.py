@@ -37,7 +37,6 @@ _CREDENTIAL = "veilsum-passphrase"
 
 
 def written(key: Ed25519PrivateKey, passphrase: str | None) -> bytes:
-    """Return what a key file holds."""
     line = b""
     how: serialization.KeySerializationEncryption = serialization.NoEncryption()
     if passphrase is not None:

@@ -350,7 +350,6 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_release(value: Any) -> bool:
-    """Say whether a value describes a released sum."""
     if not isinstance(value, dict) or not value.keys() <= RELEASE.keys():
         return False
     return all(RELEASE[key](part) for key, part in value.items())
@@ -550,7 +549,6 @@ def _finding(check: str, wrong: Sequence[str], right: str) -> Finding:
 
 
 def of_each(check: str, receipts: Sequence[Receipt], wrong: Iterable[str]) -> Finding:
-    """Return a finding about each receipt by itself."""
     bad = sorted(wrong)
     return _finding(check, [f"not of {name}" for name in bad], _all_of(receipts))
 

@@ -126,7 +126,6 @@ class Half(Answered):
     _slowed, _stopped, _sent_away = False, False, False
 
     def carry(self, data: bytes) -> None:
-        """Pass a frame on."""
         other = self.other
         if other is None:
             if not self._sent_away:
@@ -405,7 +404,6 @@ class RelayServer(Door):
 
     @property
     def n_links(self) -> int:
-        """How many pairs are joined."""
         return sum(half.other is not None for half in self._halves) // 2
 
     def metrics(self) -> str:
@@ -439,7 +437,6 @@ class _NumbersDoor(Door):
         self._relay = relay
 
     def asked(self, connection: ServerConnection, request: Request) -> Response:
-        """Answer with the numbers."""
         if request.path == "/metrics":
             return connection.respond(HTTPStatus.OK, self._relay.metrics())
         return connection.respond(HTTPStatus.NOT_FOUND, "")

@@ -433,7 +433,6 @@ def _epochs(stored: dict[str, bytes], kind: str) -> tuple[int, ...]:
 
 
 def ending_of(plan: Plan, stored: dict[str, bytes]) -> Ending:
-    """Return how a run ended, from its file."""
     read = Stored(plan, stored)
     end = read.end()
     lost = msgspec.msgpack.decode(stored["lost"]) if "lost" in stored else ()

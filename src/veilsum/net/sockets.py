@@ -121,7 +121,6 @@ class ProxyError(Exception):
 
 
 def proxy_for(address: Address) -> str | None:
-    """Return the proxy for calls to an address, as the environment has it."""
     if is_loopback(address.host) or proxy_bypass(f"{address.host}:{address.port}"):
         return None
     found = getproxies()
@@ -371,7 +370,6 @@ class Answered(Entering, Wire, ServerConnection):
         self.entrance = door
 
     def begin(self, transport: asyncio.Transport) -> None:
-        """Go on as a WebSocket."""
         self.heard_at = self.loop.time()
         super().begin(transport)
 
@@ -432,7 +430,6 @@ class Door(Entrance):
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """The ports that are listened at."""
         sockets = () if self._server is None else self._server.sockets
         return tuple(one.getsockname()[1] for one in sockets)
 

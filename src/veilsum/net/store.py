@@ -154,7 +154,6 @@ class RunStore(OpenFile):
                 live.execute(_PUT, (AGREED, wanted.agreed))
 
     def read(self) -> dict[str, bytes]:
-        """Return everything that is kept."""
         with self._lock, STORE.sentences(self.path):
             rows = self._live().execute("SELECT key, value FROM entry ORDER BY rowid")
             return {key.decode(): value for key, value in rows}
@@ -239,7 +238,6 @@ class _Owner:
 
     @property
     def sections(self) -> dict[str, str]:
-        """The sections' digests."""
         try:
             return dict(json.loads(self.agreed or b"{}")["sections"])
         except (KeyError, TypeError, ValueError):  # nothing, or nothing to be read
@@ -252,7 +250,6 @@ def has_begun(keys: Iterable[str]) -> bool:
 
 
 def _owner(path: Path, connection: sqlite3.Connection) -> _Owner:
-    """Return the owner that a store names."""
     if connection.execute(_ODD).fetchone() is not None:
         raise STORE.damaged(path, "what it holds is of another type")
     rows = connection.execute("SELECT plan, party FROM owner").fetchall()

@@ -163,7 +163,6 @@ class Passage(asyncio.Transport):
         self._protocol = cast(asyncio.BufferedProtocol, protocol)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Return it."""
         assert self._protocol is not None
         return self._protocol
 
@@ -330,7 +329,6 @@ class Tunnels(Secret):
 
     @property
     def relays(self) -> Relays:
-        """What was agreed on."""
         assert self.agreed.relays is not None
         return self.agreed.relays
 
@@ -340,7 +338,6 @@ class Tunnels(Secret):
 
     @property
     def places(self) -> tuple[Relay, ...]:
-        """Where to go."""
         return self.relays.places
 
     async def call(self, relay: Relay, other: str, *, look: bool = False) -> Outer:

@@ -262,7 +262,6 @@ def _call(
 
 
 def _agreed_beforehand(digest: str | None, page: Consent) -> bool:
-    """Say whether it is this page that somebody has agreed to."""
     if digest is None:
         raise ConsentError(NOBODY.format(page.digest), page)
     if digest.replace(" ", "").lower() != page.digest:

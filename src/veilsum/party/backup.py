@@ -254,7 +254,6 @@ def _answered(folder: Path) -> tuple[Consortium, AnsweredSurvey]:
 
 
 def _closed_files(folder: Path, *, places: int = len(_PLACES)) -> Iterator[Consortium]:
-    """Yield the closed files of surveys in a folder, and in folders in it."""
     patterns = [f"{place}*{end}" for place in _PLACES[:places] for end in _FILES]
     for path in sorted({one for each in patterns for one in folder.glob(each)}):
         with suppress(VeilsumError):  # another kind of file

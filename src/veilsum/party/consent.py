@@ -293,7 +293,6 @@ def _first(found: Asked, room: PageRoom) -> Iterator[str]:
 
 
 def _asked(found: Asked, room: PageRoom) -> Iterator[str]:
-    """Yield the question in words."""
     yield from kind_of(found.consortium.questions[0]).describe(found, room)
     schema = found.consortium.schema
     if schema is None:

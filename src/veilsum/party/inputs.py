@@ -82,7 +82,6 @@ class OwnTable(Secret):
 
     @property
     def words(self) -> str:
-        """What this is, for the screen."""
         rows, columns = self.table.shape
         found = f"{self.name}: {rows} rows, {columns} columns"
         if self.consortium.schema is None:
@@ -117,7 +116,6 @@ class OwnTable(Secret):
         return None if schema is None else schema.rules(self.consortium.rules.rules)
 
     def job(self, party: str, **options: Any) -> JobFile:
-        """Return the job, with this party's table only."""
         return job_of(self.consortium, {party: self.table}, **options)
 
     @discreet()
@@ -156,7 +154,6 @@ class OwnCost(Secret):
 
     @property
     def words(self) -> str:
-        """What this is, for the screen."""
         (question,) = self.consortium.questions
         assert isinstance(question, Minimisation)
         kind = f"a cost of kind {question.cost.kind}"

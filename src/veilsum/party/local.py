@@ -255,7 +255,6 @@ Write = Callable[[Path], tuple[str, str]]
 
 
 def _own_parts(file: ScenarioFile, scenario: Path) -> dict[str, Write]:
-    """Return, for every party, what writes its own part into its folder."""
     if file.question is None and task_of(file.given()) == "cost":
         return _own_costs(file, scenario)
     schema = None if file.schema is None else file.schema.schema

@@ -53,7 +53,6 @@ class Bound(Secret):
 
     @property
     def party(self) -> str | None:
-        """The party whose part it takes."""
         return self.inner.party
 
     def carry_out(self, assignment: Assignment) -> Released:
@@ -90,7 +89,6 @@ class OwnSurvey(Secret):
 
     @cached_property
     def survey(self) -> SurveyTerms:
-        """What was agreed on."""
         return survey_terms(self.consortium)
 
     @cached_property

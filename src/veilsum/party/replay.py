@@ -151,7 +151,6 @@ def replay(
 
 
 def _run(consortium: Consortium, asked: Asked, driver: Driver) -> JobResult:
-    """Go the way of a run."""
     recipe = asked.recipe
     if isinstance(recipe, Minimise):
         terms = replace(asked.terms, driver=driver)

@@ -159,14 +159,12 @@ class Inputs(Secret):
     again: bool = False
 
     def rules_of(self, identity: Identity) -> OwnRules:
-        """Return the party's own rules."""
         beside = identity.key_file.parent
         return own_rules_in(beside) if self.rules is None else self.rules
 
     def open_ledger(
         self, identity: Identity, agreed: Consortium
     ) -> AbstractContextManager[Ledger]:
-        """Open the party's ledger."""
         default = identity.key_file.with_name(f"{identity.name}.ledger")
         return own_ledger(self.ledger or default, agreed)
 

@@ -143,7 +143,6 @@ class EventFeed:
                     LOG.warning("a listener to events failed", extra={"error": kind})
 
     def watch(self, machine: Machine) -> None:
-        """Look at a machine that has moved."""
         was, now = self.last, (machine.phase, machine.epoch, machine.round)
         if now != (was.phase, was.epoch, was.round):
             self.last = replace(was, phase=now[0], epoch=now[1], round=now[2])

@@ -133,7 +133,6 @@ class Household(Secret):
 
     @property
     def rules(self) -> OwnRules:
-        """Its own rules, as they stand now."""
         return own_rules_in(self.identity.key_file.parent, self.own)
 
     def data_for(self, agreed: Agreement) -> Path | None:
@@ -175,7 +174,6 @@ class Household(Secret):
         return (self.out or beside) / run
 
     def status(self, run: str) -> Path:
-        """Return where a run's status is."""
         return status_file(self.identity.key_file, self.identity.name, run)
 
     def agree(self, agreed: Agreement) -> None:
@@ -668,7 +666,6 @@ class Serving(Secret):
 
     @property
     def busy(self) -> bool:
-        """Whether a run goes on."""
         return any(one.thread.is_alive() for one in self._running.values())
 
     def stop(self) -> None:

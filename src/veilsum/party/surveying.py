@@ -83,12 +83,10 @@ class SurveyPart:
     signature: str
 
     def to_json(self) -> str:
-        """Return it as its file has it."""
         return as_json({**self.content, "signature": self.signature})
 
     @property
     def content(self) -> dict[str, Any]:
-        """What is signed."""
         return {
             "format": FORMAT,
             "member": self.member,
@@ -98,7 +96,6 @@ class SurveyPart:
 
     @property
     def signed(self) -> bytes:
-        """The bytes of the same."""
         return b"veilsum survey part\0" + canonical(self.content)
 
     def check(self, certificate: str) -> None:
@@ -115,8 +112,6 @@ class SurveyPart:
 
 
 def read_part(path: Path) -> SurveyPart:
-    """Return the part in a file."""
-
     def made(table: Any) -> SurveyPart:
         return SurveyPart(**checked(table, FORMAT, FIELDS))
 

@@ -60,13 +60,11 @@ class TriedPrices(SumsOnly, Generic[S]):
 
     @property
     def layout(self) -> Layout:
-        """The sum at every price that is tried."""
         found: Layout = self.search.layout
         return found
 
     @property
     def most_numbers(self) -> int:
-        """Those at every price that may be tried."""
         return self.size * int(self.search.max_rounds)
 
     @cached_property
@@ -100,8 +98,6 @@ class BalancedResult(JobResult):
 
 @dataclass(frozen=True, eq=False)
 class PriceRecipe(TriedPrices[State]):
-    """One sum for each price that is tried."""
-
     search: PriceSearch
     answer_size: int = field(default=5, init=False)
 
@@ -111,7 +107,6 @@ class PriceRecipe(TriedPrices[State]):
         return super().most_numbers + self.search.total_cost
 
     def request(self, sums: Sums) -> Price | CostAt | None:
-        """Ask for the surplus at the next price, and for the cost at the last."""
         tried = self._tried(sums)
         state = self._places.state(tried)
         if not isinstance(state, Settled):
@@ -121,18 +116,15 @@ class PriceRecipe(TriedPrices[State]):
         return None
 
     def _tried(self, sums: Sums) -> Sums:
-        """Return the sums at prices that were tried, without that of costs."""
         known = self.search.total_cost and sums and self._places.state(sums[:-1]).done
         return sums[:-1] if known else sums
 
     def answer(self, sums: Sums) -> Vector:
-        """Return the price, in three numbers, and the ends of all that balance."""
         found = self.settled(sums)
         at = found.price
         return np.array([at.value, at.share, at.taken, found.lowest, found.highest])
 
     def settled(self, sums: Sums) -> Settled:
-        """Return where supply meets demand."""
         state = self._places.state(self._tried(sums))
         if not isinstance(state, Settled):
             raise LocalProtocolError("a price was asked for before it was settled")
@@ -145,7 +137,6 @@ class PriceRecipe(TriedPrices[State]):
         return float(self.search.costs.counts.values(sums[-1])[0])
 
     def release(self, sums: Sums) -> Release:
-        """Return what the next sum shows, and at which price."""
         request = self.request(sums)
         if isinstance(request, CostAt):
             at = request.price
@@ -158,7 +149,6 @@ class PriceRecipe(TriedPrices[State]):
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
-        """The same at every price that may be tried."""
         most, shown = self.search.max_rounds, self.layout.released
         tried = Foreseen("price", shown, 1, most)
         if not self.search.total_cost:
@@ -366,7 +356,6 @@ def search_of(
     *,
     total_cost: bool = False,
 ) -> PriceSearch:
-    """Return the search that parties agree on."""
     low, high = map(float, prices)
     power, money = (None if x is None else unit_of(x) for x in (unit, price_unit))
     return PriceSearch(
@@ -413,16 +402,13 @@ class PeriodsRecipe(TriedPrices[Seeking | Cleared]):
 
     @property
     def answer_size(self) -> int:
-        """One price for each."""
         return self.search.periods
 
     def request(self, sums: Sums) -> Numbers | None:
-        """Ask for the surpluses at the next prices."""
         state = self._places.state(sums)
         return None if state.done else self.search.propose(state)
 
     def answer(self, sums: Sums) -> Vector:
-        """Return the prices."""
         return np.array(self.cleared(sums).prices)
 
     def cleared(self, sums: Sums) -> Cleared:
@@ -433,13 +419,11 @@ class PeriodsRecipe(TriedPrices[Seeking | Cleared]):
         return state
 
     def release(self, sums: Sums) -> Release:
-        """Return what the next sum shows, and at which prices."""
         prices = self.search.propose(self._places.state(sums))
         return Release("dispatch over periods", self.layout.released, prices)
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
-        """The same at all prices that may be tried."""
         shown, most = self.layout.released, self.search.max_rounds
         return (Foreseen("prices", shown, 1, most),)
 
@@ -650,7 +634,6 @@ class DispatchKind(QuestionKind):
     spec = DispatchSpec
 
     def plan(self, consortium: Consortium) -> Asked:
-        """Return the rounds of a search for prices."""
         (spec,) = consortium.questions
         assert isinstance(spec, DispatchSpec)
         with about(spec.heading):
@@ -685,7 +668,6 @@ class DispatchKind(QuestionKind):
         compare: bool = False,
         **how: Any,
     ) -> JobResult:
-        """Return the price for some parties' generators and demands."""
         from veilsum.files.datasets import fleet_of, site_of
 
         del schema, rules
@@ -696,7 +678,6 @@ class DispatchKind(QuestionKind):
         return dispatch(sites, compare=compare, **spec.given(), **how)
 
     def rounded(self, spec: DispatchSpec, table: Frame) -> dict[str, int]:
-        """Return how many demands the agreed unit rounds."""
         from veilsum.files.datasets import site_of
 
         if spec.unit is None:
@@ -705,25 +686,21 @@ class DispatchKind(QuestionKind):
         return {"demand": broken} if broken else {}
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
-        """Yield the question in words."""
         del room
         (spec,) = asked.consortium.questions
         assert isinstance(spec, DispatchSpec)
         yield from _dispatch(spec.given())
 
     def warnings(self, asked: Asked) -> Iterator[str]:
-        """Yield how much of its generators a party shows."""
         yield FLEETS if isinstance(asked.recipe, PeriodsRecipe) else GENERATORS
 
     def limits(self, asked: Asked) -> Iterator[str]:
-        """Yield how much of its generators a party shows."""
         if isinstance(asked.recipe, PriceRecipe):
             yield GENERATORS
 
     def made_up(
         self, asked: Consortium, chance: np.random.Generator, spread: float
     ) -> Frame:
-        """Return generators that can meet the demand beside them, within the prices."""
         del spread
         (spec,) = asked.questions
         assert isinstance(spec, DispatchSpec)
@@ -746,7 +723,6 @@ class DispatchKind(QuestionKind):
         return load_pandas().DataFrame(made)
 
     def contribution(self, recipe: Any, data: Frame) -> Contribution:
-        """Return what one holder of generators gives, at whatever prices are asked."""
         from veilsum.files.datasets import fleet_of, site_of
 
         search = recipe.search

@@ -43,14 +43,10 @@ class ReleasedMoments(Protocol):
     """Moments that `statistics` released, and the columns they are of."""
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns."""
-        ...
+    def columns(self) -> tuple[str, ...]: ...
 
     @property
-    def moments(self) -> Moments:
-        """Rows, means and covariances."""
-        ...
+    def moments(self) -> Moments: ...
 
 
 @dataclass(frozen=True, repr=False)

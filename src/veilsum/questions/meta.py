@@ -77,7 +77,6 @@ class MetaRecipe(SumsOnly):
 
     @cached_property
     def layout(self) -> Layout:
-        """Weights and estimates of studies, their number, and rows of tables."""
         rows = (scalar("rows", bits=64), scalar("left_out")) if self.of_rows else ()
         return Layout((self.ranges.sums, scalar("studies"), *rows))
 
@@ -90,7 +89,6 @@ class MetaRecipe(SumsOnly):
     def vector(
         self, study: tuple[float, float], request: tuple[str, Fraction], **rows: int
     ) -> Integers:
-        """Return the numbers of one study: an estimate with its standard error."""
         stage, tau2 = request
         found = self.ranges.vector(*study, tau2)
         if stage == SECOND:
@@ -98,7 +96,6 @@ class MetaRecipe(SumsOnly):
         return self.layout.pack(study_sums=found, studies=1, **rows)
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
-        """Return the number of rows, which the first sum of tables has."""
         first = self.of_rows and len(sums) == 1
         return {"rows": self.layout.unpack(sums[0])["rows"]} if first else {}
 
@@ -114,7 +111,6 @@ class MetaRecipe(SumsOnly):
 
     @property
     def answer_size(self) -> int:
-        """Both means with their errors, Q, and the variance between studies."""
         return 6
 
     @property
@@ -124,11 +120,9 @@ class MetaRecipe(SumsOnly):
 
     @property
     def most_numbers(self) -> int:
-        """Those of both sums, filled up."""
         return 2 * self.size
 
     def request(self, sums: Sums) -> tuple[str, Fraction] | None:
-        """Ask for weights, then for weights at the variance that follows."""
         if not sums:
             if self.limit is not None:
                 self.limit.check(self.most_numbers)
@@ -141,7 +135,6 @@ class MetaRecipe(SumsOnly):
         return SECOND, totals.tau2
 
     def totals(self, sums: Sums) -> Totals:
-        """Return the first sums."""
         parts = self.layout.unpack(sums[0])
         return Totals.of(self.ranges, parts["study_sums"], parts["studies"])
 
@@ -150,12 +143,10 @@ class MetaRecipe(SumsOnly):
         return found
 
     def pooled(self, sums: Sums) -> tuple[Pooled, Pooled]:
-        """Return the fixed and the random mean."""
         totals = self.totals(sums)
         return totals.fixed, totals.random(self._again(sums))
 
     def answer(self, sums: Sums) -> Vector:
-        """Return both means with their errors, Q, and the variance between studies."""
         fixed, random = self.pooled(sums)
         both = [
             float(one)
@@ -165,7 +156,6 @@ class MetaRecipe(SumsOnly):
         return np.array([*both, fixed.q, fixed.tau2])
 
     def release(self, sums: Sums) -> Release:
-        """Return what the next sum shows."""
         if not sums:
             return Release(self.what, self.layout.released)
         tau2 = float(self.totals(sums).tau2)
@@ -174,7 +164,6 @@ class MetaRecipe(SumsOnly):
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
-        """Both rounds."""
         return (
             Foreseen("first", self.layout.released),
             Foreseen("last", self.random_layout.released),
@@ -266,14 +255,12 @@ class MetaJob(OnFormula[Study]):
 
     @property
     def agreed(self) -> dict[str, Any]:
-        """What parties compare beside how they sum."""
         ranges = self.agreed_ranges
         more = [self.coefficient, list(ranges.effects), list(ranges.errors)]
         return {**self.base.agreed, "meta": more}
 
     @property
     def words(self) -> str:
-        """What is released belongs to this statistic."""
         model = self.base.model
         return (
             f"meta-analysis of {self.coefficient} in the {model.family.name} "
@@ -281,12 +268,10 @@ class MetaJob(OnFormula[Study]):
         )
 
     def recipe(self, limit: ReleaseLimit | None = None) -> MetaRecipe:
-        """Return what parties do."""
         subject = f"estimates of {self.coefficient} for {self.base.model.response}"
         return MetaRecipe(self.agreed_ranges, self.words, limit, subject=subject)
 
     def bring(self, table: CheckedTable) -> Study:
-        """Return a party's rows."""
         return Study(table, self.base.rows(table), self.base, self.coefficient)
 
     def check(self, party: str, own: Study) -> None:
@@ -298,7 +283,6 @@ class MetaJob(OnFormula[Study]):
             raise type(error)(f"{party}: {error}", plain=error.plain) from None
 
     def answer(self, own: Study, request: tuple[str, Fraction]) -> Integers:
-        """Return what one party gives."""
         rows = {"rows": self.n_rows(own), "left_out": own.table.n_dropped}
         return self.recipe().vector(own.estimate, request, **rows)
 
@@ -642,15 +626,12 @@ class MetaSpec(QuestionSpec, frozen=True, kw_only=True):
 
 
 class MetaKind(TableKind):
-    """Meta-analyses."""
-
     spec = MetaSpec
     make_job = staticmethod(MetaJob.of)
     function = staticmethod(meta)
     unused_rules = ("dominance",)
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
-        """Yield the question in words."""
         job = cast("MetaJob", asked.job)
         (question,) = asked.consortium.questions
         assert isinstance(question, MetaSpec)

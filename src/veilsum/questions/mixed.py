@@ -84,16 +84,13 @@ class MixedRecipe(ManyRounds[ThetaState]):
 
     @property
     def search(self) -> ThetaSearch:
-        """The search for theta."""
         return ThetaSearch(self.model)
 
     @cached_property
     def layout(self) -> Layout:
-        """Statistics at a theta, and rows left out."""
         return self.model.mixing.layout + Layout((scalar("left_out"),))
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
-        """Return the number of rows."""
         return {"rows": self.layout.unpack(sums[-1])["rows"]}
 
     @property
@@ -104,7 +101,6 @@ class MixedRecipe(ManyRounds[ThetaState]):
 
     @property
     def answer_size(self) -> int:
-        """Fixed effects, the variance of rows, and covariances of random effects."""
         return len(self.model.names) + 1 + self.model.mixing.n_theta
 
     @property
@@ -122,19 +118,16 @@ class MixedRecipe(ManyRounds[ThetaState]):
         )
 
     def fit(self, sums: Sums) -> MixedFit:
-        """Return the fit of all parties' rows."""
         found = self.state(sums)
         assert found.answer is not None
         return self.model.fit(found.answer, found.rounds)
 
     def answer(self, sums: Sums) -> Vector:
-        """Return fixed effects, the variance of rows, and those of random effects."""
         found = self.fit(sums)
         spread = found.random_covariance[np.tril_indices(len(found.random))]
         return np.concatenate([found.coefficients, [found.residual_variance], spread])
 
     def release(self, sums: Sums) -> Release:
-        """Return what the next sum shows, and the theta that it is about."""
         tried = self.state(sums).tried
         theta = tuple(one / 2.0**THETA_BITS for one in tried.theta)
         where = f"theta = {', '.join(f'{one:.6g}' for one in theta)}"
@@ -143,7 +136,6 @@ class MixedRecipe(ManyRounds[ThetaState]):
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
-        """What every round shows."""
         return (Foreseen("every", self.layout.released, 1, self.most_rounds),)
 
 
@@ -155,7 +147,6 @@ class OwnProducts(Brought):
 
     @cached_property
     def moments(self) -> fmpq_mat:
-        """A'A of the design and the response."""
         return self.mixing.moments(self.rows)
 
 
@@ -218,7 +209,6 @@ class MixedJob(OnFormula[OwnProducts]):
 
     @cached_property
     def model(self) -> MixedModel:
-        """What is fitted."""
         model = self.base.model
         names = tuple(
             INTERCEPT if place == model.intercept else name
@@ -231,7 +221,6 @@ class MixedJob(OnFormula[OwnProducts]):
 
     @property
     def words(self) -> str:
-        """What is released belongs to this statistic, whatever the round."""
         return (
             f"mixed model of {self.base.model.response} on "
             f"{', '.join(self.base.model.names)}, random {', '.join(self.random)}"
@@ -239,16 +228,13 @@ class MixedJob(OnFormula[OwnProducts]):
 
     @property
     def agreed(self) -> dict[str, Any]:
-        """What parties compare beside how they sum."""
         more = {"random": list(self.random), "method": self.method}
         return {**self.base.agreed, "mixed": more}
 
     def recipe(self, limit: ReleaseLimit | None = None) -> MixedRecipe:
-        """Return what parties do."""
         return MixedRecipe(self.model, self.words, limit)
 
     def bring(self, table: CheckedTable) -> OwnProducts:
-        """Return a party's rows."""
         return OwnProducts(table, self.base.rows(table), self.model.mixing)
 
     def answer(self, own: OwnProducts, request: At) -> Integers:
@@ -400,15 +386,12 @@ class MixedSpec(QuestionSpec, frozen=True, kw_only=True):
 
 
 class MixedKind(TableKind):
-    """Mixed models."""
-
     spec = MixedSpec
     make_job = staticmethod(MixedJob.of)
     function = staticmethod(mixed)
     unused_rules = ("dominance",)
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
-        """Yield the question in words."""
         job = cast("MixedJob", asked.job)
         (question,) = asked.consortium.questions
         assert isinstance(question, MixedSpec)

@@ -253,7 +253,6 @@ class _Job:
         )
 
     def result(self, value: Array[Any], *, averaged: bool = False) -> SumResult:
-        """Return the sum, or what was made of it."""
         return SumResult(
             terms=self.terms,
             recipe=self.recipe,
@@ -281,7 +280,6 @@ def _is_whole(array: Array[Any]) -> bool:
 
 
 def _shape(arrays: Mapping[str, Array[Any]]) -> tuple[int, ...]:
-    """Return the one shape that all parties' arrays have."""
     shapes = {array.shape for array in arrays.values()}
     if not shapes:
         raise InvalidInputError("a sum needs parties, found no data")
@@ -400,7 +398,6 @@ def _highest_bits(rows: FloatArray) -> Array[np.int64]:
 
 
 def _places(runs: Runs) -> Places:
-    """Return each measure with the places of its numbers."""
     parts: dict[int, list[tuple[Measure, int, int]]] = {}
     for run in runs:
         parts.setdefault(id(run[0]), []).append(run)

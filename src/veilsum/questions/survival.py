@@ -70,7 +70,6 @@ class Tallied:
     at: str
 
     def count(self, look: Look) -> Array[Any]:
-        """Return how many rows are in each."""
         return look(self.at)
 
 
@@ -146,12 +145,10 @@ class SurvivalJob(SchemaJob[Ended]):
 
     @property
     def schema(self) -> Schema:
-        """What tables were agreed to look like, as far as it matters here."""
         return self.used
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the groups are called."""
         if self.group is None:
             return (ALL_ROWS,)
         return self.used.column(self.group).categories
@@ -163,7 +160,6 @@ class SurvivalJob(SchemaJob[Ended]):
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """Levels, events and intervals that few parties might hold, and their cells."""
         time, event = self.formula.time, self.formula.event
         places = self.grid.places
         if self.group is None:
@@ -182,31 +178,25 @@ class SurvivalJob(SchemaJob[Ended]):
 
     @property
     def numbers_in_a_row(self) -> int:
-        """One for each column."""
         return len(self.schema.columns)
 
     @property
     def words(self) -> str:
-        """What is asked, for the ledger and for what parties compare."""
         return f"survival {self.text} at {self.grid.times.tolist()}"
 
     @property
     def agreed(self) -> dict[str, Any]:
-        """What parties compare beside how they sum."""
         return {"schema": self.schema.to_table(), "survival": self.words}
 
     @property
     def question(self) -> Question:
-        """What is asked of a table, for the ledger of its owner."""
         times = tuple(self.grid.times.tolist())
         return Question(schema=self.asked_about, survival=self.text, times=times)
 
     def recipe(self, limit: ReleaseLimit | None = None) -> SurvivalRecipe:
-        """Return what parties do: one sum."""
         return SurvivalRecipe(self.words, len(self.labels), self.grid.size, limit)
 
     def bring(self, table: CheckedTable) -> Ended:
-        """Return where a table's rows end: all that is ever asked of it."""
         times = table.numbers(self.formula.time)
         events = events_of(table, self.formula.event)
         ends = self.grid.tally(
@@ -218,7 +208,6 @@ class SurvivalJob(SchemaJob[Ended]):
         return Ended(ends, int(np.count_nonzero(events)), table)
 
     def n_rows(self, own: Ended) -> int:
-        """Return how many rows a party has to give."""
         return int(own.ends.cells.sum())
 
     def check_at_home(self, home: AtHome, own: Ended) -> None:
@@ -251,13 +240,11 @@ class SurvivalJob(SchemaJob[Ended]):
                 return own.ends.cells.ravel()
 
     def answer(self, own: Ended, request: str) -> Integers:
-        """Return what one party gives."""
         del request
         ends = own.ends.events, own.ends.censored, own.ends.later
         return self.recipe().pack(*ends, left_out=own.table.n_dropped)
 
     def pooled(self, own: Mapping[str, Ended]) -> dict[str, Vector]:
-        """Return the curves that one owner of all rows would find, at agreed times."""
         tables = [one.table for one in own.values()]
         times = np.concatenate([one.numbers(self.formula.time) for one in tables])
         every = replace(self, grid=TimeGrid.of(np.unique(times)))
@@ -636,15 +623,12 @@ class SurvivalSpec(QuestionSpec, frozen=True, kw_only=True):
 
 
 class SurvivalKind(TableKind):
-    """Survival curves."""
-
     spec = SurvivalSpec
     make_job = staticmethod(SurvivalJob.of)
     function = staticmethod(survival)
     unused_rules = ("residual_rows", "maximum_columns", "dominance", "maximum_leverage")
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
-        """Yield the question in words."""
         job = cast("SurvivalJob", asked.job)
         (question,) = asked.consortium.questions
         assert isinstance(question, SurvivalSpec)
@@ -672,7 +656,6 @@ class SurvivalKind(TableKind):
     def figures(
         self, draw: Any, result: Any, title: str, **shown: Any
     ) -> dict[str, Any]:
-        """Return the survival curves."""
         return {"survival": draw.survival_figure(result, title, **shown)}
 
 

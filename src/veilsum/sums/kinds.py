@@ -206,11 +206,9 @@ class TableKind(QuestionKind):
     result: ClassVar[type[TableResult]]
 
     def job(self, spec: Any, schema: Schema) -> SchemaJob[Any]:
-        """Return the question to tables with a schema."""
         return self.make_job(schema, **spec.asked())
 
     def run(self, spec: Any, data: Mapping[str, Frame], **how: Any) -> JobResult:
-        """Return the result for some parties' tables."""
         if self.function is not None:
             return self.function(data=data, **spec.asked(), **how)
         schema, rules, compare = (
@@ -236,7 +234,6 @@ class TableKind(QuestionKind):
         )
 
     def plan(self, consortium: Consortium) -> Asked:
-        """Return the rounds and terms that follow from schema, rules and graph."""
         (spec,), schema = consortium.questions, consortium.schema
         assert schema is not None
         with about(spec.heading):
@@ -265,12 +262,10 @@ class TableKind(QuestionKind):
 
 
 def kind_of(question: Question | type[QuestionSpec]) -> QuestionKind:
-    """Return the kind of a question."""
     return cast("QuestionKind", kinds.kind_of(question.heading))
 
 
 def question_of(consortium: Consortium) -> tuple[Any, QuestionKind]:
-    """Return the question of a consortium and its kind."""
     (question,) = consortium.questions
     return question, kind_of(question)
 
@@ -288,7 +283,6 @@ def agreed_job(consortium: Consortium) -> SchemaJob[Any] | None:
 
 
 def summing_options(rules: PolicySection, masks: Masks | None) -> Options:
-    """Return how to sum, by a file's [policy] and [masks]."""
     chosen: dict[str, Any] = rules.summing
     if masks is not None:
         if masks.grid is not None:
@@ -301,7 +295,6 @@ def summing_options(rules: PolicySection, masks: Masks | None) -> Options:
 
 
 def agreed_options(consortium: Consortium) -> Options:
-    """Return how the members of a consortium sum."""
     return cast(
         "Options",
         {
@@ -313,7 +306,6 @@ def agreed_options(consortium: Consortium) -> Options:
 
 
 def agreed_terms(consortium: Consortium, counts: Counts) -> Terms:
-    """Return the terms of a consortium for sums of these units."""
     with about("policy"):
         return Terms.of(
             consortium.topology.parties,

@@ -75,7 +75,6 @@ class Cells:
 
     @property
     def name(self) -> str:
-        """What they are."""
         kind = "levels" if len(self.columns) == 1 else "cells"
         return f"{kind} of {' x '.join(self.columns)}"
 
@@ -85,7 +84,6 @@ class Cells:
         return tuple(" x ".join(one) for one in product(*self.levels))
 
     def count(self, look: Look) -> Array[Any]:
-        """Count rows in each cell."""
         codes = np.stack([look(name) for name in self.columns], axis=1)
         return CrossTable(tuple(map(len, self.levels))).tally(codes)
 
@@ -107,17 +105,14 @@ class Values:
 
     @property
     def name(self) -> str:
-        """What they are."""
         return f"values of {self.column}"
 
     @property
     def places(self) -> tuple[str, ...]:
-        """All of them, the lowest first."""
         counts = range(self.measure.least, self.measure.most + 1)
         return tuple(f"{float(one * self.measure.unit):g}" for one in counts)
 
     def count(self, look: Look) -> Array[Any]:
-        """Count rows with each of them."""
         places = self.measure.counts(look(self.at)) - self.measure.least
         return np.bincount(places.astype(np.int64), minlength=len(self.places))
 
@@ -130,7 +125,6 @@ class Crossed:
 
     @property
     def name(self) -> str:
-        """What they are."""
         kind = self.axes[0].kind if len(self.axes) == 1 else "cells"
         return f"{kind} of {' x '.join(one.column for one in self.axes)}"
 
@@ -140,7 +134,6 @@ class Crossed:
         return tuple(" x ".join(one) for one in product(*(a.labels for a in self.axes)))
 
     def count(self, look: Look) -> Array[Any]:
-        """Count rows in each cell."""
         return tallied(self.axes, [look(one.column) for one in self.axes])
 
 
@@ -153,16 +146,13 @@ class Lacking:
 
     @property
     def name(self) -> str:
-        """What they are."""
         return f"groups of {self.by.column} in which {self.column} is missing"
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The groups."""
         return self.by.labels
 
     def count(self, look: Look) -> Array[Any]:
-        """Count rows of each group that lack it."""
         return np.asarray(look(self))
 
 
@@ -188,7 +178,6 @@ class Varying:
 
     @property
     def name(self) -> str:
-        """What they are."""
         return "columns in which rows of a party differ"
 
     @property
@@ -299,12 +288,10 @@ class Screened(SumsOnly):
 
     @property
     def answer_size(self) -> int:
-        """Those of the answer itself."""
         return int(self.inner.answer_size)
 
     @property
     def most_numbers(self) -> int:
-        """Counts of parties, and what the rest may show."""
         return size_of(self.groups) + int(self.inner.most_numbers)
 
     @property
@@ -315,12 +302,10 @@ class Screened(SumsOnly):
 
     @property
     def most_rounds(self) -> int:
-        """One more than the recipe inside has."""
         return 1 + int(self.inner.most_rounds)
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
-        """Counts of parties first, then what the recipe inside shows."""
         first = Foreseen("holders", self.release(()).statistics)
         return (first, *self.inner.foreseen)
 
@@ -445,12 +430,10 @@ class Screened(SumsOnly):
         )
 
     def answer(self, sums: Sums) -> Vector:
-        """Return the answer."""
         found: Vector = self.inner.answer(self.within(sums))
         return found
 
     def release(self, sums: Sums) -> Release:
-        """Return what the next sum shows."""
         if sums:
             found: Release = self.inner.release(self.within(sums))
             return found
@@ -464,8 +447,6 @@ class Screened(SumsOnly):
         return with_releases(promise, releases, whole=True, wording=wording)
 
     def contribution(self, own: Contribution, holds: Integers) -> Contribution:
-        """Return how one party answers, from what it holds and how it goes on."""
-
         def answer(request: Any) -> Array[Any]:
             found = holds if request == PRESENCE else own.answer(request)
             return np.concatenate([found, np.zeros(self.size - len(found), object)])

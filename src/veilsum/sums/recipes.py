@@ -66,14 +66,10 @@ class Recipe(Protocol):
     """A job as all parties know it."""
 
     @property
-    def size(self) -> int:
-        """How many numbers each sum has."""
-        ...
+    def size(self) -> int: ...
 
     @property
-    def answer_size(self) -> int:
-        """How many numbers the answer has."""
-        ...
+    def answer_size(self) -> int: ...
 
     @property
     def most_numbers(self) -> int:
@@ -88,9 +84,7 @@ class Recipe(Protocol):
         """Refuse the last of some sums if no admissible data add up to it."""
         ...
 
-    def answer(self, sums: Sums) -> Vector:
-        """Return the answer from all sums."""
-        ...
+    def answer(self, sums: Sums) -> Vector: ...
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum will show to everybody."""
@@ -162,27 +156,22 @@ class SumsOnly:
 
     @property
     def counts(self) -> Counts:
-        """Units and width of the numbers of every sum."""
         return self.layout.counts
 
     @property
     def size(self) -> int:
-        """Number of numbers in every sum."""
         return len(self.counts.units)
 
     @property
     def most_numbers(self) -> int:
-        """Those of one sum."""
         return cast("Recipe", self).size
 
     @property
     def most_rounds(self) -> int:
-        """How many sums there are at most."""
         return sum(one.most for one in self.foreseen)
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
-        """One sum, where a recipe says nothing else."""
         return (Foreseen("only", cast("Recipe", self).release(()).statistics),)
 
     @property
@@ -221,13 +210,11 @@ class SumsOnly:
         return self
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
-        """Return what holds, with every round's sums listed."""
         return with_releases(promise, releases, whole=True, wording=self.wording)
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]
     ) -> tuple[Line, ...]:
-        """Return every round's statistics in words."""
         return shown_of([members], releases)
 
 
@@ -246,7 +233,6 @@ class OneRound(SumsOnly):
 
     @property
     def answer_size(self) -> int:
-        """As many as were summed."""
         return self.size
 
     @property
@@ -267,7 +253,6 @@ class OneRound(SumsOnly):
         return self.counts.values(sums[0])
 
     def release(self, sums: Sums) -> Release:
-        """Return what the sum shows."""
         del sums
         return Release(self.what, self.layout.released)
 
@@ -302,7 +287,6 @@ class EndsRecipe(OneRound):
 
     @cached_property
     def layout(self) -> Layout:
-        """Rows that end in each cell, later, and left out."""
         cells, (events, others, later) = (self.n_lines, self.n_places), self.keys
         return Layout(
             (
@@ -325,7 +309,6 @@ class EndsRecipe(OneRound):
         return self.layout.pack(**named, left_out=left_out)
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
-        """Return rows that end in each cell, and all of them."""
         return cell_counts(self.ends(sums))
 
 
@@ -358,12 +341,10 @@ class ManyRounds(SumsOnly, Generic[S]):
 
     @property
     def most_rounds(self) -> int:
-        """As many sums as there is room for."""
         return self.most if self.limit is None else self.limit.rounds(self.size)
 
     @property
     def most_numbers(self) -> int:
-        """Those of all sums that there is room for."""
         return self.size * self.most_rounds
 
     @cached_property
@@ -389,7 +370,6 @@ class ManyRounds(SumsOnly, Generic[S]):
         raise NotImplementedError
 
     def request(self, sums: Sums) -> Any | None:
-        """Ask at the next place."""
         if not sums and self.limit is not None:
             self.limit.check(self.size, min(self.least, self.limit.most_rounds))
         state = self.state(sums)
@@ -421,28 +401,23 @@ class OneSumMore(SumsOnly):
 
     @property
     def first_layout(self) -> Layout:
-        """Statistics of the fit's first sum."""
         found: Layout = self.inner.first_layout
         return found
 
     @property
     def answer_size(self) -> int:
-        """One number for each column that is fitted."""
         return int(self.inner.answer_size)
 
     @property
     def most_numbers(self) -> int:
-        """Those of the fit, and of the last sum."""
         return int(self.inner.most_numbers) + self.size
 
     @property
     def most_rounds(self) -> int:
-        """One more than the fit takes."""
         return int(self.inner.most_rounds) + 1
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
-        """What the fit shows, and then what the last sum does."""
         before = [
             replace(one, when="first") if one.when == "only" else one
             for one in self.inner.foreseen
@@ -457,7 +432,6 @@ class OneSumMore(SumsOnly):
         return own, None
 
     def request(self, sums: Sums) -> Any | None:
-        """Ask for what the fit needs, and then for the last sum."""
         before, last = self.parts(sums)
         if last is not None:
             return None
@@ -486,12 +460,10 @@ class OneSumMore(SumsOnly):
         raise NotImplementedError
 
     def answer(self, sums: Sums) -> Vector:
-        """Return the coefficients."""
         found: Vector = self.inner.answer(self.parts(sums)[0])
         return found
 
     def release(self, sums: Sums) -> Release:
-        """Return what the next sum shows."""
         before, _ = self.parts(sums)
         if self.inner.request(before) is None:
             return self.last_release(before, self.inner.release(()).job)
@@ -499,7 +471,6 @@ class OneSumMore(SumsOnly):
         return found
 
     def last_release(self, before: Sums, job: str) -> Release:
-        """Return what the last sum shows, and where it is evaluated."""
         raise NotImplementedError
 
 
@@ -561,7 +532,6 @@ class Guarded:
 
     @property
     def size(self) -> int:
-        """One number more than the recipe has."""
         return self.objecting.size
 
     def within(self, sums: Sums) -> Sums:
@@ -587,7 +557,6 @@ class Guarded:
         return self.inner.request(self.within(sums))
 
     def answer(self, sums: Sums) -> Vector:
-        """Return the recipe's answer."""
         found: Vector = self.inner.answer(self.within(sums))
         return found
 
@@ -598,25 +567,21 @@ class Guarded:
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
-        """The recipe's rounds, each with the number for objections."""
         return tuple(
             replace(one, statistics={**one.statistics, OBJECTIONS: 1})
             for one in self.inner.foreseen
         )
 
     def among(self, members: tuple[str, ...]) -> Guarded:
-        """Return the recipe for those whose vectors are in the sums."""
         return replace(self, inner=self.inner.among(members))
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
-        """Return the recipe's promise."""
         found: Guarantee = self.inner.stated(promise, releases)
         return found
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]
     ) -> tuple[Line, ...]:
-        """Return every round's statistics in words."""
         return shown_of([members], releases)
 
     def __getattr__(self, name: str) -> Any:
@@ -678,7 +643,6 @@ class Questions:
         return self._last[1]
 
     def answer(self, sums: Sums, members: tuple[str, ...]) -> Vector:
-        """Return the answer of these parties from all sums."""
         known = self._answer
         if known is None or known[1] != members or not same_sums(known[0], sums):
             answer = self.recipe.among(members).answer(sums)
@@ -710,7 +674,6 @@ class PartyWork(Secret):
         return self.contribution.rounds
 
     def vector(self, answers: Sums) -> Array[Any] | None:
-        """Return the next private vector."""
         request = self._asked(answers)[0]
         if request is None:
             return None
@@ -745,7 +708,6 @@ class PartyWork(Secret):
         return vector
 
     def _random(self, answers: Sums) -> Integers:
-        """Return uniform residues."""
         size, words = self.recipe.size, cast("Any", self.recipe).counts.words
         seed = self.secret + request_digest(len(answers))
         drawn = shake_256(b"veilsum objection\0" + seed).digest(8 * words * size)
@@ -767,7 +729,6 @@ class PartyWork(Secret):
         return None
 
     def asked(self, answers: Sums) -> bytes:
-        """Return the digest of what that vector answers."""
         return self._asked(answers)[1]
 
     def _asked(self, answers: Sums) -> tuple[Any, bytes]:
@@ -778,7 +739,6 @@ class PartyWork(Secret):
         return self.questions or Questions(self.recipe)
 
     def answer(self, answers: Sums, members: tuple[str, ...]) -> Vector:
-        """Return what everybody computes from the sums."""
         return self._shared.answer(answers, members)
 
 
@@ -818,7 +778,6 @@ class Replay(Generic[S]):
         return type(self), (self.start, self.advance)
 
     def state(self, sums: Sums) -> S:
-        """Return the state after these sums."""
         key = by_value(sums)
         if key not in self._known:
             self._known[key] = self._reached(sums)

@@ -79,7 +79,6 @@ class Release:
 
     @property
     def words(self) -> str:
-        """Return the statistics in words."""
         return in_words(self.statistics, self.job)
 
 
@@ -210,7 +209,6 @@ class ReleaseLimit:
         return max(0, ceil(room / size) - 1)
 
     def allows(self, numbers: int) -> bool:
-        """Return whether so many numbers may be released."""
         total = self.before + numbers + self.after
         return total < self.fraction * self.held
 

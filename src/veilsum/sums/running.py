@@ -99,7 +99,6 @@ class JobResult(Shown):
 
     @cached_property
     def releases(self) -> tuple[Release, ...]:
-        """What each sum showed."""
         sums = self.released.sums
         return tuple(self.recipe.release(sums[:k]) for k in range(len(sums)))
 
@@ -118,7 +117,6 @@ class JobResult(Shown):
 
     @cached_property
     def answer(self) -> Vector:
-        """What all parties agreed on."""
         return self.released.answer
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,7 +173,6 @@ class JobResult(Shown):
 
     @property
     def road(self) -> str:
-        """What it took, in a sentence."""
         released = self.released
         return (
             f"{counted(len(released.sums), 'sum')} of "
@@ -190,7 +187,6 @@ class JobResult(Shown):
 
 
 def plan_for(recipe: Recipe, terms: Terms, agreed: Mapping[str, Any]) -> Plan:
-    """Return the plan that parties with this recipe compare."""
     return terms.plan(
         size=recipe.size,
         answer_size=recipe.answer_size,
@@ -416,7 +412,6 @@ class Bookkeeping(Secret):
         emission: Emission,
         sums: Sequence[Array[Any]],
     ) -> tuple[Charge, KnownSum]:
-        """Return what a ledger is told of an emission."""
         terms, release = self.terms, self.recipe.release(sums)
         data = self._data(party, ledger)
         name = _epoch_name(terms.run, emission.epoch)

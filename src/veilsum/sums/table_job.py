@@ -77,12 +77,10 @@ class TableJob(ABC, Generic[Own]):
 
     @property
     def levels(self) -> Mapping[str, int]:
-        """How many levels each of its categories has."""
         return {}
 
     @property
     def question(self) -> Question | None:
-        """What is asked of a table, for the ledger of its owner."""
         return None
 
     @abstractmethod
@@ -112,7 +110,6 @@ class TableJob(ABC, Generic[Own]):
         """Return what one party gives."""
 
     def together(self, own: Mapping[str, Own]) -> tuple[Any, list[Integers]]:
-        """Return the recipe and its sums as one owner of all tables finds them."""
         recipe, sums = self.recipe(), list[Integers]()
         while (request := recipe.request(sums)) is not None:
             parts = [self.answer(part, request) for part in own.values()]
@@ -120,7 +117,6 @@ class TableJob(ABC, Generic[Own]):
         return recipe, sums
 
     def pooled(self, own: Mapping[str, Own]) -> Any:
-        """Return what one owner of all tables finds, to compare with."""
         recipe, sums = self.together(own)
         return recipe.answer(sums)
 
@@ -135,7 +131,6 @@ class SchemaJob(TableJob[Own]):
 
     @property
     def levels(self) -> Mapping[str, int]:
-        """How many levels each category has that it uses."""
         used = (one for one in self.schema.columns if one.is_category)
         return {one.name: len(one.categories) for one in used}
 
@@ -221,8 +216,6 @@ def prepared(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TableAnswer(Prepared):
-    """A question that was answered."""
-
     released: Released
 
     def made(
@@ -337,7 +330,6 @@ class TableResult(JobResult):
 
     @property
     def count(self) -> int:
-        """Rows of all parties."""
         raise NotImplementedError
 
     @property
@@ -347,7 +339,6 @@ class TableResult(JobResult):
 
     @property
     def expected(self) -> Any:
-        """The reference for these numbers."""
         return self.reference
 
     @property
@@ -359,7 +350,6 @@ class TableResult(JobResult):
 
     @property
     def difference(self) -> str:
-        """How far that is, in words."""
         if self.max_error is None:
             return ""
         how = f" ({self.compared_by})" if self.compared_by else ""
@@ -375,17 +365,14 @@ class TableResult(JobResult):
 
     @property
     def rows_sentence(self) -> str:
-        """How many rows there are, and were left out."""
         left = f", {self.dropped} with missing values left out" if self.dropped else ""
         return f"{self.count} rows of {len(self.released.members)} parties{left}."
 
     @property
     def plain_reference(self) -> Any:
-        """The reference for JSON."""
         return None if self.reference is None else self.expected.tolist()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON: those of every run, and how exact they are."""
         return {
             **super().to_dict(),
             "reference": self.plain_reference,
@@ -435,7 +422,6 @@ def put(
 
 
 def is_simulated(options: Options) -> bool:
-    """Say whether all parties are here."""
     return getattr(options.get("driver"), "party", None) is None
 
 

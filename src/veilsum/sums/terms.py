@@ -261,7 +261,6 @@ class Terms:
 
     @property
     def parties(self) -> tuple[str, ...]:
-        """Everybody, in order."""
         return tuple(self.topology.parties)
 
     @property
@@ -326,7 +325,6 @@ class Terms:
         tolerance: float = 1e-9,
         stand_in: bool = True,
     ) -> Plan:
-        """Return the plan whose digest parties compare."""
         agreed = {**({"run": self.run} if self.run else {}), **terms}
         return Plan(
             terms=json.dumps(agreed, sort_keys=True).encode(),

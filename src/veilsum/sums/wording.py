@@ -12,7 +12,6 @@ MOST_IN_A_LINE, MOST_LETTERS = 4_000, 40_000
 
 
 def quoted(text: str) -> str:
-    """Return a text of a file in quotes, as it was written."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -38,13 +37,11 @@ class PageRoom:
     left_out: list[str] = field(default_factory=list)
 
     def names(self, label: str, names: Sequence[str]) -> str:
-        """Return names inside a line."""
         kept = self._fitting(label, names, MOST_IN_A_LINE)
         more = len(names) - len(kept)
         return ", ".join(kept) + (f" and {more} MORE" if more else "")
 
     def lines(self, label: str, lines: Sequence[str]) -> Sequence[str]:
-        """Return lines about things of one kind."""
         return self._fitting(label, lines, MOST_LETTERS)
 
     def _fitting(self, label: str, given: Sequence[str], room: int) -> Sequence[str]:

@@ -659,7 +659,6 @@ def _newly_shown(
 
 
 def to_answer(terms: SurveyTerms, found: SurveySet) -> AnsweredSurvey:
-    """Return what is kept of a survey and its set."""
     guests = {name: terms.roster[name].invited_by for name in found.guests}
     shown = replace(terms, tally=found.tally).released
     width = len(terms.columns)

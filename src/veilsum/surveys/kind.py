@@ -26,7 +26,6 @@ class SurveyKind(QuestionKind):
     needs_all_members = True
 
     def plan(self, consortium: Consortium) -> Asked:
-        """Return the one round of a survey."""
         from veilsum.surveys.question import SurveyRecipe
 
         recipe = SurveyRecipe(survey_terms(consortium))
@@ -53,13 +52,11 @@ class SurveyKind(QuestionKind):
         )
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
-        """Yield the question in words."""
         from veilsum.surveys import words
 
         yield from words.asked(_terms(asked), room)
 
     def warnings(self, asked: Asked) -> Iterator[str]:
-        """Yield that the numbers are guests'."""
         from veilsum.surveys import words
 
         del asked

@@ -103,7 +103,6 @@ class SurveyGuarantee(Guarantee):
         return self.told
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the keys that every guarantee has."""
         plain = Guarantee.to_dict(self)
         del plain["told"]
         return plain
@@ -149,7 +148,6 @@ class SurveyRecipe(SumsOnly):
 
     @property
     def agreed(self) -> dict[str, Any]:
-        """What delegates compare beside how they sum."""
         return {"survey": self.survey.digest, "set": self.survey.set}
 
     def terms(self, options: Options) -> Terms:
@@ -190,11 +188,9 @@ class SurveyRecipe(SumsOnly):
     # What is asked, and what follows
 
     def request(self, sums: Sums) -> WantedTotals | None:
-        """Ask once, for what may be shown."""
         return None if sums else WantedTotals(self.cells)
 
     def totals(self, sums: Sums) -> dict[int, int]:
-        """Return by cell the totals that were released, in units."""
         (found,) = sums
         return dict(zip(self.cells, map(residue, found.tolist()), strict=True))
 
@@ -209,7 +205,6 @@ class SurveyRecipe(SumsOnly):
     # What becomes known
 
     def release(self, sums: Sums) -> Release:
-        """Return what the sum shows."""
         del sums
         name = f"a survey ({self.survey.digest[:16]})"
         return Release(f"{name}: totals", self.layout.released)

@@ -100,7 +100,6 @@ def read_code(text: str) -> str:
 
 
 def guest_key(code: str) -> Ed25519PrivateKey:
-    """Return the key that an invitation stands for."""
     secret = read_code(code).replace("-", "")[:SECRET_LETTERS]
     seed = hashlib.sha256(b"veilsum invitation 1\n" + secret.encode()).digest()
     return Ed25519PrivateKey.from_private_bytes(seed)
@@ -158,11 +157,9 @@ class Submission:
         return ("\n".join(lines) + "\n").encode()
 
     def digest(self, delegates: Sequence[str]) -> str:
-        """Return what names exactly this submission."""
         return sha256_hex(self.statement(delegates))
 
     def to_json(self) -> str:
-        """Return it as one line."""
         found = _Written(
             survey=self.survey,
             guest=self.guest,
@@ -176,7 +173,6 @@ class Submission:
 
     @property
     def words(self) -> Words:
-        """The masked vector."""
         return words_from(self.masked)
 
 
@@ -350,12 +346,10 @@ def masked_bytes(words: Words, shares: Sequence[bytes]) -> bytes:
 
 
 def words_from(content: bytes) -> Words:
-    """Return the words in bytes."""
     return np.frombuffer(content, dtype="<u8").astype(np.uint64)
 
 
 def sha256_hex(content: bytes) -> str:
-    """Return SHA-256, hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 

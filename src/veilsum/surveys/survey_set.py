@@ -41,7 +41,6 @@ class SurveySet:
 
     @cached_property
     def digest(self) -> str:
-        """What the closed file calls it by."""
         lines = "\n".join(
             f"{guest}\t{number}\t{digest}" for guest, number, digest in self.entries
         )
@@ -49,7 +48,6 @@ class SurveySet:
 
     @property
     def guests(self) -> tuple[str, ...]:
-        """Whose submissions these are."""
         return tuple(guest for guest, _, _ in self.entries)
 
     @property

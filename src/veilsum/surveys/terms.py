@@ -120,12 +120,10 @@ class SurveyTally:
 
     @property
     def guests(self) -> int:
-        """How many are in the set."""
         return sum(self.invited)
 
     @cached_property
     def given(self) -> tuple[int, ...]:
-        """How many of them filled each cell."""
         return tuple(map(sum, zip(*self.filled, strict=True)))
 
 
@@ -184,12 +182,10 @@ class SurveyTerms:
 
     @property
     def most(self) -> int:
-        """The largest."""
         return int(_exact(self.high) / self.unit)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The delegates' names, in the order of the shares."""
         return tuple(name for name, _ in self.delegates)
 
     @cached_property
@@ -253,7 +249,6 @@ class SurveyTerms:
         return tuple(np.flatnonzero(two & filled & ~table).tolist())
 
     def label(self, cell: int) -> str:
-        """Return what a cell is called."""
         row, column = divmod(cell, len(self.columns))
         return f"{self.rows[row]} x {self.columns[column]}"
 
@@ -483,7 +478,6 @@ def check_filled(survey: SurveyTerms, filled: bytes) -> None:
 
 
 def _cells_in(filled: bytes, n_cells: int) -> UInt[Array[np.uint8], " cells"]:
-    """Return 1 for each cell that is filled, and 0 for each other one."""
     return np.unpackbits(np.frombuffer(filled, dtype=np.uint8), count=n_cells)
 
 

@@ -27,7 +27,6 @@ MOST_NAMES = 20
 
 
 def words() -> Mapping[str, Any]:
-    """Return what is said of surveys."""
     found: Mapping[str, Any] = catalogue("en", "consent")["survey"]
     return found
 
@@ -44,7 +43,6 @@ def names_of(guests: Collection[str]) -> str:
 
 
 def by_member(survey: SurveyTerms, guests: Iterable[str]) -> str:
-    """Return how many of some guests each member has invited."""
     invited = Counter(survey.roster[name].invited_by for name in guests)
     return ", ".join(f"{name} {invited[name]}" for name in survey.names)
 
@@ -54,7 +52,6 @@ def _in_order(table: str, **values: Any) -> Iterator[str]:
 
 
 def asked(survey: SurveyTerms, room: Any) -> Iterator[str]:
-    """Yield the question in words."""
     yield from _in_order(
         "asked",
         title=quoted(survey.title),

@@ -74,12 +74,10 @@ class Axis:
 
     @property
     def size(self) -> int:
-        """How many places there are."""
         return len(self.labels)
 
     @property
     def kind(self) -> str:
-        """What the places are."""
         if self.bins is not None:
             return "bins"
         return "levels" if self.measure is None else "values"
@@ -94,7 +92,6 @@ class Axis:
         return counts.astype(np.int64)
 
     def codes(self, table: CheckedTable) -> Array[Any]:
-        """Return where each row of a table is."""
         return self.places(table.look(self.column))
 
 
@@ -111,5 +108,4 @@ def tallied(axes: Sequence[Axis], columns: Sequence[Array[Any]]) -> Array[Any]:
 
 
 def n_cells(axes: Sequence[Axis]) -> int:
-    """Return how many cells these axes make."""
     return prod(one.size for one in axes)

@@ -73,7 +73,6 @@ class Draft:
 
     @property
     def toml(self) -> str:
-        """The draft as text to edit."""
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:

@@ -83,7 +83,6 @@ class SchemaSection(Section, frozen=True, kw_only=True):
 
     @property
     def schema(self) -> Schema:
-        """What was agreed on."""
         rest = {key: value for key, value in self.given().items() if key != "columns"}
         return Schema(tuple(map(_column, self.columns, self.columns.values())), **rest)
 
@@ -374,7 +373,6 @@ class CheckedTable(Secret):
 
     @property
     def n_rows(self) -> int:
-        """How many rows are left."""
         return len(self.frame)
 
     def sharing(self, columns: Mapping[str, PerRow]) -> CheckedTable:

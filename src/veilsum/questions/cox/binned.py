@@ -81,19 +81,16 @@ class BinnedRecipe(SumsOnly):
 
     @property
     def limit(self) -> ReleaseLimit | None:
-        """How many numbers there is room for."""
         return self.base.limit
 
     @cached_property
     def layout(self) -> Layout:
-        """Positions of the longest sum."""
         if self.wide is None:
             return self.base.layout + ROWS
         return self.wide.scales.positions + Layout((padding(1),)) + ROWS
 
     @cached_property
     def first(self) -> Layout:
-        """The first sum of the regression, and rows before they are cut."""
         base = self.base.newton.scales.layout("first") + LEFT_OUT
         return base.padded(self.layout.size - ROWS.size) + ROWS
 
@@ -108,7 +105,6 @@ class BinnedRecipe(SumsOnly):
 
     @property
     def answer_size(self) -> int:
-        """One number for each column, bins too."""
         return self.base.answer_size
 
     @property
@@ -118,7 +114,6 @@ class BinnedRecipe(SumsOnly):
 
     @property
     def most_numbers(self) -> int:
-        """Those of all sums that there is room for."""
         return self.base.most_numbers + ROWS.size + sum(self.checked.released.values())
 
     def _parts(self, sums: Sums) -> tuple[Sums, Array[Any] | None]:
@@ -146,7 +141,6 @@ class BinnedRecipe(SumsOnly):
             self.wide.scales.check_score(numbers, pieces, self.wide.labels)
 
     def request(self, sums: Sums) -> BinnedRequest | None:
-        """Ask what the regression asks, and then for the check."""
         own, check = self._parts(sums)
         if check is not None:
             return None
@@ -162,19 +156,15 @@ class BinnedRecipe(SumsOnly):
         return BinnedRequest(check=True, inner=Request("score", point))
 
     def answer(self, sums: Sums) -> Vector:
-        """Return the coefficients."""
         return self.fit(sums).coefficients
 
     def fit(self, sums: Sums) -> GlmFit:
-        """Return the fit of the pooled pieces."""
         return self.base.fit(self._parts(sums)[0])
 
     def unpack_first(self, sums: Sums) -> dict[str, Any]:
-        """Return the statistics of the first sum by key."""
         return self.first.unpack(sums[0])
 
     def first_statistics(self, sums: Sums) -> FirstStatistics:
-        """Return the regression's part of the first sum."""
         return self.base.first(self._parts(sums)[0])
 
     def hazard_statistic(self, sums: Sums, places: Sequence[int]) -> float:
@@ -186,7 +176,6 @@ class BinnedRecipe(SumsOnly):
         return score_statistic(self.wide, found[: self.checked.size], chosen)
 
     def release(self, sums: Sums) -> Release:
-        """Return what the next sum shows, and where it is evaluated."""
         own, _ = self._parts(sums)
         if own and self.base.request(own) is None:
             before = self.base.release(own[:-1])
@@ -201,7 +190,6 @@ class BinnedRecipe(SumsOnly):
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
-        """What the regression shows, and the check."""
         first, *others = self.base.foreseen
         first = replace(first, statistics=self.first.released)
         if self.wide is None:
@@ -221,7 +209,6 @@ class EndBins:
 
     @property
     def name(self) -> str:
-        """What they are."""
         return f"ends of {self.time} by {self.event}"
 
     @property
@@ -231,7 +218,6 @@ class EndBins:
         return (*plain, *(f"{one} with an event" for one in self.periods.labels))
 
     def count(self, look: Look) -> Array[Any]:
-        """Count rows that end in each."""
         bins, events = ended(self.periods, look(self.time), look(self.event))
         return np.bincount(bins + events * (self.periods.n_bins + 1))[
             : len(self.places)
@@ -274,7 +260,6 @@ class BinnedCoxJob(TimedJob):
 
     @classmethod
     def of(cls, text: str, schema: Schema, **more: Any) -> BinnedCoxJob:
-        """Return the job on those columns that it needs."""
         job = super().of(text, schema, **more)
         _ = job.periods
         if not job.names:
@@ -290,7 +275,6 @@ class BinnedCoxJob(TimedJob):
 
     @cached_property
     def periods(self) -> Periods:
-        """The bins."""
         return Periods.of(self.times, self.time_measure)
 
     @cached_property
@@ -335,12 +319,10 @@ class BinnedCoxJob(TimedJob):
 
     @property
     def n_columns(self) -> int:
-        """How wide the design is, with the bins."""
         return len(self.names) + self.periods.n_bins
 
     @property
     def words(self) -> str:
-        """What is released belongs to this statistic, whatever the round."""
         left = self.text.partition("~")[0].strip()
         return (
             f"Cox regression of {left} on {', '.join(self.names)}, with one baseline "
@@ -349,7 +331,6 @@ class BinnedCoxJob(TimedJob):
 
     @property
     def agreed(self) -> dict[str, Any]:
-        """What parties compare beside how they sum."""
         return {
             "cox": self.words,
             "model": self.model.terms,
@@ -362,7 +343,6 @@ class BinnedCoxJob(TimedJob):
 
     @property
     def question(self) -> Question:
-        """What is asked of a table, for the ledger of its owner."""
         edges = tuple(self.periods.edges.tolist())
         return Question(
             schema=self.asked_about,
@@ -372,12 +352,10 @@ class BinnedCoxJob(TimedJob):
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """What the columns have, and the bins in which rows end."""
         ends = EndBins(self.periods, self.time, self.base.formula.response)
         return (*super().groups, ends)
 
     def recipe(self, limit: ReleaseLimit | None = None) -> BinnedRecipe:
-        """Return what parties do to fit it."""
         wide = None if self.wide is None else self.wide.newton
         if limit is not None:
             more = ROWS.size + (0 if wide is None else wide.scales.size)
@@ -406,7 +384,6 @@ class BinnedCoxJob(TimedJob):
         home.design(Rows(design, own.event, spent), self.model.names, intercept=0)
 
     def bring(self, table: CheckedTable) -> CutRows:
-        """Return a party's rows, and their pieces."""
         own = super().bring(table)
         found = self.periods.cut(own.time, own.event)
         flags = found.bin[:, None] == np.arange(1, self.periods.n_bins)
@@ -416,7 +393,6 @@ class BinnedCoxJob(TimedJob):
         return CutRows(own.table, own.rows, own.time, pieces, found.bin, found.row)
 
     def answer(self, own: TimedRows, request: BinnedRequest) -> Integers:
-        """Return what one party gives."""
         assert isinstance(own, CutRows)
         pieces, model = own.pieces, self.model
         if request.check:

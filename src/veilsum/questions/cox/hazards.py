@@ -20,7 +20,6 @@ class HazardResult(Fitted[F]):
 
     @property
     def n_events(self) -> int:
-        """Events that were seen."""
         raise NotImplementedError
 
     @property
@@ -30,11 +29,9 @@ class HazardResult(Fitted[F]):
         return f"n = {self.count}, number of events = {self.n_events}{left}"
 
     def summary(self, *, level: float = 0.95) -> str:
-        """Return all of it as plain text."""
         return self.answered(level).text()
 
     def answered(self, level: float = 0.95) -> Showing:
-        """Return all of it, to be seen."""
         raise NotImplementedError
 
     def hazard_ratios(self, level: float = 0.95) -> Any:
@@ -49,7 +46,6 @@ class HazardResult(Fitted[F]):
         return load_pandas().DataFrame(made, index=list(self.inference.names))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON: those of every run, and the table."""
         lines = [vars(one) for one in table(self.inference)]
         return {
             **super().to_dict(),

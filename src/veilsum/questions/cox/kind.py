@@ -35,8 +35,6 @@ class CoxSpec(QuestionSpec, frozen=True, kw_only=True):
 
 
 class CoxKind(TableKind):
-    """Cox regressions."""
-
     spec = CoxSpec
     make_job = staticmethod(cox_job)
     function = staticmethod(cox)
@@ -44,7 +42,6 @@ class CoxKind(TableKind):
     takes_terms = True
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
-        """Yield the question in words."""
         from veilsum.questions.cox.stratified import CoxJob
 
         job = cast("CoxJob | BinnedCoxJob", asked.job)

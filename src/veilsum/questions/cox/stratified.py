@@ -75,31 +75,25 @@ class CoxRecipe(InRounds[CoxState]):
 
     @property
     def first_layout(self) -> Layout:
-        """The same."""
         return self.layout
 
     @property
     def answer_size(self) -> int:
-        """One number for each column."""
         return len(self.search.names)
 
     @property
     def round_layout(self) -> Layout:
-        """Score and information at a point."""
         return self.search.scales.terms
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
-        """Return the number of rows, which the first sum has."""
         if len(sums) > 1:
             return {}
         return {"rows": self.layout.unpack(sums[0])["rows"]}
 
     def asked(self, state: CoxState, sums: Sums) -> CoxRequest:
-        """Return what is asked at Newton's next point."""
         return CoxRequest(not sums, self.search.propose(state))
 
     def release(self, sums: Sums) -> Release:
-        """Return what the next sum shows, and where it is evaluated."""
         point = self.search.propose(self.state(sums)).tolist()
         design = self.search.scales.design
         real = (float(one / of.unit) for one, of in zip(point, design, strict=True))
@@ -129,17 +123,14 @@ class CoxJob(TimedJob):
 
     @cached_property
     def search(self) -> CoxSearch:
-        """What is fitted."""
         return CoxSearch(self.measures, self.names, self.ties)
 
     @property
     def n_columns(self) -> int:
-        """How wide the design is."""
         return len(self.names)
 
     @property
     def words(self) -> str:
-        """What is released belongs to this statistic, whatever the round."""
         left = self.text.partition("~")[0].strip()
         return (
             f"Cox regression ({self.ties}) of {left} on {', '.join(self.names)}, with "
@@ -148,7 +139,6 @@ class CoxJob(TimedJob):
 
     @property
     def agreed(self) -> dict[str, Any]:
-        """What parties compare beside how they sum."""
         return {
             "cox": self.words,
             "formula": self.text,
@@ -160,7 +150,6 @@ class CoxJob(TimedJob):
 
     @property
     def question(self) -> Question:
-        """What is asked of a table, for the ledger of its owner."""
         return Question(
             schema=self.asked_about,
             formula=self.base.formula.text,
@@ -168,7 +157,6 @@ class CoxJob(TimedJob):
         )
 
     def recipe(self, limit: ReleaseLimit | None = None) -> CoxRecipe:
-        """Return what parties do to fit it."""
         return CoxRecipe(self.search, self.words, limit)
 
     def check_at_home(self, home: AtHome, own: TimedRows) -> None:
@@ -193,14 +181,12 @@ class CoxJob(TimedJob):
         return super().look(own, at)
 
     def bring(self, table: CheckedTable) -> CoxRows:
-        """Return a party's rows, sorted."""
         own = super().bring(table)
         measures = self.search.scales.measures
         at_risk = AtRisk.of(measures, own.time, self.without_ones(own), self.ties)
         return CoxRows(own.table, own.rows, own.time, at_risk)
 
     def answer(self, own: TimedRows, request: CoxRequest) -> Integers:
-        """Return what one party gives."""
         assert isinstance(own, CoxRows)
         found = statistics(
             self.search.scales, own.at_risk, request.point, first=request.first

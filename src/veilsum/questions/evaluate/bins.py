@@ -75,7 +75,6 @@ class BinsRecipe(SumsOnly):
 
     @cached_property
     def layout(self) -> Layout:
-        """Rows and predictions by bin, squared errors, and rows left out."""
         n, bits = self.n_bins, sum_bits([CHANCE_BITS + 1])
         return Layout(
             (
@@ -98,23 +97,19 @@ class BinsRecipe(SumsOnly):
         return Counts(units, max(own.bits, fit.bits))
 
     def parts(self, sums: Sums) -> dict[str, Any]:
-        """Return the statistics of the first sum by key."""
         return self.layout.unpack(sums[0][: self.layout.size])
 
     @property
     def answer_size(self) -> int:
-        """Those of the first sum, and two coefficients."""
         return self.layout.size + 2 * (self.refit is not None)
 
     @property
     def most_numbers(self) -> int:
-        """Those of all sums that there is room for."""
         further = 0 if self.refit is None else self.refit.most_numbers
         return self.layout.size + further
 
     @property
     def most_rounds(self) -> int:
-        """One more than the fit has."""
         return 1 + (0 if self.refit is None else self.refit.most_rounds)
 
     def _further(self, sums: Sums) -> Sums:
@@ -122,7 +117,6 @@ class BinsRecipe(SumsOnly):
         return [one[: self.refit.size] for one in sums[1:]]
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
-        """Return rows of each bin, with the event and without, and all of them."""
         parts = self.parts(sums)
         return cell_counts((parts["bin_events"], parts["bin_non_events"]))
 
@@ -141,7 +135,6 @@ class BinsRecipe(SumsOnly):
         check_total("squared errors", parts["squared_errors"], 0, rows.sum())
 
     def request(self, sums: Sums) -> str | Request | None:
-        """Ask for counts, and then what the fit asks."""
         if not sums:
             if self.limit is not None:
                 self.limit.check(self.layout.size)
@@ -158,7 +151,6 @@ class BinsRecipe(SumsOnly):
         return np.append(found, self.refit.answer(self._further(sums)))
 
     def found(self, sums: Sums, edges: Vector) -> Discrimination:
-        """Return what the first total says."""
         parts = self.parts(sums)
         return Discrimination(
             edges,
@@ -173,7 +165,6 @@ class BinsRecipe(SumsOnly):
         return None if self.refit is None else self.refit.fit(self._further(sums))
 
     def release(self, sums: Sums) -> Release:
-        """Return what the next sum shows."""
         if not sums:
             return Release(self.words, self.layout.released)
         assert self.refit is not None
@@ -181,7 +172,6 @@ class BinsRecipe(SumsOnly):
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
-        """Counts by bin first, then what the fit shows."""
         shown = self.layout.released
         if self.refit is None:
             return (Foreseen("only", shown),)
@@ -222,12 +212,10 @@ class BinsJob(PredictingJob):
 
     @cached_property
     def thresholds(self) -> Vector:
-        """The edges, as an array."""
         return edges_of(self.edges, 0.0, 1.0)
 
     @cached_property
     def bins(self) -> RowBins:
-        """The bins that predictions are in."""
         return RowBins("bins of the prediction", bin_labels(self.thresholds))
 
     @cached_property
@@ -253,21 +241,17 @@ class BinsJob(PredictingJob):
 
     @property
     def words(self) -> str:
-        """What is asked, with the edges."""
         more = ", and refitted" if self.calibrated else ""
         return f"{super().words}, in bins at {list(self.edges)}{more}"
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """What the formula's columns have, and the bins of the prediction."""
         return (*super().groups, self.bins)
 
     def places(self, mean: PerRow) -> Places:
-        """Return the bin of each row."""
         return places_of(self.thresholds, mean)
 
     def recipe(self, limit: ReleaseLimit | None = None) -> BinsRecipe:
-        """Return what parties do: one sum, and those of a fit."""
         alone = BinsRecipe(self.words, len(self.edges) + 1, None, limit)
         if self.refit is None:
             return alone
@@ -309,7 +293,6 @@ class BinsJob(PredictingJob):
             home.design(rows, self.refit.names, intercept=0)
 
     def answer(self, own: Predicted, request: str | Request) -> Integers:
-        """Return what one party gives."""
         recipe = self.recipe()
         if isinstance(request, Request):
             assert self.refit is not None

@@ -30,7 +30,6 @@ class RowBins:
     places: tuple[str, ...]
 
     def count(self, look: Look) -> Array[Any]:
-        """Count rows in each."""
         return np.bincount(look(self), minlength=len(self.places))
 
 
@@ -66,19 +65,16 @@ class PredictingJob(OnFormula[Predicted]):
 
     @property
     def words(self) -> str:
-        """What is asked, for the ledger and for what parties compare."""
         names = zip(self.base.formula.columns, self.known.coefficients, strict=True)
         numbers = ", ".join(f"{name} {one!r}" for name, one in names)
         return f"how well {self.base.formula.text} is predicted by {numbers}"
 
     @property
     def agreed(self) -> dict[str, Any]:
-        """What parties compare beside how they sum."""
         return agreed_terms(self, self.base.formula.text)
 
     @property
     def question(self) -> Question:
-        """What is asked of a table, for the ledger of its owner."""
         names = self.base.formula.columns
         return Question(
             schema=self.asked_about,
@@ -105,14 +101,12 @@ class PredictingJob(OnFormula[Predicted]):
         return own.places if isinstance(at, RowBins) else self.base.look(own, at)
 
     def bring(self, table: CheckedTable) -> Predicted:
-        """Return a party's table, its rows, and what is predicted of each."""
         rows = self.base.rows(table)
         predictor = self.known.predictors(rows)
         mean = self.known.means(predictor)
         return Predicted(table, rows, predictor, mean, self.places(mean))
 
     def places(self, mean: PerRow) -> Places:
-        """Return the bin of each row: there is one."""
         return np.zeros(len(mean), dtype=np.int64)
 
 
@@ -128,7 +122,6 @@ def agreed_terms(job: Any, formula: str) -> dict[str, Any]:
 
 
 def responses(own: Mapping[str, Brought]) -> PerRow:
-    """Return the responses of all parties' rows."""
     parts = (one.rows.response for one in own.values())
     return np.concatenate([np.asarray(one, float) for one in parts])
 
@@ -151,12 +144,10 @@ class Judged(TableResult):
 
     @property
     def formula(self) -> str:
-        """The formula of the model."""
         return str(self.job.base.formula.text)
 
     @property
     def values(self) -> dict[str, float]:
-        """What was found, by name."""
         raise NotImplementedError
 
     @property
@@ -169,7 +160,6 @@ class Judged(TableResult):
 
     @property
     def plain_reference(self) -> Any:
-        """The reference for JSON."""
         return None if self.reference is None else dict(self.reference)
 
     def to_dict(self) -> dict[str, Any]:
@@ -184,7 +174,6 @@ class Judged(TableResult):
 
 
 def plain(line: Mapping[str, Any]) -> dict[str, Any]:
-    """Return numbers as JSON has them."""
     return {
         key: None if isinstance(one, float) and not isfinite(one) else one
         for key, one in line.items()

@@ -60,7 +60,6 @@ class ConcordanceRecipe(EndsRecipe):
     asked = BINS
 
     def found(self, sums: Sums) -> Concordance:
-        """Return what the total says."""
         events, censored, later = self.ends(sums)
         events = np.vstack([events, np.zeros_like(later)])
         return Concordance(events, np.vstack([censored, later]))
@@ -105,7 +104,6 @@ class ConcordanceJob(TimedJob):
 
     @cached_property
     def periods(self) -> Periods:
-        """The intervals of time."""
         return Periods.of(self.times, self.time_measure)
 
     def pooled(self, own: Mapping[str, TimedRows]) -> dict[str, float]:
@@ -117,7 +115,6 @@ class ConcordanceJob(TimedJob):
 
     @property
     def words(self) -> str:
-        """What is asked, for the ledger and for what parties compare."""
         numbers = ", ".join(f"{name} {one!r}" for name, one in self.given)
         return (
             f"how well {self.text} is predicted by {numbers}, in bins of risk at "
@@ -126,12 +123,10 @@ class ConcordanceJob(TimedJob):
 
     @property
     def agreed(self) -> dict[str, Any]:
-        """What parties compare beside how they sum."""
         return agreed_terms(self, self.text)
 
     @property
     def question(self) -> Question:
-        """What is asked of a table, for the ledger of its owner."""
         return Question(
             schema=self.asked_about,
             predicted=self.text,
@@ -142,7 +137,6 @@ class ConcordanceJob(TimedJob):
 
     @cached_property
     def cells(self) -> RowBins:
-        """Intervals in which rows end, crossed with bins of their risk."""
         last = self.periods.edges[-1]
         times = (*self.periods.labels, f"beyond {last:g}")
         risks = bin_labels(np.array(self.edges))
@@ -151,16 +145,13 @@ class ConcordanceJob(TimedJob):
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """What the columns have, and the cells of time and risk."""
         return (*super().groups, self.cells)
 
     def recipe(self, limit: ReleaseLimit | None = None) -> ConcordanceRecipe:
-        """Return what parties do: one sum."""
         n_bins = len(self.edges) + 1
         return ConcordanceRecipe(self.words, self.periods.n_bins, n_bins, limit)
 
     def bring(self, table: CheckedTable) -> RiskRows:
-        """Return a party's rows, when each ends, and the bin of its risk."""
         own = super().bring(table)
         places = places_of(np.array(self.edges), self.known.predictors(own.rows))
         ends = self.periods.places(own.time)
@@ -191,7 +182,6 @@ class ConcordanceJob(TimedJob):
         home.design(rows, names, intercept=0)
 
     def answer(self, own: TimedRows, request: str) -> Integers:
-        """Return what one party gives."""
         del request
         assert isinstance(own, RiskRows)
         times, n_bins = self.periods.n_bins, len(self.edges) + 1

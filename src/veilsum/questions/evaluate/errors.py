@@ -55,15 +55,12 @@ class ErrorsRecipe(OneRound):
 
     @cached_property
     def layout(self) -> Layout:
-        """Responses, predictions and errors, rows, and rows left out."""
         return self.sums_of.layout + Layout((scalar("left_out"),))
 
     def errors(self, sums: Sums) -> Errors:
-        """Return what the total says."""
         return self.sums_of.errors(self.layout.unpack(sums[0]))
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
-        """Return the number of rows."""
         return {"rows": self.layout.unpack(sums[0])["rows"]}
 
     def check_sum(self, sums: Sums) -> None:
@@ -83,11 +80,9 @@ class ErrorsJob(PredictingJob):
 
     @cached_property
     def sums_of(self) -> ErrorSums:
-        """In what units errors are summed."""
         return ErrorSums(self.known)
 
     def recipe(self, limit: ReleaseLimit | None = None) -> ErrorsRecipe:
-        """Return what parties do: one sum."""
         return ErrorsRecipe(self.words, self.sums_of, limit)
 
     def check_at_home(self, home: AtHome, own: Predicted) -> None:
@@ -105,13 +100,11 @@ class ErrorsJob(PredictingJob):
         home.design(Rows(design, response), names, intercept=0, shaped=True)
 
     def answer(self, own: Predicted, request: str) -> Integers:
-        """Return what one party gives."""
         del request
         found = self.sums_of.vector(self.known.responses(own.rows), own.mean)
         return np.append(found, own.table.n_dropped)
 
     def pooled(self, own: Mapping[str, Predicted]) -> dict[str, float]:
-        """Return the errors as one owner of all rows finds them."""
         response = responses(own)
         mean = np.concatenate([one.mean for one in own.values()])
         mae = float(np.mean(np.abs(response - mean)))

@@ -49,16 +49,13 @@ class Fold:
 
     @property
     def name(self) -> str:
-        """What they are."""
         return f"{self.group.name} in fold {self.place + 1}"
 
     @property
     def places(self) -> tuple[str, ...]:
-        """What each is called."""
         return self.group.places
 
     def count(self, look: Look) -> Array[Any]:
-        """Count the fold's rows in each."""
         here = look(self) == self.place
         return self.group.count(lambda at: look(at)[here])
 
@@ -83,19 +80,16 @@ class FoldsRecipe(OneRound):
 
     @cached_property
     def fold(self) -> Layout:
-        """Sums of least squares, as each fold has them."""
         return Counting(self.model.measures).layout
 
     @cached_property
     def layout(self) -> Layout:
-        """Sums of least squares for each fold, and rows left out."""
         n, units = self.n_folds, self.fold.counts.units
         sums = Statistic("fold_sums", (n, len(units)), units * n, self.fold.bits)
         return Layout((sums, scalar("left_out")))
 
     @property
     def answer_size(self) -> int:
-        """The coefficients without each fold."""
         return self.n_folds * len(self.model.names)
 
     def _parts(self, sums: Sums) -> Integers:
@@ -103,11 +97,9 @@ class FoldsRecipe(OneRound):
         return found
 
     def rows(self, sums: Sums) -> list[int]:
-        """Return the number of rows of each fold."""
         return [self.fold.unpack(one)["rows"] for one in self._parts(sums)]
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
-        """Return rows of each fold, and all of them."""
         rows = self.rows(sums)
         found = {f"rows of fold {k}": n for k, n in enumerate(rows, start=1)}
         return found | {"rows": sum(rows)}
@@ -137,11 +129,9 @@ class FoldsRecipe(OneRound):
         return self._fits[key]
 
     def answer(self, sums: Sums) -> Vector:
-        """Return the coefficients without each fold."""
         return np.concatenate([one.coefficients for one in self.fits(sums)[1:]])
 
     def errors(self, sums: Sums) -> tuple[Errors, ...]:
-        """Return how well each fold is predicted by the rows of all others."""
         measures = self.model.measures
         fits = self.fits(sums)[1:]
         parts = zip(self._parts(sums), fits, self.rows(sums), strict=True)
@@ -191,17 +181,14 @@ class FoldsJob(OnFormula[Brought]):
 
     @property
     def words(self) -> str:
-        """What is asked, for the ledger and for what parties compare."""
         return f"{self.base.model.words}, in {self.n_folds} folds dealt by {self.split}"
 
     @property
     def agreed(self) -> dict[str, Any]:
-        """What parties compare beside how they sum."""
         return {**self.base.agreed, "folds": self.n_folds, "split": self.split}
 
     @property
     def question(self) -> Question:
-        """What is asked of a table, for the ledger of its owner."""
         return Question(
             schema=self.asked_about,
             formula=self.base.formula.text,
@@ -211,14 +198,12 @@ class FoldsJob(OnFormula[Brought]):
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The folds, and in each of them what the formula's columns have."""
         folds = range(self.n_folds)
         names = tuple(f"fold {k + 1}" for k in folds)
         within = product(self.base.groups, folds)
         return (RowBins("folds", names), *(Fold(one, k) for one, k in within))
 
     def folds(self, own: Brought) -> Places:
-        """Return the fold of each row of a party."""
         measures = self.base.model.measures
         return folds_of(measures, own.rows, self.n_folds, self.split)
 
@@ -228,11 +213,9 @@ class FoldsJob(OnFormula[Brought]):
         return self.folds(own) if found else self.base.look(own, at)
 
     def recipe(self, limit: ReleaseLimit | None = None) -> Any:
-        """Return what parties do: one sum."""
         return FoldsRecipe(self.base.model, self.n_folds, self.words, limit)
 
     def parts(self, own: Brought) -> list[Rows]:
-        """Return a party's rows of each fold."""
         folds = self.folds(own)
         return [rows_where(own.rows, folds == k) for k in range(self.n_folds)]
 
@@ -264,11 +247,9 @@ class FoldsJob(OnFormula[Brought]):
                 )
 
     def bring(self, table: CheckedTable) -> Brought:
-        """Return a party's table with the rows that the formula makes of it."""
         return self.base.bring(table)
 
     def answer(self, own: Brought, request: str) -> Integers:
-        """Return what one party gives."""
         del request
         measures = self.base.model.measures
         parts = [least_squares.statistics(one, measures) for one in self.parts(own)]
@@ -289,5 +270,4 @@ class FoldsJob(OnFormula[Brought]):
 
 
 def rows_where(rows: Rows, chosen: Array[Any]) -> Rows:
-    """Return some of the rows."""
     return Rows(rows.design[chosen], rows.response[chosen])

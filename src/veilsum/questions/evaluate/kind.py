@@ -54,15 +54,12 @@ class EvaluateSpec(QuestionSpec, frozen=True, kw_only=True):
 
 
 class EvaluateKind(TableKind):
-    """Evaluations of predictions."""
-
     spec = EvaluateSpec
     make_job = staticmethod(evaluate_job)
     function = staticmethod(evaluate)
     unused_rules = ("dominance",)
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
-        """Yield the question in words."""
         import numpy as np
 
         from veilsum.models.evaluation import bin_labels
@@ -117,7 +114,6 @@ class EvaluateKind(TableKind):
     def figures(
         self, draw: Any, result: Any, title: str, **shown: Any
     ) -> dict[str, Any]:
-        """Return the figure of predicted chances."""
         from veilsum.questions.evaluate.bins import ChanceEvaluation
 
         del shown

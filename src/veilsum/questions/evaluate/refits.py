@@ -50,7 +50,6 @@ class RefitsRecipe(ManyRounds[Refitting]):
 
     @cached_property
     def layout(self) -> Layout:
-        """Positions that all rounds share."""
         return self.search.layout + LEFT_OUT
 
     @property
@@ -60,7 +59,6 @@ class RefitsRecipe(ManyRounds[Refitting]):
 
     @property
     def most(self) -> int:
-        """Those too that ask for rows outside, and the two about folds."""
         return 2 * self.search.newton.max_rounds + 2
 
     def unfinished(self, state: Refitting) -> str:
@@ -91,11 +89,9 @@ class RefitsRecipe(ManyRounds[Refitting]):
         return found
 
     def coefficients(self, sums: Sums) -> tuple[Vector, ...]:
-        """Return those without each fold."""
         return self.search.coefficients(self.state(sums))
 
     def answer(self, sums: Sums) -> Vector:
-        """Return the coefficients, and then deviances and squared errors by fold."""
         losses = [list(map(float, one[1:])) for one in self.losses(sums)]
         return np.concatenate([*self.coefficients(sums), *losses])
 
@@ -111,14 +107,12 @@ class RefitsRecipe(ManyRounds[Refitting]):
         return shown | {"left_out": 1}
 
     def release(self, sums: Sums) -> Release:
-        """Return what the next sum shows, and where it is evaluated."""
         request = self.search.propose(self.state(sums))
         point = self.search.real_points(request)
         return Release(self.what, self._shown(request.stage), point)
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
-        """What every kind of round shows."""
         most = self.most_rounds
         kinds: tuple[tuple[str, Stage, int, int], ...] = (
             ("first", "first", 1, 1),
@@ -143,7 +137,6 @@ class RefitsJob(FoldsJob):
 
     @cached_property
     def refits(self) -> Refits:
-        """The fits, side by side."""
         return Refits(self.base.model.newton, self.n_folds)
 
     @property
@@ -161,11 +154,9 @@ class RefitsJob(FoldsJob):
         super().check_at_home(home, own)
 
     def recipe(self, limit: ReleaseLimit | None = None) -> RefitsRecipe:
-        """Return what parties do: the rounds of all fits, and one more."""
         return RefitsRecipe(self.refits, self.words, limit)
 
     def answer(self, own: Brought, request: Any) -> Integers:
-        """Return what one party gives."""
         found = self.refits.statistics(self.parts(own), request)
         return np.append(found, own.table.n_dropped)
 

@@ -194,16 +194,13 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
         return [INTERCEPT, *names] if self.fit_intercept else names
 
     def _encoded(self, response: Array[Any]) -> PerRow:
-        """Return the response as the family takes it."""
         return np.asarray(response, dtype=np.float64)
 
     def _keep(self, coefficients: FloatArray) -> None:
-        """Set what users read."""
         self.intercept_: Any = float(coefficients[0]) if self.fit_intercept else 0.0
         self.coef_ = coefficients[int(self.fit_intercept) :].copy()
 
     def _linear(self, rows: Any) -> PerRow:
-        """Return the linear predictor of new rows."""
         _validation.check_is_fitted(self)
         design = _validation.validate_data(self, rows, dtype=np.float64, reset=False)
         return np.asarray(design @ np.ravel(self.coef_) + self.intercept_)
@@ -229,7 +226,6 @@ class _LogMeans(_base.RegressorMixin, PrivateRegression):  # type: ignore[misc]
     _power: ClassVar[int]
 
     def predict(self, X: Any) -> PerRow:  # noqa: N803
-        """Return the expected responses."""
         return self._family.inverse_link(self._linear(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803

@@ -54,7 +54,6 @@ class ModelSpec(QuestionSpec, frozen=True, kw_only=True):
         return found | ({"family": canonical(self.family)} if self.family else {})
 
     def asked(self) -> dict[str, Any]:
-        """Return the same with the weights that a propensity stands for."""
         found = self.given()
         if (table := found.pop("propensity", None)) is None:
             return found
@@ -65,8 +64,6 @@ class ModelSpec(QuestionSpec, frozen=True, kw_only=True):
 
 
 class RegressionKind(TableKind):
-    """Regressions."""
-
     spec = ModelSpec
     make_job = staticmethod(formula_job)
     function = staticmethod(fit)
@@ -74,7 +71,6 @@ class RegressionKind(TableKind):
     takes_terms = True
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
-        """Yield the question in words."""
         from veilsum.models.choices import Ordinal
         from veilsum.tables.propensity import Propensity
 

@@ -114,16 +114,13 @@ class MarginalMeans(Shown):
     used: tuple[str, ...]
 
     def to_frame(self) -> Frame:
-        """Return a line for each level."""
         index = load_pandas().Index(self.levels, name=self.category)
         return load_pandas().DataFrame(dict(self.columns), index=index)
 
     def summary(self) -> str:
-        """Return the means as a table, and what they rest on."""
         return str(self)
 
     def showing(self) -> Showing:
-        """Return the same, to be seen."""
         heads = {
             "mean": "mean",
             "mean_se": "std err",
@@ -183,7 +180,6 @@ class ReferenceGrid:
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """Of the category."""
         return self.formula.schema.column(self.category).categories
 
     def _others(self) -> tuple[list[str], list[str]]:
@@ -227,7 +223,6 @@ class ReferenceGrid:
         )
 
     def used(self) -> Iterator[str]:
-        """Say what all else was set to."""
         free, numbers = self._others()
         for name in numbers:
             where = "as given" if name in self.at else "its mean, from released sums"
@@ -249,7 +244,6 @@ def marginal_means(
     level: float,
     notes: Sequence[str] = (),
 ) -> MarginalMeans:
-    """Return the mean at each level of a grid's category."""
     found = predicted(
         fit, grid.design(), family, scale=scale, interval="confidence", level=level
     )

@@ -75,14 +75,12 @@ class StatisticsRecipe(OneRound):
 
     @cached_property
     def layout(self) -> Layout:
-        """The statistics, padded to the longest sum under any rules."""
         found, populations = self.wishes.layout, self.wishes.populations
         first = 0 if populations is None else populations.layout(None).size
         return found.padded(first)
 
     @property
     def answer_size(self) -> int:
-        """The numbers of the last sum."""
         return self.wishes.layout.size
 
     @property
@@ -110,12 +108,10 @@ class StatisticsRecipe(OneRound):
 
     @property
     def most_numbers(self) -> int:
-        """The numbers of both sums."""
         return self.n_first + self.answer_size
 
     @property
     def what(self) -> str:
-        """The question, for the ledger."""
         return self.wishes.words
 
     @property
@@ -127,12 +123,10 @@ class StatisticsRecipe(OneRound):
         return first, Foreseen("last", self.layout.released)
 
     def release(self, sums: Sums) -> Release:
-        """Return the numbers of the next sum."""
         layout = self.first if self.n_first and not sums else self.layout
         return Release(self.what, layout.released)
 
     def choice(self, sums: Sums) -> RowChoice:
-        """Return the rows of each variable."""
         populations = self.wishes.populations
         if populations is None:
             return RowChoice(frozenset(), {})
@@ -167,7 +161,6 @@ class StatisticsRecipe(OneRound):
         return self.wishes.layout.counts.values(sums[-1][: self.answer_size])
 
     def parts(self, sums: Sums) -> dict[str, Any]:
-        """Return the statistics of the last sum by key."""
         return self.layout.unpack(sums[-1])
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
@@ -227,7 +220,6 @@ class StatisticsJob(SchemaJob[CheckedTable]):
 
     @property
     def schema(self) -> Schema:
-        """What tables were agreed to look like, as far as it matters here."""
         return self.used
 
     @classmethod
@@ -241,7 +233,6 @@ class StatisticsJob(SchemaJob[CheckedTable]):
         quantiles: Mapping[str, Sequence[float]] | None = None,
         missing: Missing | None = None,
     ) -> StatisticsJob:
-        """Return the job on those columns that it needs."""
         more: dict[str, Any] = {"by": by, "quantiles": quantiles, "missing": missing}
         wishes = wishes_of(schema, columns, histograms or {}, tables, **more)
         used = tuple(one for one in schema.columns if one.name in wishes.used)
@@ -249,27 +240,22 @@ class StatisticsJob(SchemaJob[CheckedTable]):
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """Groups, bins, cells and values that few parties might hold."""
         return self.wishes.groups()
 
     @property
     def levels(self) -> dict[str, int]:
-        """How many levels each crossed category has."""
         return self.wishes.levels
 
     @property
     def numbers_in_a_row(self) -> int:
-        """One for each column."""
         return len(self.schema.columns)
 
     @property
     def agreed(self) -> dict[str, Any]:
-        """What parties compare beside how they sum."""
         return {"schema": self.schema.to_table(), "statistics": self.wishes.words}
 
     @property
     def question(self) -> Question:
-        """What is asked of a table, for the ledger of its owner."""
         wishes = self.wishes
         edges = {name: bins.edges.tolist() for name, bins in wishes.histograms.items()}
         return Question(
@@ -282,15 +268,12 @@ class StatisticsJob(SchemaJob[CheckedTable]):
         )
 
     def recipe(self, limit: ReleaseLimit | None = None) -> StatisticsRecipe:
-        """Return what parties do: one sum."""
         return StatisticsRecipe(self.wishes, limit)
 
     def bring(self, table: CheckedTable) -> CheckedTable:
-        """Return the table itself."""
         return table
 
     def n_rows(self, own: CheckedTable) -> int:
-        """Return how many rows a party has to give."""
         return own.n_rows
 
     def check_at_home(self, home: AtHome, own: CheckedTable) -> None:
@@ -306,7 +289,6 @@ class StatisticsJob(SchemaJob[CheckedTable]):
     def answer(
         self, own: CheckedTable, request: str | CountDifferences | Describe
     ) -> Integers:
-        """Return the numbers of one party."""
         if isinstance(request, CountDifferences):
             populations = self.wishes.populations
             home = AtHome(own.party, request.rules)
@@ -322,7 +304,6 @@ class StatisticsJob(SchemaJob[CheckedTable]):
         return np.concatenate([vector, np.zeros(missing, dtype=object)])
 
     def pooled(self, own: Mapping[str, CheckedTable]) -> Array[Any] | None:
-        """Return means of pooled rows: first of complete rows, then of own rows."""
         names, populations = self.wishes.columns, self.wishes.populations
         if not names:
             return None

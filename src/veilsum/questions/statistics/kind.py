@@ -52,15 +52,12 @@ class StatisticsSpec(QuestionSpec, frozen=True, kw_only=True):
 
 
 class StatisticsKind(TableKind):
-    """Descriptive statistics."""
-
     spec = StatisticsSpec
     make_job = staticmethod(StatisticsJob.of)
     function = staticmethod(statistics)
     unused_rules = ("residual_rows", "maximum_columns")
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
-        """Yield the question in words."""
         job = cast("StatisticsJob", asked.job)
         wishes, schema = job.wishes, job.schema
         yield "question: counts and averages of all members' rows together"
@@ -116,7 +113,6 @@ class StatisticsKind(TableKind):
     def figures(
         self, draw: Any, result: Any, title: str, **shown: Any
     ) -> dict[str, Any]:
-        """Return boxes of quantiles, and tables of columns with bins."""
         del title, shown
         found: dict[str, Any] = {}
         n_rows = f"{result.count} rows of {len(result.released.members)} parties"

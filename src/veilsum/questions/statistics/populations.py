@@ -99,7 +99,6 @@ class Populations:
         )
 
     def layout(self, rules: Rules | None) -> Layout:
-        """Return the layout of the first sum."""
         pairs, groups = (len(self.pairs), self.by.size), self._asked(rules)
         return Layout(
             (
@@ -118,7 +117,6 @@ class Populations:
     # One party
 
     def rows(self, table: CheckedTable, variable: Variable) -> Flags:
-        """Return a variable's own rows, of all rows with incomplete ones last."""
         return table.present((*variable, self.by.column))
 
     def counts(

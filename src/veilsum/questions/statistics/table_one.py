@@ -77,7 +77,6 @@ class Comparison:
         return self.tests[-1] if self.kind == "counts" else self.tests[0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -123,17 +122,14 @@ class Grouped(Shown):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What groups are called."""
         return self.by.labels
 
     @cached_property
     def overall(self) -> Marginals:
-        """What all rows add up to."""
         return reduce(add, self.parts[1:], self.parts[0])
 
     @cached_property
     def comparisons(self) -> dict[str, Comparison]:
-        """How groups differ, by variable."""
         found = {
             name: Comparison(
                 name,
@@ -208,7 +204,6 @@ class Grouped(Shown):
         return np.hstack([flat.sum(axis=1, keepdims=True), flat])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {
             "column": self.by.column,
             "levels": list(self.names),
@@ -245,7 +240,6 @@ class Grouped(Shown):
     # As text
 
     def showing(self) -> Showing:
-        """Return the table, and what its numbers are."""
         return Showing("", [*self.blocks()])
 
     def blocks(self) -> Iterator[Block]:
@@ -255,7 +249,6 @@ class Grouped(Shown):
         yield from self._notes()
 
     def text(self, width: int = WIDTH) -> str:
-        """Return the table as plain text, and what its numbers are."""
         notes = Showing("", [*self._notes()]).text(width=width)
         return f"{self._text(width)}\n\n{notes}"
 
@@ -422,7 +415,6 @@ class _Line:
 
 
 def quantile_blocks(quantiles: Mapping[str, Sequence[Quantile]]) -> list[Block]:
-    """Return the quantiles of all rows, to be seen."""
     tables = [
         Table(
             [name, "from", "to"],

@@ -63,7 +63,6 @@ class Wishes:
 
     @cached_property
     def used(self) -> set[str]:
-        """Every column that is looked at."""
         crossed = {one.column for axes in self.crossings for one in axes}
         groups = set() if self.by is None else {self.by.column}
         return {*self.columns, *crossed, *groups}
@@ -82,7 +81,6 @@ class Wishes:
 
     @property
     def n_cells(self) -> int:
-        """How many numbers the counts have."""
         return sum(map(n_cells, self.crossings))
 
     @property
@@ -94,7 +92,6 @@ class Wishes:
 
     @property
     def words(self) -> str:
-        """What is released, for the ledger and for what parties compare."""
         parts = [] if self.by is None else [f"by {self.by.column}"]
         parts += [f"moments of {', '.join(self.columns)}"] if self.columns else []
         bins = sorted((name, b.edges.tolist()) for name, b in self.histograms.items())
@@ -105,7 +102,6 @@ class Wishes:
         return "; ".join(parts)
 
     def groups(self) -> tuple[Group, ...]:
-        """Return groups, bins, cells and values that few parties might hold."""
         if self.by is None:
             return self._crossed
         lacking = (Lacking(name, self.by) for name in self.gapped)
@@ -137,7 +133,6 @@ class Wishes:
 
     @cached_property
     def layout(self) -> Layout:
-        """Row counts and moments, cells, missing values, rows left out."""
         moments = Moments.layout(self.measures)
         if self.by is not None:
             n, k, bits = self.n_groups, len(self.columns), moments.bits
@@ -341,19 +336,16 @@ class _View(Secret):
     own: frozenset[Variable]
 
     def rows(self, variable: Variable) -> Flags | slice:
-        """Return a variable's rows, of all rows with incomplete ones last."""
         populations, table = self.wishes.populations, self.table
         if populations is None or variable not in self.own:
             return slice(table.n_rows)
         return populations.rows(table, variable) if table.n_dropped else slice(None)
 
     def columns(self, axes: Sequence[Axis], variable: Variable) -> list[Array[Any]]:
-        """Return the columns of a table, on the rows of a variable."""
         rows = self.rows(variable)
         return [self.table.whole(one.column)[rows] for one in axes]
 
     def moments(self, by: Axis) -> dict[str, Any]:
-        """Return rows, and each column's rows, sums and squares, by group."""
         (groups,) = self.columns((by,), ())
         found = [
             [marginal_of(part, measure) for part in self.by_group(name)[1:]]

@@ -433,7 +433,6 @@ class ModelFormula:
 
     @property
     def response_is_category(self) -> bool:
-        """Whether the response is a category."""
         left = self._left
         return isinstance(left, Named) and self.schema.column(left.name).is_category
 

@@ -47,7 +47,6 @@ class Piece:
     unit: Fraction = Fraction(1)
 
     def extent(self, factors: Sequence[Extent | None]) -> Extent:
-        """Return how far it can go."""
         if self.codes is not None:
             low, high = Fraction(self.codes.min()), Fraction(self.codes.max())
             return Extent(low, high, self.unit)
@@ -128,7 +127,6 @@ class Expansion:
 
     @property
     def named(self) -> set[str]:
-        """The columns that factors name."""
         return {name for node in self.factors for name in named_in(node)}
 
     def numbers(self, value: Callable[[Node], T]) -> list[T | None]:

@@ -74,7 +74,6 @@ class Extent:
 
     @property
     def words(self) -> str:
-        """The range, for a sentence."""
         return f"from {float(self.low):g} to {float(self.high):g}"
 
     def measure(self, bits: int) -> Measure:
@@ -95,7 +94,6 @@ class Extent:
         return found.wide or self.slack > found.unit / 4
 
     def times(self, other: Extent) -> Extent:
-        """Return the product's."""
         ends = [a * b for a in (self.low, self.high) for b in (other.low, other.high)]
         unit = None
         if self.unit is not None and other.unit is not None:
@@ -105,7 +103,6 @@ class Extent:
         return _settled(min(ends), max(ends), unit, slack)
 
     def plus(self, other: Extent) -> Extent:
-        """Return the sum's."""
         unit = None
         if self.unit is not None and other.unit is not None:
             unit = _common(self.unit, other.unit)
@@ -122,7 +119,6 @@ class Extent:
         return _settled(low, high, unit, max(self.slack, other.slack) + off)
 
     def negated(self) -> Extent:
-        """Return minus this."""
         return Extent(-self.high, -self.low, self.unit, self.slack)
 
     def absolute(self) -> Extent:
@@ -131,7 +127,6 @@ class Extent:
         return Extent(least, self.largest, self.unit, self.slack)
 
     def inverse(self) -> Extent:
-        """Return one over this, which is not 0."""
         ends = (1 / self.low, 1 / self.high)
         # A constant is divided by as exactly as it is multiplied with.
         unit = abs(1 / self.low) if self.low == self.high else None

@@ -101,7 +101,6 @@ class _Reader:
         self.written: list[tuple[Node, str]] = []
 
     def formula(self) -> ReadFormula:
-        """Return both sides."""
         if not self.tokens or self._sign() == "~":
             self._refuse_sides()
         left = self._sum({})

@@ -163,7 +163,6 @@ class ReadFormula:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Every column that the text names, each once."""
         nodes = (node for node, _ in self.written)
         return tuple(dict.fromkeys(name for node in nodes for name in named_in(node)))
 
@@ -212,19 +211,16 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Yield a node and all below it."""
     yield node
     for part in children(node):
         yield from walk(part)
 
 
 def named_in(node: Node) -> Iterator[str]:
-    """Yield the columns in a factor."""
     return (part.name for part in walk(node) if isinstance(part, Named))
 
 
 def shown(node: Node, binding: int = 0) -> str:
-    """Return a factor as text, spaced as Python spaces it."""
     match node:
         case Named(name=name, quoted=quoted):
             return f"`{name}`" if quoted else name

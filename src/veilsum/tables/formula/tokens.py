@@ -40,7 +40,6 @@ TILDE = ("sign", "~")
 
 
 def tokenize(text: str) -> list[Token]:
-    """Return all tokens of a text, in order."""
     return [
         Token(str(one.lastgroup), one[str(one.lastgroup)], *one.span())
         for one in _TOKENS.finditer(text)
