@@ -268,7 +268,7 @@ class Rehearsal:
         return self.consortium.schema
 
     @property
-    def kind(self) -> QuestionKind:
+    def kind(self) -> QuestionKind[Any]:
         """The kind of the question."""
         return kind_of(self.asked)
 

@@ -31,7 +31,7 @@ from veilsum.numbers.layout import Layout, number
 from veilsum.numbers.units import Counts, Integers, triangle
 from veilsum.sums.recipes import ManyRounds, OneRound, S, Sums, SumsOnly, by_value
 from veilsum.sums.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
-from veilsum.sums.table_job import SAME_ROUNDS
+from veilsum.sums.running import SAME_ROUNDS
 from veilsum.sums.terms import Terms
 from veilsum.tables.rules import MORE_SUMS, Rules, agreed_rows
 

@@ -36,7 +36,7 @@ class CostSpec(QuestionSpec, frozen=True, kw_only=True):
     on_tables = False
 
 
-class MinimiseKind(QuestionKind):
+class MinimiseKind(QuestionKind[Minimisation]):
     """Minima of sums of private costs."""
 
     spec = CostSpec
@@ -46,7 +46,7 @@ class MinimiseKind(QuestionKind):
         """Return the rounds that follow from the agreed kind of cost."""
         from veilsum.minimise.party_cost import PartyCost
 
-        part = PartyCost.of(consortium, _question(consortium).cost.stand_in())
+        part = PartyCost.of(consortium, self.section(consortium).cost.stand_in())
         return Asked(consortium=consortium, recipe=part.recipe, terms=part.terms)
 
     def run(self, spec: Any, data: Mapping[str, Frame], **how: Any) -> NoReturn:
@@ -56,7 +56,7 @@ class MinimiseKind(QuestionKind):
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         """Yield the question in words."""
-        question = _question(asked.consortium)
+        question = self.section(asked.consortium)
         recipe = cast("Minimise", asked.recipe)
         cost = question.cost
         yield "question: the minimum of the sum of all members' private costs"
@@ -90,7 +90,7 @@ class MinimiseKind(QuestionKind):
         self, consortium: Consortium, chance: np.random.Generator, spread: float
     ) -> dict[str, Any]:
         """Return a party's own entries of a cost, well within the declared range."""
-        question = _question(consortium)
+        question = self.section(consortium)
         cost, largest = question.cost, consortium.masks.largest or 100.0
         # Twice a target is a coefficient, and the squares of matrices are, too.
         reach = spread * min(largest, 1e6) / (8.0 * cost.dim)
@@ -117,12 +117,6 @@ class MinimiseKind(QuestionKind):
                 return {"coefficients": numbers(cost.dim)}
             case "squared-distance":
                 return {"targets": numbers(cost.dim)}
-
-
-def _question(consortium: Consortium) -> Minimisation:
-    (question,) = consortium.questions
-    assert isinstance(question, Minimisation)
-    return question
 
 
 KIND = MinimiseKind()

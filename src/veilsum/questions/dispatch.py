@@ -166,6 +166,7 @@ class DispatchResult(BalancedResult):
             asked for.
     """
 
+    recipe: PriceRecipe
     reference: float | None = None
 
     @property
@@ -176,7 +177,6 @@ class DispatchResult(BalancedResult):
     @property
     def settled(self) -> Settled:
         """The price, and what is left of output less demand."""
-        assert isinstance(self.recipe, PriceRecipe)
         return self.recipe.settled(self.released.sums)
 
     @property
@@ -237,13 +237,11 @@ class DispatchResult(BalancedResult):
     @property
     def total_cost(self) -> float | None:
         """What all outputs cost together; None if it was not asked for."""
-        assert isinstance(self.recipe, PriceRecipe)
         return self.recipe.total_cost(self.released.sums)
 
     @property
     def tried(self) -> Array[Any]:
         """What was released at each price: price, least and most surplus, slope."""
-        assert isinstance(self.recipe, PriceRecipe)
         counts, rows = self.recipe.counts, []
         for release, one in zip(self.releases, self.released.sums, strict=True):
             if "balance" in release.statistics:
@@ -432,6 +430,8 @@ class PeriodsRecipe(TriedPrices[Seeking | Cleared]):
 class PeriodsResult(BalancedResult):
     """The prices that balance supply and demand in every period."""
 
+    recipe: PeriodsRecipe
+
     @property
     def prices(self) -> Vector:
         """What one more unit costs everybody, in each period."""
@@ -440,13 +440,11 @@ class PeriodsResult(BalancedResult):
     @property
     def search(self) -> PeriodSearch:
         """What was agreed on."""
-        found: PeriodSearch = self.inner[0].search
-        return found
+        return self.recipe.search
 
     @property
     def balance(self) -> Vector:
         """Output less demand, over all parties, in each period."""
-        assert isinstance(self.recipe, PeriodsRecipe)
         return np.array(self.recipe.cleared(self.released.sums).surplus)
 
     @property
@@ -628,14 +626,13 @@ class DispatchSpec(QuestionSpec, frozen=True, kw_only=True):
                 )
 
 
-class DispatchKind(QuestionKind):
+class DispatchKind(QuestionKind[DispatchSpec]):
     """Prices that balance private demands."""
 
     spec = DispatchSpec
 
     def plan(self, consortium: Consortium) -> Asked:
-        (spec,) = consortium.questions
-        assert isinstance(spec, DispatchSpec)
+        spec = self.section(consortium)
         with about(spec.heading):
             recipe = dispatch_recipe(**spec.given())
         terms = agreed_terms(consortium, recipe.counts)
@@ -645,8 +642,7 @@ class DispatchKind(QuestionKind):
         """Balance no demand at all: that takes one round, and every check is made."""
         super().check(asked)
         consortium = asked.consortium
-        (spec,) = consortium.questions
-        assert isinstance(spec, DispatchSpec)
+        spec = self.section(consortium)
         nothing = {"demand": [0.0], **{key: [nan] for key in ("a", "b", "low", "high")}}
         if spec.periods is not None:
             nothing = {f"demand_{k + 1}": [0.0] for k in range(spec.periods)}
@@ -687,23 +683,21 @@ class DispatchKind(QuestionKind):
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         del room
-        (spec,) = asked.consortium.questions
-        assert isinstance(spec, DispatchSpec)
-        yield from _dispatch(spec.given())
+        yield from _dispatch(self.section(asked.consortium).given())
 
     def warnings(self, asked: Asked) -> Iterator[str]:
-        yield FLEETS if isinstance(asked.recipe, PeriodsRecipe) else GENERATORS
+        one = self.section(asked.consortium).periods is None
+        yield GENERATORS if one else FLEETS
 
     def limits(self, asked: Asked) -> Iterator[str]:
-        if isinstance(asked.recipe, PriceRecipe):
+        if self.section(asked.consortium).periods is None:
             yield GENERATORS
 
     def made_up(
         self, asked: Consortium, chance: np.random.Generator, spread: float
     ) -> Frame:
         del spread
-        (spec,) = asked.questions
-        assert isinstance(spec, DispatchSpec)
+        spec = self.section(asked)
         low, high = spec.prices
         n, periods = 6, spec.periods
         least = chance.uniform(0.0, 2.0, n).round(1)

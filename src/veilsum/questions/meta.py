@@ -46,8 +46,8 @@ from veilsum.sums.releases import (
     Release,
     ReleaseLimit,
 )
-from veilsum.sums.running import JobResult, run_job
-from veilsum.sums.table_job import SAME_ROUNDS, TableResult, put
+from veilsum.sums.running import ComparedResult, run_job
+from veilsum.sums.table_job import TableResult, put
 from veilsum.sums.terms import Options, Terms, by_name
 from veilsum.sums.wording import PageRoom, exact, quoted
 from veilsum.tables.rules import Rules
@@ -292,15 +292,10 @@ class MetaJob(OnFormula[Study]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class PooledResult(JobResult):
-    """A pooled estimate, and what parties released for it.
+class PooledResult(ComparedResult):
+    """A pooled estimate, and what parties released for it."""
 
-    Attributes:
-        reference: the same without masks, where one computer has all studies and was
-            asked to compare.
-    """
-
-    reference: Vector | None = None
+    compared_with = "the analysis without masks"
 
     @property
     def title(self) -> str:
@@ -333,13 +328,6 @@ class PooledResult(JobResult):
         """The mean if studies differ."""
         return self.pooled[1]
 
-    @property
-    def max_error(self) -> float | None:
-        """How far the answer is from that without masks; None if not compared."""
-        if self.reference is None:
-            return None
-        return float(np.linalg.norm(self.answer - self.reference))
-
     def forest(self, *, level: float = 0.95, width: int = 60) -> str:
         """Return both pooled estimates and their intervals as a plot of letters."""
         rows = [table(one, level)[0] for one in self.pooled]
@@ -367,16 +355,6 @@ class PooledResult(JobResult):
         """Return the pooled estimates, and how much studies differ."""
         return self.answered(level).text()
 
-    @property
-    def difference(self) -> str:
-        """How far the answer is from that without masks, in words."""
-        if self.max_error is None:
-            return ""
-        return (
-            f"difference from the analysis without masks: {self.max_error:.3g} "
-            f"({SAME_ROUNDS})"
-        )
-
     def answered(self, level: float = 0.95) -> Showing:
         """Return the same, to be seen."""
         fixed = self.fixed
@@ -399,8 +377,6 @@ class PooledResult(JobResult):
         rows = [row for one in self.pooled for row in table_rows(one)]
         return {
             **super().to_dict(),
-            "reference": None if self.reference is None else self.reference.tolist(),
-            "max_error": self.max_error,
             "table": rows,
             "n_studies": fixed.n_studies,
             "q": fixed.q,
@@ -419,7 +395,6 @@ class MetaResult(PooledResult, TableResult):
     """
 
     job: MetaJob
-    reference: Vector | None = None
 
     @property
     def n_rows(self) -> int:
@@ -625,16 +600,14 @@ class MetaSpec(QuestionSpec, frozen=True, kw_only=True):
     bits: Whole | None = None
 
 
-class MetaKind(TableKind):
+class MetaKind(TableKind[MetaSpec, MetaJob]):
     spec = MetaSpec
     make_job = staticmethod(MetaJob.of)
     function = staticmethod(meta)
     unused_rules = ("dominance",)
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
-        job = cast("MetaJob", asked.job)
-        (question,) = asked.consortium.questions
-        assert isinstance(question, MetaSpec)
+        question, job = self.parts(asked)
         model, ranges = job.base.model, job.agreed_ranges
         yield (
             "question: one coefficient, which each member fits to its own rows, pooled "

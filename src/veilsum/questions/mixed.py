@@ -385,16 +385,14 @@ class MixedSpec(QuestionSpec, frozen=True, kw_only=True):
     bits: Whole | None = None
 
 
-class MixedKind(TableKind):
+class MixedKind(TableKind[MixedSpec, MixedJob]):
     spec = MixedSpec
     make_job = staticmethod(MixedJob.of)
     function = staticmethod(mixed)
     unused_rules = ("dominance",)
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
-        job = cast("MixedJob", asked.job)
-        (question,) = asked.consortium.questions
-        assert isinstance(question, MixedSpec)
+        question, job = self.parts(asked)
         yield (
             "question: one mixed model over all members' rows: coefficients on "
             "average, and how much some of them differ between members"

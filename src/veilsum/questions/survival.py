@@ -14,7 +14,7 @@ from functools import cached_property, reduce
 from itertools import pairwise, product
 from math import ceil, isfinite
 from operator import add
-from typing import Annotated, Any, Unpack, cast
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 from msgspec import Meta
@@ -622,16 +622,14 @@ class SurvivalSpec(QuestionSpec, frozen=True, kw_only=True):
     ]
 
 
-class SurvivalKind(TableKind):
+class SurvivalKind(TableKind[SurvivalSpec, SurvivalJob]):
     spec = SurvivalSpec
     make_job = staticmethod(SurvivalJob.of)
     function = staticmethod(survival)
     unused_rules = ("residual_rows", "maximum_columns", "dominance", "maximum_leverage")
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
-        job = cast("SurvivalJob", asked.job)
-        (question,) = asked.consortium.questions
-        assert isinstance(question, SurvivalSpec)
+        question, job = self.parts(asked)
         time, event = quoted(job.formula.time), quoted(job.formula.event)
         yield (
             "question: how long all members' rows go on until an event (Kaplan-Meier "

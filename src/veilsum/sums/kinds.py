@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 
 from veilsum.consortium import kinds
 from veilsum.consortium.consortium import Consortium, Question
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 Input = Literal["table", "cost", "folder"]
+# The question of a file as it was read, and the question to tables made of it.
+Q = TypeVar("Q")
+J = TypeVar("J", bound=SchemaJob[Any])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,7 +57,7 @@ class Asked:
     job: SchemaJob[Any] | None = None
 
 
-class QuestionKind(ABC):
+class QuestionKind(ABC, Generic[Q]):
     """A kind of question.
 
     Attributes:
@@ -75,6 +78,11 @@ class QuestionKind(ABC):
     unused_rules: ClassVar[tuple[str, ...]] = ()
     takes_terms: ClassVar[bool] = False
     command: ClassVar[Mapping[str, Any]] = {}
+
+    def section(self, consortium: Consortium) -> Q:
+        """Return the question of a consortium, which is of this kind."""
+        (question,) = consortium.questions
+        return cast("Q", question)
 
     @abstractmethod
     def plan(self, consortium: Consortium) -> Asked:
@@ -188,7 +196,7 @@ class QuestionKind(ABC):
         return {}
 
 
-class TableKind(QuestionKind):
+class TableKind(QuestionKind[Q], Generic[Q, J]):
     """A kind of question to tables that have an agreed schema.
 
     A question in one file defines its `spec`, `make_job` and `result`, and describes
@@ -204,6 +212,10 @@ class TableKind(QuestionKind):
     make_job: ClassVar[Callable[..., SchemaJob[Any]]]
     function: ClassVar[Callable[..., JobResult] | None] = None
     result: ClassVar[type[TableResult]]
+
+    def parts(self, asked: Asked) -> tuple[Q, J]:
+        """Return the section of a file, and the question to tables made of it."""
+        return self.section(asked.consortium), cast("J", asked.job)
 
     def job(self, spec: Any, schema: Schema) -> SchemaJob[Any]:
         return self.make_job(schema, **spec.asked())
@@ -261,11 +273,11 @@ class TableKind(QuestionKind):
         )
 
 
-def kind_of(question: Question | type[QuestionSpec]) -> QuestionKind:
-    return cast("QuestionKind", kinds.kind_of(question.heading))
+def kind_of(question: Question | type[QuestionSpec]) -> QuestionKind[Any]:
+    return cast("QuestionKind[Any]", kinds.kind_of(question.heading))
 
 
-def question_of(consortium: Consortium) -> tuple[Any, QuestionKind]:
+def question_of(consortium: Consortium) -> tuple[Any, QuestionKind[Any]]:
     (question,) = consortium.questions
     return question, kind_of(question)
 

@@ -35,6 +35,9 @@ from veilsum.sums.recipes import (
 from veilsum.sums.releases import EXACT, OfParties, Release, condensed
 from veilsum.sums.terms import Terms
 
+# What a difference of 0 shows, and what it does not.
+SAME_ROUNDS = "the same rounds without masks: this checks the sums, not the method"
+
 if TYPE_CHECKING:  # a simulation without a ledger does without these
     from veilsum.files.ledger import Known, Ledger, Look, Wanted
     from veilsum.privacy.accountant import KnownSum, Reservation
@@ -184,6 +187,55 @@ class JobResult(Shown):
     @property
     def _parties(self) -> str:
         return counted(len(self.released.members), "party")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ComparedResult(JobResult):
+    """A result that may have a reference: the same of all data, without masks.
+
+    Attributes:
+        reference: the same from all data without masks, where one computer has them
+            and was asked to compare.
+    """
+
+    reference: Any = None
+
+    compared_with: ClassVar[str] = "the fit without masks"
+    compared_by: ClassVar[str] = SAME_ROUNDS
+
+    @property
+    def compared(self) -> Vector:
+        """What is held against the reference."""
+        return self.answer
+
+    @property
+    def expected(self) -> Any:
+        return self.reference
+
+    @property
+    def max_error(self) -> float | None:
+        """How far the answer is from that without masks; None if not compared."""
+        if self.reference is None:
+            return None
+        return float(np.linalg.norm(self.compared - self.expected))
+
+    @property
+    def difference(self) -> str:
+        if self.max_error is None:
+            return ""
+        how = f" ({self.compared_by})" if self.compared_by else ""
+        return f"difference from {self.compared_with}: {self.max_error:.3g}{how}"
+
+    @property
+    def plain_reference(self) -> Any:
+        return None if self.reference is None else self.expected.tolist()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            **super().to_dict(),
+            "reference": self.plain_reference,
+            "max_error": self.max_error,
+        }
 
 
 def plan_for(recipe: Recipe, terms: Terms, agreed: Mapping[str, Any]) -> Plan:

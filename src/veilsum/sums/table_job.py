@@ -17,12 +17,12 @@ import numpy as np
 
 from veilsum.drivers.driver import Released
 from veilsum.locale import limit
-from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.arrays import Array, listed
 from veilsum.numbers.units import Counts, Integers
 from veilsum.sums.presence import Group, answering, screened, size_of
 from veilsum.sums.recipes import Contribution, Guarded, Recipe, open_limits
 from veilsum.sums.releases import REBUILT, ReleaseLimit
-from veilsum.sums.running import JobResult, run_job
+from veilsum.sums.running import ComparedResult, run_job
 from veilsum.sums.terms import Options, Terms, by_name
 from veilsum.tables.asked import Asking, Question
 from veilsum.tables.fingerprints import Source
@@ -30,8 +30,6 @@ from veilsum.tables.frames import Frame, as_frame
 from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
-# What a difference of 0 shows, and what it does not.
-SAME_ROUNDS = "the same rounds without masks: this checks the sums, not the method"
 SCHEMA_READ = limit("schema_read")
 
 HAS_CONSTANTS = (
@@ -288,24 +286,18 @@ def ask(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class TableResult(JobResult):
+class TableResult(ComparedResult):
     """What follows from a question to tables.
 
     Attributes:
         job: what was asked.
         rules: what every party kept to.
-        reference: the same from all rows without masks, where one computer has them
-            and was asked to compare.
         read_off: whether nobody had agreed on a schema.
     """
 
     job: Any
     rules: Rules
-    reference: Any = None
     read_off: bool = False
-
-    compared_with: ClassVar[str] = "the fit without masks"
-    compared_by: ClassVar[str] = SAME_ROUNDS
 
     @property
     def further_limits(self) -> tuple[str, ...]:
@@ -333,29 +325,6 @@ class TableResult(JobResult):
         raise NotImplementedError
 
     @property
-    def compared(self) -> Vector:
-        """What is held against the reference."""
-        return self.answer
-
-    @property
-    def expected(self) -> Any:
-        return self.reference
-
-    @property
-    def max_error(self) -> float | None:
-        """How far the answer is from that without masks; None if not compared."""
-        if self.reference is None:
-            return None
-        return float(np.linalg.norm(self.compared - self.expected))
-
-    @property
-    def difference(self) -> str:
-        if self.max_error is None:
-            return ""
-        how = f" ({self.compared_by})" if self.compared_by else ""
-        return f"difference from {self.compared_with}: {self.max_error:.3g}{how}"
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """What real parties would have to allow, if this was a simulation."""
         asked: Question | None = self.job.question
@@ -367,17 +336,6 @@ class TableResult(JobResult):
     def rows_sentence(self) -> str:
         left = f", {self.dropped} with missing values left out" if self.dropped else ""
         return f"{self.count} rows of {len(self.released.members)} parties{left}."
-
-    @property
-    def plain_reference(self) -> Any:
-        return None if self.reference is None else self.expected.tolist()
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            **super().to_dict(),
-            "reference": self.plain_reference,
-            "max_error": self.max_error,
-        }
 
 
 def put(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from veilsum.consortium.consortium import Consortium
 from veilsum.errors import InvalidInputError
@@ -14,10 +14,10 @@ from veilsum.surveys.terms import SurveySpec, SurveyTerms, survey_terms
 from veilsum.tables.frames import Frame
 
 if TYPE_CHECKING:
-    from veilsum.surveys.question import SurveyRecipe
+    pass
 
 
-class SurveyKind(QuestionKind):
+class SurveyKind(QuestionKind[SurveySpec]):
     """Surveys: delegates add up shares of the numbers that guests gave."""
 
     spec = SurveySpec
@@ -82,7 +82,7 @@ class SurveyKind(QuestionKind):
 
 
 def _terms(asked: Asked) -> SurveyTerms:
-    return cast("SurveyRecipe", asked.recipe).survey
+    return survey_terms(asked.consortium)
 
 
 KIND = SurveyKind()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, cast
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -34,7 +34,7 @@ class CoxSpec(QuestionSpec, frozen=True, kw_only=True):
     check: Flag | None = None
 
 
-class CoxKind(TableKind):
+class CoxKind(TableKind[CoxSpec, CoxJob | BinnedCoxJob]):
     spec = CoxSpec
     make_job = staticmethod(cox_job)
     function = staticmethod(cox)
@@ -42,11 +42,7 @@ class CoxKind(TableKind):
     takes_terms = True
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
-        from veilsum.questions.cox.stratified import CoxJob
-
-        job = cast("CoxJob | BinnedCoxJob", asked.job)
-        (question,) = asked.consortium.questions
-        assert isinstance(question, CoxSpec)
+        question, job = self.parts(asked)
         yield "question: one Cox regression over all members' rows"
         yield f"formula, as written: {quoted(question.formula)}"
         yield f"time: the column {quoted(job.time)}; event: the column " + quoted(

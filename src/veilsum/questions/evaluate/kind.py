@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -53,7 +53,7 @@ class EvaluateSpec(QuestionSpec, frozen=True, kw_only=True):
         return found | ({"family": canonical(self.family)} if self.family else {})
 
 
-class EvaluateKind(TableKind):
+class EvaluateKind(TableKind[EvaluateSpec, AnyEvaluation]):
     spec = EvaluateSpec
     make_job = staticmethod(evaluate_job)
     function = staticmethod(evaluate)
@@ -68,9 +68,7 @@ class EvaluateKind(TableKind):
         from veilsum.questions.evaluate.folds import FoldsJob
         from veilsum.questions.evaluate.refits import RefitsJob
 
-        job = cast("AnyEvaluation", asked.job)
-        (question,) = asked.consortium.questions
-        assert isinstance(question, EvaluateSpec)
+        question, job = self.parts(asked)
         if isinstance(job, FoldsJob):
             kind = "least squares"
             if isinstance(job, RefitsJob):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -63,7 +63,7 @@ class ModelSpec(QuestionSpec, frozen=True, kw_only=True):
             return found | {"weights": read(table, Propensity, "[model.propensity]")}
 
 
-class RegressionKind(TableKind):
+class RegressionKind(TableKind[ModelSpec, FormulaJob]):
     spec = ModelSpec
     make_job = staticmethod(formula_job)
     function = staticmethod(fit)
@@ -74,9 +74,7 @@ class RegressionKind(TableKind):
         from veilsum.models.choices import Ordinal
         from veilsum.tables.propensity import Propensity
 
-        fit = cast("FormulaJob", asked.job)
-        (question,) = asked.consortium.questions
-        assert isinstance(question, ModelSpec)
+        question, fit = self.parts(asked)
         model = fit.model
         yield f"question: one {model.family.name} regression over all members' rows"
         yield f"formula, as written: {quoted(question.formula)}"
@@ -119,7 +117,7 @@ class RegressionKind(TableKind):
     def summands(self, asked: Asked) -> str:
         """Return the nouns for "one sum over all ..."."""
         rows = "rows of all members"
-        if cast("FormulaJob", asked.job).errors != "cluster":
+        if self.parts(asked)[1].errors != "cluster":
             return rows
         return f"{rows}, or in the last round over what each member's rows come to"
 
@@ -127,7 +125,7 @@ class RegressionKind(TableKind):
         """Yield counts and totals that people would recognise among the sums."""
         from veilsum.models.families import Gaussian
 
-        fit = cast("FormulaJob", asked.job)
+        _, fit = self.parts(asked)
         if fit.absorb:
             return
         schema = fit.schema

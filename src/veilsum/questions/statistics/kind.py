@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import inf
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -51,14 +51,14 @@ class StatisticsSpec(QuestionSpec, frozen=True, kw_only=True):
     missing: Literal["columns", "groups"] | None = None
 
 
-class StatisticsKind(TableKind):
+class StatisticsKind(TableKind[StatisticsSpec, StatisticsJob]):
     spec = StatisticsSpec
     make_job = staticmethod(StatisticsJob.of)
     function = staticmethod(statistics)
     unused_rules = ("residual_rows", "maximum_columns")
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
-        job = cast("StatisticsJob", asked.job)
+        _, job = self.parts(asked)
         wishes, schema = job.wishes, job.schema
         yield "question: counts and averages of all members' rows together"
         by, each = wishes.by, ""
