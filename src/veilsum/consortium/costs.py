@@ -51,10 +51,7 @@ class PublicCost(Section, frozen=True, kw_only=True):
     """What all parties know of everybody's cost.
 
     Attributes:
-        kind: which form it has.
-        dim: how many variables there are.
         remainder: the part that is not masked; `none` if nothing is said.
-        degree: of a polynomial.
         unit: what coefficients are whole numbers of.
     """
 

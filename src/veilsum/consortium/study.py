@@ -60,7 +60,6 @@ class StudyHead(Section, frozen=True, kw_only=True):
 
     Attributes:
         question: what is asked, in order.
-        earlier: the editions before this one.
         former: digest of the study that it amends; see `AgreedStudy`.
     """
 

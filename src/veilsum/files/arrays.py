@@ -42,7 +42,6 @@ class ArrayHead:
     """What a file says of one of its arrays.
 
     Attributes:
-        shape: its axes.
         dtype: of its entries; never objects.
         by_columns: whether the first axis changes quickest.
     """

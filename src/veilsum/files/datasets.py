@@ -58,7 +58,6 @@ class Dataset(Mapping[str, Frame]):
     """Party names with their tables, in order.
 
     Attributes:
-        tables: the table of each party.
         left_out: rows of the source that no table has, for want of a value.
     """
 

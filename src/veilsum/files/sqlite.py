@@ -67,7 +67,6 @@ class Kind:
         noun: what a person calls it.
         holds: the private thing in it.
         application: its id in the header, by which it is told from others' files.
-        version: of its format.
         schema: the statements that make its tables.
         error: what is raised when it cannot be used.
         undone: what a failure has left undone.

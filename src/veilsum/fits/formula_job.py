@@ -106,9 +106,7 @@ class FormulaJob(SchemaJob[Brought]):
 
     Attributes:
         formula: checked against the schema.
-        family: of the response.
         weights: the column of weights, if rows have them; or a propensity.
-        offset: the column of offsets.
         ridge: what each squared coefficient but the intercept's costs.
         bits: what a term keeps of its range that has no unit of its own.
         absorb: whether every party has an intercept of its own, which is not shown.

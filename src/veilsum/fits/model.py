@@ -96,8 +96,6 @@ class Model:
     """A regression without its data.
 
     Attributes:
-        response: its name.
-        names: of the columns.
         intercept: which column is all ones, if any.
         family: of the response; gaussian is solved in one sum.
         measures: how the numbers of a row are counted.

@@ -49,7 +49,6 @@ class TimedJob(OnFormula[TimedRows]):
     Attributes:
         text: the formula, as it was written.
         base: the regression of the event; only its rows and rules are used.
-        time: the column of times.
     """
 
     # Whether every party has a baseline of its own.

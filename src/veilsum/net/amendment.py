@@ -51,7 +51,6 @@ class Renewal:
     """One party's new certificate, signed by its former key and by the new one.
 
     Attributes:
-        name: whose it is.
         former: the certificate so far, PEM.
         certificate: the one from now on, PEM.
         signatures: of both keys in this order, hexadecimal.
@@ -197,7 +196,6 @@ class Change:
     """One member's certificate, before and after.
 
     Attributes:
-        name: whose.
         former: fingerprint of the one before.
         certificate: fingerprint of the one after.
         renewed: whether the former key signed the new certificate.

@@ -110,10 +110,6 @@ class Check:
     """One thing that was looked at.
 
     Attributes:
-        about: the party that it is about.
-        check: what was looked at.
-        state: what came of it.
-        detail: what was found.
         advice: what to do, if something is.
     """
 
@@ -180,7 +176,6 @@ class Look:
     """What one connection with a neighbour has shown.
 
     Attributes:
-        name: the neighbour.
         address: what was called, or who called from where.
         dialled: whether this party called.
         stage: where it ended.
@@ -237,10 +232,8 @@ class Way:
     """How a neighbour and this party are to meet.
 
     Attributes:
-        name: the neighbour.
         certificate: the neighbour's, from the file.
         lifetime: how long that is good, in words.
-        calls: whether this party is the one to call.
         there: where the neighbour is called, if it is.
         here: where this party is called, if it is.
         listening: how it is with that place just now.

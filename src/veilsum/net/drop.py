@@ -286,14 +286,12 @@ class Correspondent(Secret):
     Attributes:
         key: what letters to it are sealed to, once its first one was taken.
         taken: digests of its letters, by number: all up to the next one.
-        written: how many letters were written to it.
         arrived: the number of the last one that it says it has.
         sent: marks of all frames that were written to it.
         said: the last status that was, as if it wanted no answer.
         frames: what it said, but for what it has.
         status: what it said last that it has.
         deaf: whether it has said too much that no honest party says.
-        left: whether it has finished.
         waiting: frames for it that are in no letter yet.
         to_say: the status that goes with them.
         problems: what is wrong with files of its, by file.

@@ -153,9 +153,7 @@ class Hello(msgspec.Struct, frozen=True):
         protocol: the version of everything on the wire.
         name: who speaks.
         to: who is meant.
-        run: the run's name.
         plan: digest of the plan; empty if the speaker only looks at the connection.
-        consortium: digest of the consortium.
         sections: the consortium's parts, to say where two differ.
         time: the speaker's clock, in seconds since 1970.
         version: of the program, for people.

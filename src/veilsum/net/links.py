@@ -230,7 +230,6 @@ class Peer:
     """A neighbour: where it is, the connection with it, or why there is none.
 
     Attributes:
-        name: who it is.
         address: where to call it; None if it only calls.
         designated: whether this party is the one to call.
         link: the connection, while there is one.

@@ -30,14 +30,7 @@ MOST_AT_ONCE = 32
 
 
 class Metric(NamedTuple):
-    """One number.
-
-    Attributes:
-        name: what is measured.
-        meaning: in words.
-        labels: of what.
-        value: the number.
-    """
+    """One number."""
 
     name: str
     meaning: str

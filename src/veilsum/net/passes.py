@@ -47,7 +47,6 @@ class Pass:
     """Who wants to meet whom, as a relay is told.
 
     Attributes:
-        run: pseudonym of the run.
         me: pseudonym of who asks.
         to: pseudonym of whom it wants to meet.
         look: whether it only looks: it takes nobody's place.

@@ -191,7 +191,6 @@ class ResultFile:
 
     Attributes:
         digest: of its answer, as a receipt has it.
-        guarantee: what was promised.
     """
 
     digest: str
@@ -452,7 +451,6 @@ class Finding:
 
     Attributes:
         check: what must hold.
-        good: whether it does.
         detail: who is concerned.
     """
 

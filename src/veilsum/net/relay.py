@@ -62,7 +62,6 @@ class RelayLimits:
         connections: of members in all; a link has two.
         per_token: of members with one token; by default an equal share of
             `connections`.
-        per_run: of members of one run.
         strangers: callers at a time that have not shown a token.
         open_timeout: seconds for TLS and the request.
         silence: seconds without a sign of life; members send one every ten.
@@ -110,9 +109,7 @@ class Half(Answered):
     """One member's connection: half of a link, once the other is there.
 
     Attributes:
-        shown: its pass, once it has shown one.
         place: of whose token, which run and which pair.
-        other: the other half.
         since: when it was admitted.
         sent: bytes that it has sent in all.
         now: bytes that it has sent since the last look.

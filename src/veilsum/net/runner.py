@@ -116,7 +116,6 @@ class Ending:
 
     Attributes:
         sums: what was released, one vector for each sum.
-        epochs: those that were committed.
         charged: those that the ledger has been charged for; what was masked may have
             been shown in these only.
         lost: who was lost on the way.

@@ -106,7 +106,6 @@ class Passage(asyncio.Transport):
     """What a relay carries, as a transport that TLS can begin on.
 
     Attributes:
-        relay: which one.
         ended: done when the connection with the relay is over.
     """
 
@@ -316,8 +315,6 @@ class Tunnels(Secret):
     """A member's ways over the relays of its consortium.
 
     Attributes:
-        me: whose.
-        token: what admits it.
         limits: sizes and waits.
     """
 

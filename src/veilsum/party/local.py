@@ -80,7 +80,6 @@ class LocalRun(Secret):
 
     Attributes:
         consortium: what they agreed on; of several questions, the study.
-        seats: by party.
         left_out: what of the scenario is not for real parties.
     """
 

@@ -135,7 +135,6 @@ class Inputs(Secret):
             relay.token beside the key, or the environment's.
         transcript: file for all numbers that are stored, sent and received; of a study
             a folder with a file for each question. Without it no transcript is kept.
-        file: the consortium file.
         out: folder for the page, the result, the receipt, and evidence; without it
             nothing is written. A study writes always, by default beside the key.
         without: names of a study's questions to skip.
@@ -225,7 +224,6 @@ class PreparedRun(Secret):
     Attributes:
         driver: meets the others.
         part: the party's table, cost or folder.
-        own: its own rules, which allow the run.
         page: the half of the page that all members have alike.
         inputs: everything else that the party chose.
     """

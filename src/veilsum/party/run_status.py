@@ -212,7 +212,6 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         run: the run's name.
-        party: whose part it is.
         consortium: the digest of its consortium file.
         state: `pending`: a person has to agree first; `queued`: it begins when another
             run has left its address; `running`; `stopped`, by its owner or because this
@@ -220,13 +219,11 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
             `failed`: this computer could not, and says why; `given up`: the parties
             came to no answer; `done`.
         file: the consortium file, where it is watched for.
-        phase: of the protocol.
         epoch: which sum, and losses of parties.
         round: of an iterative method.
         waiting: whom this party waits for; of a run that stopped, whose letters.
         withheld: who of these signed Ready and has not shown its masked vector: a state
             and no verdict, since a crash or a slow connection looks the same.
-        lost: who was lost.
         moved: when the party was last seen to move, UTC, in ISO 8601.
         seen: when its process last gave a sign of life.
         deadline: seconds without a move after which something is done about it.

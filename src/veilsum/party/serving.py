@@ -112,10 +112,7 @@ class Household(Secret):
     """What a party has at home, for whichever run.
 
     Attributes:
-        identity: its own.
         own: the file of its rules, if not veilsum.toml beside its key.
-        data: its table.
-        cost: its cost.
         how: how the table's file is written; and `new_data`, as for `take_part`.
         ledger: its ledger; by default beside its key.
         listen: where to listen, if not at the address that others dial.

@@ -373,8 +373,6 @@ class PreparedStudy(Secret):
     """A study that a party is ready for; nothing was sent yet.
 
     Attributes:
-        part: the party's table.
-        own: its own rules.
         pages: the shared half of the page of each question.
         page: the shared half of the page of all questions.
         out: a folder for everything that is kept, with one for each question.

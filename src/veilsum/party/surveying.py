@@ -71,7 +71,6 @@ class SurveyPart:
     """What one member puts into a survey's file.
 
     Attributes:
-        member: its name.
         key: X25519 public key that it made for this survey, hexadecimal.
         guests: whom it vouches for, and their Ed25519 public keys, hexadecimal.
         signature: of all this, by the member's identity, hexadecimal.

@@ -67,13 +67,7 @@ RANGE_READ = limit("range_read")
 
 @dataclass(frozen=True)
 class OneSum(OneRound):
-    """One vector of each party, added up once; the total is the answer.
-
-    Attributes:
-        layout: one statistic.
-        what: what they are, in words.
-        limit: on what may be released.
-    """
+    """One vector of each party, added up once; the total is the answer."""
 
     layout: Layout
     what: str

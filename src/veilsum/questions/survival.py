@@ -60,8 +60,6 @@ class Tallied:
     """Places in which a party has counted its rows before.
 
     Attributes:
-        name: what they are.
-        places: what each is called.
         at: which of the counts; see `SurvivalJob.look`.
     """
 
@@ -84,9 +82,7 @@ class Ended(Secret):
     """How many of one party's rows ended in each group and interval.
 
     Attributes:
-        ends: how many.
         n_events: rows with the event, be they later than all times.
-        table: that they are in.
     """
 
     ends: Ends
@@ -100,9 +96,7 @@ class SurvivalJob(SchemaJob[Ended]):
 
     Attributes:
         text: the formula as it was written.
-        formula: its parts.
         group: the category that divides the rows; None if nothing does.
-        grid: the agreed times.
         used: the columns that are looked at.
     """
 

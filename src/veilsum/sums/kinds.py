@@ -44,7 +44,6 @@ class Asked:
     """The question of a consortium, as its file alone decides it.
 
     Attributes:
-        recipe: the rounds.
         terms: how parties sum.
         rules: the rules about tables, for a question to tables.
         job: the question to tables, if it is one.

@@ -93,8 +93,6 @@ class Values:
     """The few values that agreed numbers leave a column, such as 0 and 1.
 
     Attributes:
-        column: its name.
-        measure: how it is counted.
         at: where it is found: a column of the table by its name, one of the design by
             its place, or one beside it.
     """

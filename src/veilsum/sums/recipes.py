@@ -271,7 +271,6 @@ class EndsRecipe(OneRound):
     Attributes:
         what: what is asked, for the ledger.
         n_lines: how many lines the table of cells has.
-        n_places: how many cells each of them has.
         limit: how many numbers may be released.
     """
 

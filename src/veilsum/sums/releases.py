@@ -61,7 +61,6 @@ class Release:
     """One sum, and what is in it.
 
     Attributes:
-        job: what it is for.
         statistics: how many numbers there are of each kind, by key; see `locale`.
         point: where they are evaluated; nothing if nowhere.
         where: the point, for people, if that is short enough.

@@ -56,7 +56,6 @@ class JobResult(Shown):
 
     Attributes:
         terms: what the parties had agreed on.
-        recipe: what they did.
         released: what everybody knows now.
     """
 

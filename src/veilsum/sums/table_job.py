@@ -158,8 +158,6 @@ class Prepared:
 
     Attributes:
         recipe: what parties do.
-        terms: how they sum.
-        rules: what each of them keeps to.
     """
 
     recipe: Recipe
@@ -290,7 +288,6 @@ class TableResult(ComparedResult):
     """What follows from a question to tables.
 
     Attributes:
-        job: what was asked.
         rules: what every party kept to.
         read_off: whether nobody had agreed on a schema.
     """

@@ -65,7 +65,6 @@ class Arrival:
     """What a host has of a guest.
 
     Attributes:
-        survey: its digest.
         guest: as the roster has it.
         number: of the submission; 0 for none.
         digest: of the same, hexadecimal; "" for none.

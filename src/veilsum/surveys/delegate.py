@@ -121,7 +121,6 @@ class AnsweredSurvey:
     """A survey that this delegate has given its shares to.
 
     Attributes:
-        survey: its digest.
         set: digest of the one set that was added.
         guests: whose submissions those were, with who invited each.
         persons: by member, a digest of the key in its certificate of then.
@@ -696,12 +695,7 @@ def _people(inviters: Collection[Inviter]) -> list[frozenset[Inviter]]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DelegateKey(Secret):
-    """What opens a delegate's shares of one survey whose set is written down.
-
-    Attributes:
-        delegate: whose.
-        key: of this survey.
-    """
+    """What opens a delegate's shares of one survey whose set is written down."""
 
     delegate: str
     key: X25519PrivateKey

@@ -123,7 +123,6 @@ class Submission:
     """What one guest sent; everybody may see it.
 
     Attributes:
-        survey: its digest.
         guest: who sent it, as the roster calls it.
         number: 1, and one more for each correction.
         filled: which cells have a number, a bit each; see `GuestTable`.

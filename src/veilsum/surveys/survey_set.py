@@ -28,7 +28,6 @@ class SurveySet:
     """Which submissions of a survey are added.
 
     Attributes:
-        survey: its digest.
         entries: guest, number and digest of each, in the roster's order.
         tally: how many of these guests filled what.
         filled: for each of them, in this order, which cells it filled.

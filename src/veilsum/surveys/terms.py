@@ -144,7 +144,6 @@ class SurveyTerms:
         tolerate: how many members may collude, whoever they are.
         tolerate_guests: how many guests may collude with them, whoever invited them.
         closes: the day that guests are told, as 2026-12-01; "" for none.
-        guests: the roster.
         delegates: every member with its X25519 public key for this survey.
         set: digest of which submissions are added; None as long as the survey is open.
         tally: how many guests of the set filled what; None as long as it is open.

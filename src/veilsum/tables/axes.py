@@ -29,7 +29,6 @@ class Axis:
     """A column with agreed places.
 
     Attributes:
-        column: its name.
         labels: what each place is called.
         bins: of a number that is counted on edges.
         measure: of a whole number of which each value is a place.

@@ -353,7 +353,6 @@ class CheckedTable(Secret):
 
     Attributes:
         party: whose rows they are.
-        schema: what they were checked against.
         frame: the schema's columns: numbers as float64, the others as categories.
         n_dropped: how many rows were left out because of missing values.
         n_rounded: by column, how many values were not whole numbers of its unit and

@@ -69,7 +69,6 @@ class BinnedRecipe(SumsOnly):
     """A Poisson regression of pieces, and one more sum if hazards are checked.
 
     Attributes:
-        base: the regression.
         wide: with each column times the number of the bin beside the others; None if
             hazards are not checked.
     """
@@ -247,7 +246,6 @@ class BinnedCoxJob(TimedJob):
 
     Attributes:
         times: at which the baseline may change; after the last nobody is followed.
-        with_check: whether hazards are checked.
     """
 
     follows = (
@@ -428,7 +426,6 @@ class HazardTest:
     Attributes:
         name: of the column, or of all together.
         statistic: chi-squared.
-        degrees: of freedom.
     """
 
     name: str

@@ -63,7 +63,6 @@ class BinsRecipe(SumsOnly):
 
     Attributes:
         words: what is asked, for the ledger.
-        n_bins: how many bins there are.
         refit: the regression of responses on linear predictors.
         limit: how many numbers may be released.
     """
@@ -185,7 +184,6 @@ class BinsJob(PredictingJob):
     """Chances of an event, by agreed bins.
 
     Attributes:
-        edges: of the bins.
         calibrated: whether responses are fitted to linear predictors as well.
     """
 

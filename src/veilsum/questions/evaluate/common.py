@@ -39,7 +39,6 @@ class Predicted(Brought):
 
     Attributes:
         predictor: linear, of each row.
-        mean: what it stands for.
         places: the bin that each row is in; 0 where there are none.
     """
 
@@ -54,7 +53,6 @@ class PredictingJob(OnFormula[Predicted]):
 
     Attributes:
         base: a regression with this formula: its rows and its rules are used.
-        known: the coefficients.
         edges: of bins of the prediction, if there are any.
     """
 

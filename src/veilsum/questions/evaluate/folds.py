@@ -41,7 +41,6 @@ class Fold:
 
     Attributes:
         group: of the whole table.
-        place: which fold.
     """
 
     group: Group
@@ -65,8 +64,6 @@ class FoldsRecipe(OneRound):
     """One sum: what least squares sums, for each fold by itself; and rows left out.
 
     Attributes:
-        model: what is fitted.
-        n_folds: how many there are.
         what: is asked, for the ledger.
         limit: how many numbers may be released.
     """
@@ -147,8 +144,6 @@ class FoldsJob(OnFormula[Brought]):
     """Least squares, fitted without each fold and tried on it.
 
     Attributes:
-        base: the regression.
-        n_folds: how many folds there are.
         split: a public number that deals rows to folds.
     """
 

@@ -39,7 +39,6 @@ class RefitsRecipe(ManyRounds[Refitting]):
     """Rounds of a fit without each fold, side by side, and then one on the folds.
 
     Attributes:
-        search: what is fitted.
         what: is asked, for the ledger.
         limit: how many numbers may be released.
     """

@@ -103,7 +103,6 @@ class MarginalMeans(Shown):
 
     Attributes:
         category: whose levels they are.
-        levels: one for each mean.
         columns: the means by statsmodels' names, with errors and intervals.
         used: what all else was set to, a sentence each.
     """

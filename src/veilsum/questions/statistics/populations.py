@@ -62,7 +62,6 @@ class RowChoice:
     """The rows of each variable.
 
     Attributes:
-        own: variables on their own rows.
         reasons: for each other variable, why not.
     """
 
@@ -76,7 +75,6 @@ class Populations:
 
     Attributes:
         variables: in order, without repetition.
-        by: the groups.
         groups: by place of its variable, levels, bins and values that few parties may
             hold.
     """

@@ -49,7 +49,6 @@ class Comparison:
 
     Attributes:
         name: of the column, or of those that are crossed.
-        kind: whether means or counts are compared.
         tests: of whether they differ at all.
         differences: by two groups, how far they are apart: the standardised difference
             of means, or of the shares of levels.
@@ -99,8 +98,6 @@ class Grouped(Shown):
 
     Attributes:
         by: the column that says which group a row is in.
-        columns: of numbers.
-        counts: the rows of each group.
         parts: of each group, the rows of each column, and their sums.
         tables: by the names of columns, their axes, and cells with groups last.
         missing: by column, how many rows of all lack it.

@@ -327,7 +327,6 @@ class _View(Secret):
 
     Attributes:
         wishes: the columns and groups.
-        table: of the party.
         own: variables on their own rows; others are on complete rows.
     """
 

@@ -35,7 +35,6 @@ class Piece:
     """One factor of one of the design's columns.
 
     Attributes:
-        factor: its place.
         level: of a category: it is 1 in this level, and 0 in all others.
         codes: or it has one of these numbers in each level.
         unit: what they are whole numbers of.

@@ -152,7 +152,6 @@ class ReadFormula:
     """A formula's two sides, read and multiplied out; no schema is needed for that.
 
     Attributes:
-        left: the terms of the response.
         right: the terms of the design, lower interactions first.
         written: each factor that stands anywhere in the text, with its own text.
     """
