@@ -423,7 +423,7 @@ class _Steps:
     traits: ClassVar[Traits] = Traits(bounds="none", settles=False)
     rounds_per_iteration: ClassVar[int] = 1
 
-    def parts(self, state: Any) -> tuple[Weighting, ...]:  # noqa: ARG002
+    def parts(self, state: Any) -> tuple[Weighting, ...]:
         """Return symmetric weights."""
         return ("symmetric",)
 
@@ -452,7 +452,7 @@ class NoisyStates(_Steps):
     seed: int = 0
     name: ClassVar[str] = "noisy-states"
 
-    def begin(self, start: Vectors, cost: EffectiveCost) -> DgdState:  # noqa: ARG002
+    def begin(self, start: Vectors, cost: EffectiveCost) -> DgdState:
         """Return the start."""
         return DgdState(start)
 

@@ -113,14 +113,12 @@ class Strategy(SumsOnly):
 
     def response_mean(self, sums: Sums) -> float:
         """Return the mean response, from the first sum of a fit in rounds."""
-        del sums
         raise InvalidInputError(
             f"the mean response is known of a fit in rounds, found {self.what}"
         )
 
     def column_means(self, sums: Sums) -> Vector | None:
         """Return the means of the columns, if they follow from the sums."""
-        del sums
         return None
 
     def about_rows(
@@ -131,7 +129,6 @@ class Strategy(SumsOnly):
 
     def notes(self, fit: Any) -> tuple[str, ...]:
         """Return sentences that belong below the table of coefficients."""
-        del fit
         return ()
 
 
@@ -220,7 +217,6 @@ class LeastSquaresRecipe(SolvedOnce):
         return least_squares.fit(total, self.measures, **self._given)
 
     def statistics(self, rows: Rows, request: Any) -> Integers:
-        del request
         return least_squares.statistics(rows, self.measures)
 
     def pooled(self, rows: Mapping[str, Rows]) -> Vector:
@@ -454,7 +450,6 @@ class AbsorbedRecipe(SolvedOnce):
         return absorbed.fit(total, self.absorbing, names=self.names)
 
     def statistics(self, rows: Rows, request: Any) -> Integers:
-        del request
         return self.absorbing.vector(rows)
 
     def pooled(self, rows: Mapping[str, Rows]) -> Vector:
@@ -489,7 +484,6 @@ class AbsorbedRecipe(SolvedOnce):
         )
 
     def notes(self, fit: Any) -> tuple[str, ...]:
-        del fit
         return (
             "Each party has an intercept of its own, which it took off at home; "
             "none of them is known. R-squared is that within parties.",
@@ -530,7 +524,6 @@ class ChoiceRecipe(Strategy, InRounds[ChoiceState]):
         return choices.statistics(self.search.scales, rows, request)
 
     def notes(self, fit: Any) -> tuple[str, ...]:
-        del fit
         return (self.search.family.reading.format(first=self.search.levels[0]),)
 
     def about_rows(
@@ -540,7 +533,6 @@ class ChoiceRecipe(Strategy, InRounds[ChoiceState]):
 
         It is that of the model without columns, wherever a fit goes on from there.
         """
-        del columns
         places = [
             k
             for k, at in enumerate(self.search.scales.columns)

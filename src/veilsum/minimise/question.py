@@ -77,7 +77,7 @@ class Withheld:
             "with its owner"
         )
 
-    def rows(self, which: slice) -> Withheld:  # noqa: ARG002 - alike for all
+    def rows(self, which: slice) -> Withheld:
         """Return itself."""
         return self
 

@@ -347,7 +347,6 @@ class Drop(Secret):
         left: Tell,
         passed: Tell | None = None,
     ) -> None:
-        del passed
         check_member(identity, consortium.certificates)
         self._me, self._agreed, self._plan = identity.name, consortium, plan
         self._store, self._folder = store, folder

@@ -134,7 +134,6 @@ class OwnSurvey(Secret):
     @discreet()
     def run(self, driver: Driver, ledger: Ledger | None) -> SurveyResult:
         """Check everything, then take part; erase the key once nothing can come."""
-        del ledger
         party, survey = driver.party, self.survey
         assert party is not None
         asked = agreed_on(self.consortium)

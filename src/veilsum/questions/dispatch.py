@@ -666,7 +666,6 @@ class DispatchKind(QuestionKind[DispatchSpec]):
     ) -> JobResult:
         from veilsum.files.datasets import fleet_of, site_of
 
-        del schema, rules
         if (periods := spec.periods) is not None:
             fleets = {name: fleet_of(one, periods, name) for name, one in data.items()}
             return dispatch_periods(fleets, **spec.given(), **how)
@@ -682,7 +681,6 @@ class DispatchKind(QuestionKind[DispatchSpec]):
         return {"demand": broken} if broken else {}
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
-        del room
         yield from _dispatch(self.section(asked.consortium).given())
 
     def warnings(self, asked: Asked) -> Iterator[str]:
@@ -696,7 +694,6 @@ class DispatchKind(QuestionKind[DispatchSpec]):
     def made_up(
         self, asked: Consortium, chance: np.random.Generator, spread: float
     ) -> Frame:
-        del spread
         spec = self.section(asked)
         low, high = spec.prices
         n, periods = 6, spec.periods
@@ -729,7 +726,6 @@ class DispatchKind(QuestionKind[DispatchSpec]):
         self, draw: Any, result: Any, title: str, **shown: Any
     ) -> dict[str, Any]:
         """Return the supply at every price, or the schedule of all periods."""
-        del shown
         if isinstance(result, DispatchResult):
             return {"supply": draw.supply_figure(result, title)}
         return {"schedule": draw.schedule_figure(result, title)}

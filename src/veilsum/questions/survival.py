@@ -234,7 +234,6 @@ class SurvivalJob(SchemaJob[Ended]):
                 return own.ends.cells.ravel()
 
     def answer(self, own: Ended, request: str) -> Integers:
-        del request
         ends = own.ends.events, own.ends.censored, own.ends.later
         return self.recipe().pack(*ends, left_out=own.table.n_dropped)
 

@@ -107,12 +107,10 @@ class QuestionKind(ABC, Generic[Q]):
 
     def job(self, spec: Any, schema: Schema) -> SchemaJob[Any] | None:
         """Return the question to tables with a schema; None for other questions."""
-        del spec, schema
         return None
 
     def rounded(self, spec: Any, table: Frame) -> dict[str, int]:
         """Return by column how many of a party's values the agreed unit rounds."""
-        del spec, table
         return {}
 
     def rules_in_force(self, consortium: Consortium) -> dict[str, float | bool]:
@@ -134,7 +132,6 @@ class QuestionKind(ABC, Generic[Q]):
 
     def warnings(self, asked: Asked) -> Iterator[str]:
         """Yield what a member must not miss."""
-        del asked
         yield from ()
 
     def summands(self, asked: Asked) -> str:
@@ -143,12 +140,10 @@ class QuestionKind(ABC, Generic[Q]):
 
     def consequences(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         """Yield totals that people would recognise among the sums."""
-        del asked, room
         yield from ()
 
     def who(self, asked: Asked) -> Iterator[str]:
         """Yield the lines on inference, where they differ from other questions."""
-        del asked
         yield from ()
 
     def rule_lines(self, asked: Asked) -> tuple[str, ...]:
@@ -165,7 +160,6 @@ class QuestionKind(ABC, Generic[Q]):
 
     def limits(self, asked: Asked) -> Iterator[str]:
         """Yield what is not protected beside what holds for all questions."""
-        del asked
         yield from ()
 
     # Data that is nobody's, for audits
@@ -174,7 +168,6 @@ class QuestionKind(ABC, Generic[Q]):
         self, consortium: Consortium, chance: np.random.Generator, spread: float
     ) -> Any:
         """Return one party's data; None where a schema says what they look like."""
-        del consortium, chance, spread
 
     def contribution(self, recipe: Any, data: Any) -> Contribution:
         """Return what one party adds, for questions that are not about a schema."""
@@ -191,7 +184,6 @@ class QuestionKind(ABC, Generic[Q]):
             title: the title of the run.
             shown: the options of the command that say how the result is shown.
         """
-        del draw, result, title, shown
         return {}
 
 

@@ -183,7 +183,6 @@ class SumsOnly:
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
         """Return the counts of rows in the last sum, by name."""
-        del sums
         return {}
 
     def check_sum(self, sums: Sums) -> None:
@@ -201,12 +200,10 @@ class SumsOnly:
 
     def suspected(self, sums: Sums) -> str:
         """Return the likely cause of an objection to the next sum, from these sums."""
-        del sums
         return ""
 
     def among(self, members: tuple[str, ...]) -> Self:
         """Return itself: what follows from a sum does not depend on who is in it."""
-        del members
         return self
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
@@ -253,7 +250,6 @@ class OneRound(SumsOnly):
         return self.counts.values(sums[0])
 
     def release(self, sums: Sums) -> Release:
-        del sums
         return Release(self.what, self.layout.released)
 
 
@@ -361,7 +357,6 @@ class ManyRounds(SumsOnly, Generic[S]):
 
     def asked(self, state: S, sums: Sums) -> Any:
         """Return what is asked there."""
-        del sums
         return self.search.propose(state)
 
     def unfinished(self, state: S) -> str:

@@ -45,7 +45,6 @@ class SurveyKind(QuestionKind[SurveySpec]):
 
     def run(self, spec: Any, data: Mapping[str, Frame], **how: Any) -> NoReturn:
         """Refuse: guests give numbers in a visit, and members bring no tables."""
-        del spec, data, how
         raise InvalidInputError(
             "a survey is not run on tables: collect guests' numbers with veilsum "
             "collect, or simulate one with veilsum.survey"
@@ -59,12 +58,10 @@ class SurveyKind(QuestionKind[SurveySpec]):
     def warnings(self, asked: Asked) -> Iterator[str]:
         from veilsum.surveys import words
 
-        del asked
         yield from words.words()["first"]
 
     def summands(self, asked: Asked) -> str:
         """Return the nouns for "one sum over all ..."."""
-        del asked
         return "guests of the set"
 
     def who(self, asked: Asked) -> Iterator[str]:

@@ -205,7 +205,6 @@ class SurveyRecipe(SumsOnly):
     # What becomes known
 
     def release(self, sums: Sums) -> Release:
-        del sums
         name = f"a survey ({self.survey.digest[:16]})"
         return Release(f"{name}: totals", self.layout.released)
 
@@ -213,7 +212,6 @@ class SurveyRecipe(SumsOnly):
         self, members: tuple[str, ...], releases: Sequence[Release]
     ) -> tuple[Line, ...]:
         """Return what everybody learns: sums over guests, not over members."""
-        del members
         return _sums_of_guests("all guests of the set", releases)
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:

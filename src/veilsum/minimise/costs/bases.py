@@ -84,9 +84,9 @@ class Affine:
 
     def gradient_change(
         self,
-        theta: Coefficients,  # noqa: ARG002 - an affine gradient never changes
+        theta: Coefficients,
         new: Vectors,
-        old: Vectors,  # noqa: ARG002
+        old: Vectors,
     ) -> Vectors:
         """Return exactly zero: not a float difference of equal numbers."""
         return np.zeros_like(new)

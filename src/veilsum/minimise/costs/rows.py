@@ -233,7 +233,7 @@ class RowRemainder(Secret):
         points = x.reshape(-1, x.shape[-1])
         return np.array([self._gradient_at(b) for b in points]).reshape(x.shape)
 
-    def rows(self, which: slice) -> RowRemainder:  # noqa: ARG002 - alike for all
+    def rows(self, which: slice) -> RowRemainder:
         """Return itself."""
         return self
 

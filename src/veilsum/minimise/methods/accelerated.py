@@ -106,7 +106,7 @@ class AcceleratedTracking:
         """Return q - s / L_bar, or the tracker in the second round."""
         return state.tracker if state.moved else self.aim(state)
 
-    def parts(self, state: AcceleratedState) -> tuple[Weighting, ...]:  # noqa: ARG002
+    def parts(self, state: AcceleratedState) -> tuple[Weighting, ...]:
         """Return symmetric weights, in every round."""
         return ("symmetric",)
 

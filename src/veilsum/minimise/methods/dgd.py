@@ -98,7 +98,7 @@ class Dgd:
         method = cls(given.domain, step, given.power, given.gradient_at)
         return Made(method=method, patience=inf)
 
-    def begin(self, start: Vectors, cost: EffectiveCost) -> DgdState:  # noqa: ARG002
+    def begin(self, start: Vectors, cost: EffectiveCost) -> DgdState:
         """Return the start, moved into the domain."""
         return DgdState(self.domain.project(start))
 
@@ -106,7 +106,7 @@ class Dgd:
         """Return the estimate."""
         return state.x
 
-    def parts(self, state: DgdState) -> tuple[Weighting, ...]:  # noqa: ARG002
+    def parts(self, state: DgdState) -> tuple[Weighting, ...]:
         """Return symmetric weights, in every round."""
         return ("symmetric",)
 

@@ -86,7 +86,7 @@ class Extra:
         """Return the estimate."""
         return state.x
 
-    def parts(self, state: ExtraState) -> tuple[Weighting, ...]:  # noqa: ARG002
+    def parts(self, state: ExtraState) -> tuple[Weighting, ...]:
         """Return symmetric weights, in every round."""
         return ("symmetric",)
 

@@ -82,7 +82,7 @@ class GradientTracking:
         """Return x - a y, or the tracker in the second round."""
         return state.tracker if state.moved else self.aim(state)
 
-    def parts(self, state: TrackingState) -> tuple[Weighting, ...]:  # noqa: ARG002
+    def parts(self, state: TrackingState) -> tuple[Weighting, ...]:
         """Return symmetric weights, in every round."""
         return ("symmetric",)
 

@@ -79,7 +79,7 @@ class Nids:
         """Return v, where this party alone would go."""
         return 2.0 * state.x - state.unprojected - state.correction
 
-    def parts(self, state: NidsState) -> tuple[Weighting, ...]:  # noqa: ARG002
+    def parts(self, state: NidsState) -> tuple[Weighting, ...]:
         """Return symmetric weights, in every round."""
         return ("symmetric",)
 

@@ -108,7 +108,7 @@ class RunningSums:
         """Return x - a y and s."""
         return np.concatenate([self.aim(state), state.passed_on], axis=-1)
 
-    def parts(self, state: RunningSumState) -> tuple[Weighting, ...]:  # noqa: ARG002
+    def parts(self, state: RunningSumState) -> tuple[Weighting, ...]:
         """Return the receivers' weights for the one, the senders' for the other."""
         return ("row", "column")
 

@@ -182,7 +182,6 @@ class ConcordanceJob(TimedJob):
         home.design(rows, names, intercept=0)
 
     def answer(self, own: TimedRows, request: str) -> Integers:
-        del request
         assert isinstance(own, RiskRows)
         times, n_bins = self.periods.n_bins, len(self.edges) + 1
         seen = (own.event > 0.5) & (own.ends < times)

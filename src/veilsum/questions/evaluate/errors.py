@@ -100,7 +100,6 @@ class ErrorsJob(PredictingJob):
         home.design(Rows(design, response), names, intercept=0, shaped=True)
 
     def answer(self, own: Predicted, request: str) -> Integers:
-        del request
         found = self.sums_of.vector(self.known.responses(own.rows), own.mean)
         return np.append(found, own.table.n_dropped)
 

@@ -245,7 +245,6 @@ class FoldsJob(OnFormula[Brought]):
         return self.base.bring(table)
 
     def answer(self, own: Brought, request: str) -> Integers:
-        del request
         measures = self.base.model.measures
         parts = [least_squares.statistics(one, measures) for one in self.parts(own)]
         sums, left_out = np.array(parts, dtype=object), own.table.n_dropped

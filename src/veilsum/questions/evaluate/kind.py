@@ -114,7 +114,6 @@ class EvaluateKind(TableKind[EvaluateSpec, AnyEvaluation]):
     ) -> dict[str, Any]:
         from veilsum.questions.evaluate.bins import ChanceEvaluation
 
-        del shown
         if not isinstance(result, ChanceEvaluation):
             return {}
         return {"evaluation": draw.evaluation_figure(result, title)}

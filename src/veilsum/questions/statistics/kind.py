@@ -113,7 +113,6 @@ class StatisticsKind(TableKind[StatisticsSpec, StatisticsJob]):
     def figures(
         self, draw: Any, result: Any, title: str, **shown: Any
     ) -> dict[str, Any]:
-        del title, shown
         found: dict[str, Any] = {}
         n_rows = f"{result.count} rows of {len(result.released.members)} parties"
         for name, of_all in result.quantiles.items():
