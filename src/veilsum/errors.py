@@ -31,6 +31,9 @@ Anything else that escapes is a bug in this package.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 # Letters to Unicode, and nothing on a screen: fillers, joiners, selectors of variants.
 _BLANK = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
@@ -87,6 +90,15 @@ class InvalidInputError(VeilsumError, ValueError):
     def plain(self) -> str:
         """The message without a private value that it names."""
         return str(self) if self._plain is None else self._plain
+
+
+@contextmanager
+def naming_party(party: str) -> Iterator[None]:
+    """Put a party's name before an error about its data."""
+    try:
+        yield
+    except InvalidInputError as error:
+        raise type(error)(f"{party}: {error}", plain=error.plain) from None
 
 
 class BadGradientError(InvalidInputError):

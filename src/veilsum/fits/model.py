@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, naming_party
 from veilsum.fits.fitting import (
     AbsorbedRecipe,
     ChoiceRecipe,
@@ -239,11 +239,9 @@ class Model:
                 f"{party}: the model has {len(self.names)} columns, found "
                 f"{rows.n_columns}"
             )
-        try:
+        with naming_party(party):
             self.measures.check(rows, self.names, self.response)
             self.strategy.check_rows(rows)
-        except InvalidInputError as error:
-            raise type(error)(f"{party}: {error}", plain=error.plain) from None
 
     @property
     def groups(self) -> tuple[Group, ...]:

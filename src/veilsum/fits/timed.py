@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, naming_party
 from veilsum.fits.formula_job import Brought, FormulaJob, OnFormula
 from veilsum.models.families import Poisson
 from veilsum.models.rows import PerRow, RowMeasures, Rows
@@ -114,10 +114,8 @@ class TimedJob(OnFormula[TimedRows]):
     def check(self, party: str, own: TimedRows) -> None:
         """Refuse rows that go beyond ranges."""
         model = self.base.model
-        try:
+        with naming_party(party):
             model.measures.check(own.rows, model.names, model.response)
-        except InvalidInputError as error:
-            raise type(error)(f"{party}: {error}", plain=error.plain) from None
 
     def check_at_home(self, home: AtHome, own: TimedRows) -> None:
         """Refuse a table that has few events, or whose columns would show too much."""

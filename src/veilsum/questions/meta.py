@@ -25,7 +25,7 @@ import numpy as np
 from msgspec import Meta
 
 from veilsum.consortium.kinds import QuestionSpec
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, naming_party
 from veilsum.fits.fitted import table_cells, table_rows
 from veilsum.fits.formula_job import Brought, FormulaJob, OnFormula, inferred_schema
 from veilsum.fits.model import family_of
@@ -277,10 +277,8 @@ class MetaJob(OnFormula[Study]):
     def check(self, party: str, own: Study) -> None:
         """Refuse rows that cannot be fitted alone, and estimates beyond ranges."""
         super().check(party, own)
-        try:
+        with naming_party(party):
             self.agreed_ranges.check(self.coefficient, *own.estimate)
-        except InvalidInputError as error:
-            raise type(error)(f"{party}: {error}", plain=error.plain) from None
 
     def answer(self, own: Study, request: tuple[str, Fraction]) -> Integers:
         rows = {"rows": self.n_rows(own), "left_out": own.table.n_dropped}
@@ -482,10 +480,8 @@ def _inferred(own: Mapping[str, Study]) -> Ranges:
     """Return ranges that all parties' fits are within, as only a simulation can."""
     found = []
     for party, study in own.items():
-        try:
+        with naming_party(party):
             found.append(study.estimate)
-        except InvalidInputError as error:
-            raise type(error)(f"{party}: {error}", plain=error.plain) from None
     effects, errors = zip(*found, strict=True)
     room = max(errors)
     least = min((one for one in errors if one > 0.0), default=0.0)
@@ -565,10 +561,8 @@ def _checked(
         ) from None
     if not (isfinite(estimate) and isfinite(error)):
         raise InvalidInputError(f"{party}: both numbers must be finite")
-    try:
+    with naming_party(party):
         ranges.check(party, estimate, error)
-    except InvalidInputError as wrong:
-        raise InvalidInputError(f"{party}: {wrong}", plain=wrong.plain) from None
     for what, one in (("estimate", estimate), ("standard error", error)):
         # Trailing zeros are no digits.
         digits = len(Decimal(repr(one)).normalize().as_tuple().digits)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.drivers.driver import Released
-from veilsum.errors import InvalidInputError, RangeError
+from veilsum.errors import InvalidInputError, RangeError, naming_party
 from veilsum.graphs.topology import Topology
 from veilsum.locale import limit
 from veilsum.masks.fixed_point import as_python_integers
@@ -421,10 +421,8 @@ def _counted(party: str, values: Array[Any], places: Places) -> Array[Any]:
         return values
     found = np.empty(values.size, dtype=object)
     for measure, where in places:
-        try:
+        with naming_party(party):
             counts = measure.counts(values[where])
-        except RangeError as error:
-            raise RangeError(f"{party}: {error}", plain=error.plain) from None
         found[where] = as_python_integers(counts)
     return found
 

@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 import scipy
 
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, naming_party
 from veilsum.fits.fitted import in_order
 from veilsum.fits.fitting import LEFT_OUT, NewtonRecipe, sums_about
 from veilsum.fits.model import Model
@@ -363,10 +363,8 @@ class BinnedCoxJob(TimedJob):
     def check(self, party: str, own: TimedRows) -> None:
         """Refuse rows that go beyond ranges, or have no exposure."""
         super().check(party, own)
-        try:
+        with naming_party(party):
             self.periods.check(own.time)
-        except InvalidInputError as error:
-            raise InvalidInputError(f"{party}: {error}", plain=error.plain) from None
 
     def check_at_home(self, home: AtHome, own: TimedRows) -> None:
         """Refuse a table of which rows few end in a bin, or bins point at few rows."""
