@@ -77,7 +77,7 @@ class Withheld:
             "with its owner"
         )
 
-    def rows(self, which: slice) -> Withheld:
+    def rows(self, which: slice) -> Withheld:  # alike for all
         """Return itself."""
         return self
 

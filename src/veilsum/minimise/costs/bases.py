@@ -84,7 +84,7 @@ class Affine:
 
     def gradient_change(
         self,
-        theta: Coefficients,
+        theta: Coefficients,  # an affine gradient never changes
         new: Vectors,
         old: Vectors,
     ) -> Vectors:

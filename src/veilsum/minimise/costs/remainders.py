@@ -62,7 +62,7 @@ class NoRemainder:
         """Return zero."""
         return np.zeros_like(x)
 
-    def rows(self, which: slice) -> NoRemainder:
+    def rows(self, which: slice) -> NoRemainder:  # alike for all
         """Return itself."""
         return self
 
@@ -78,7 +78,7 @@ class SquaredNorm:
         """Return 2 scale x."""
         return (2.0 * self.scale) * x
 
-    def rows(self, which: slice) -> SquaredNorm:
+    def rows(self, which: slice) -> SquaredNorm:  # alike for all
         """Return itself."""
         return self
 
@@ -104,7 +104,7 @@ class LocalGradient(Secret):
             return self.gradient_at(x)
         return np.stack([self.gradient_at(row) for row in x])
 
-    def rows(self, which: slice) -> LocalGradient:
+    def rows(self, which: slice) -> LocalGradient:  # alike for all
         """Return itself."""
         return self
 

@@ -233,7 +233,7 @@ class RowRemainder(Secret):
         points = x.reshape(-1, x.shape[-1])
         return np.array([self._gradient_at(b) for b in points]).reshape(x.shape)
 
-    def rows(self, which: slice) -> RowRemainder:
+    def rows(self, which: slice) -> RowRemainder:  # alike for all
         """Return itself."""
         return self
 
