@@ -44,8 +44,7 @@ class Fitted(TableResult, Generic[F]):
     @cached_property
     def fit(self) -> F:
         recipe, sums = self.inner
-        found: F = recipe.among(self.released.members).fit(sums)
-        return found
+        return recipe.among(self.released.members).fit(sums)
 
     @property
     def inference(self) -> Inference:

@@ -267,8 +267,7 @@ class InRounds(ManyRounds[S]):
 
     def growing(self, state: S) -> Sequence[str]:
         """Return columns whose coefficients seem to grow without end."""
-        found: Sequence[str] = self.search.endless_columns(state)
-        return found
+        return self.search.endless_columns(state)
 
     def unfinished(self, state: S) -> str:
         """Return what to say of a fit for which no room is left."""
@@ -288,8 +287,7 @@ class InRounds(ManyRounds[S]):
         return self.search.fit(self.state(sums))
 
     def answer(self, sums: Sums) -> Vector:
-        found: Vector = self.fit(sums).coefficients
-        return found
+        return self.fit(sums).coefficients
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:

@@ -56,8 +56,7 @@ class Wrapper(Strategy, OneSumMore):
 
     @property
     def fitting(self) -> Strategy:
-        found: Strategy = self.inner
-        return found
+        return self.inner
 
     @property
     def what(self) -> str:
@@ -186,8 +185,7 @@ class RobustRecipe(Wrapper):
         return self.meat.request(coefficients, self._bread(before))
 
     def _bread(self, before: Sums) -> Callable[[], arb_mat]:
-        found: Callable[[], arb_mat] = self.inner.bread(before)
-        return found
+        return self.inner.bread(before)
 
     def check_last(self, before: Sums, last: Array[Any]) -> None:
         """Refuse a meat that no rows of the fit have."""
@@ -293,8 +291,7 @@ class ScoreRecipe(Wrapper):
 
     def fit(self, sums: Sums) -> GlmFit:
         """Return the fit of the pooled rows, without the further columns."""
-        found: GlmFit = self.inner.fit(self.parts(sums)[0])
-        return found
+        return self.inner.fit(self.parts(sums)[0])
 
     def last_release(self, before: Sums, job: str) -> Release:
         names = [one for k, one in enumerate(self.wide.labels) if k not in self.fitted]

@@ -16,7 +16,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from ipaddress import IPv6Address, ip_address
 from socket import AF_INET, AF_INET6, SHUT_RDWR
 from socketserver import ThreadingMixIn
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from veilsum.consortium.addresses import Address
@@ -123,12 +122,7 @@ class MetricsServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

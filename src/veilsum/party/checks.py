@@ -44,8 +44,7 @@ class AtHomeError(Exception):
     def wanted(self, party: str) -> Wanted:
         """Return what the run would ask of a party's ledger."""
         assert self.assignment.wanted is not None
-        wanted: Wanted = self.assignment.wanted(party)
-        return wanted
+        return self.assignment.wanted(party)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import wait as wait_for
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 from veilsum.consortium.addresses import Address
@@ -91,12 +90,7 @@ class LocalRun(Secret):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for process in self._processes.values():
             _end(process)
 

@@ -216,8 +216,7 @@ def planned(consortium: Consortium, asked: Asked) -> Plan:
 
 
 def _json(promise: Any) -> dict[str, Any]:
-    found: dict[str, Any] = without_words(json.loads(as_json(promise.to_dict())))
-    return found
+    return without_words(json.loads(as_json(promise.to_dict())))
 
 
 def _numbers_of(promise: Mapping[str, Any]) -> dict[str, Any]:

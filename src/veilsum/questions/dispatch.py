@@ -60,8 +60,7 @@ class TriedPrices(SumsOnly, Generic[S]):
 
     @property
     def layout(self) -> Layout:
-        found: Layout = self.search.layout
-        return found
+        return self.search.layout
 
     @property
     def most_numbers(self) -> int:

@@ -139,8 +139,7 @@ class MetaRecipe(SumsOnly):
         return Totals.of(self.ranges, parts["study_sums"], parts["studies"])
 
     def _again(self, sums: Sums) -> Integers:
-        found: Integers = self.random_layout.unpack(sums[1])["study_sums_again"]
-        return found
+        return self.random_layout.unpack(sums[1])["study_sums_again"]
 
     def pooled(self, sums: Sums) -> tuple[Pooled, Pooled]:
         totals = self.totals(sums)

@@ -295,8 +295,7 @@ class Screened(SumsOnly):
     @property
     def limit(self) -> ReleaseLimit | None:
         """How many numbers there is room for, those of the first sum too."""
-        found: ReleaseLimit | None = self.inner.limit
-        return found
+        return self.inner.limit
 
     @property
     def most_rounds(self) -> int:
@@ -428,8 +427,7 @@ class Screened(SumsOnly):
         )
 
     def answer(self, sums: Sums) -> Vector:
-        found: Vector = self.inner.answer(self.within(sums))
-        return found
+        return self.inner.answer(self.within(sums))
 
     def release(self, sums: Sums) -> Release:
         if sums:

@@ -395,8 +395,7 @@ class OneSumMore(SumsOnly):
 
     @property
     def first_layout(self) -> Layout:
-        found: Layout = self.inner.first_layout
-        return found
+        return self.inner.first_layout
 
     @property
     def answer_size(self) -> int:
@@ -454,15 +453,13 @@ class OneSumMore(SumsOnly):
         raise NotImplementedError
 
     def answer(self, sums: Sums) -> Vector:
-        found: Vector = self.inner.answer(self.parts(sums)[0])
-        return found
+        return self.inner.answer(self.parts(sums)[0])
 
     def release(self, sums: Sums) -> Release:
         before, _ = self.parts(sums)
         if self.inner.request(before) is None:
             return self.last_release(before, self.inner.release(()).job)
-        found: Release = self.inner.release(before)
-        return found
+        return self.inner.release(before)
 
     def last_release(self, before: Sums, job: str) -> Release:
         raise NotImplementedError
@@ -551,8 +548,7 @@ class Guarded:
         return self.inner.request(self.within(sums))
 
     def answer(self, sums: Sums) -> Vector:
-        found: Vector = self.inner.answer(self.within(sums))
-        return found
+        return self.inner.answer(self.within(sums))
 
     def release(self, sums: Sums) -> Release:
         """Return the next sum's statistics, and the number for objections."""
@@ -570,8 +566,7 @@ class Guarded:
         return replace(self, inner=self.inner.among(members))
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
-        found: Guarantee = self.inner.stated(promise, releases)
-        return found
+        return self.inner.stated(promise, releases)
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]

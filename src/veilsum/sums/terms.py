@@ -124,8 +124,7 @@ def driver_of(given: str | Driver, *, seed: int | None) -> Driver:
         )
     # Here, not above: machines need packages that a plain simulation does not.
     place, name = DRIVERS[given]
-    made: Driver = getattr(import_module(place), name)(seed=seed)
-    return made
+    return getattr(import_module(place), name)(seed=seed)
 
 
 @dataclass(frozen=True)

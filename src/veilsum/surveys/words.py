@@ -27,8 +27,7 @@ MOST_NAMES = 20
 
 
 def words() -> Mapping[str, Any]:
-    found: Mapping[str, Any] = catalogue("en", "consent")["survey"]
-    return found
+    return catalogue("en", "consent")["survey"]
 
 
 def names_of(guests: Collection[str]) -> str:

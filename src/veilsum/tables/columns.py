@@ -671,8 +671,7 @@ def _days_since(party: str, column: Column, values: Series) -> FloatArray:
             days[place] = day_of(one) - zero
         except (TypeError, ValueError):
             _refuse_date(party, column, one, int(np.count_nonzero(codes == place)))
-    found: FloatArray = days[codes]
-    return found
+    return days[codes]
 
 
 def _refuse_date(party: str, column: Column, found: Any, rows: int) -> NoReturn:

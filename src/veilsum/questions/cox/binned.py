@@ -413,8 +413,7 @@ class BinnedCoxJob(TimedJob):
     def pooled(self, own: Mapping[str, TimedRows]) -> Vector:
         """Return the coefficients without masks, by the same rounds."""
         recipe, sums = replace(self, with_check=False).together(own)
-        found: Vector = recipe.answer(sums)
-        return found
+        return recipe.answer(sums)
 
 
 @dataclass(frozen=True)

@@ -338,15 +338,13 @@ class ChanceEvaluation(Judged):
     def found(self) -> Discrimination:
         """Counts of all parties' rows by bin, and what follows from them."""
         recipe, sums = self.inner
-        found: Discrimination = recipe.found(sums, self.job.thresholds)
-        return found
+        return recipe.found(sums, self.job.thresholds)
 
     @cached_property
     def refit(self) -> GlmFit | None:
         """The regression of responses on linear predictors, if it was asked for."""
         recipe, sums = self.inner
-        fit: GlmFit | None = recipe.fit(sums)
-        return fit
+        return recipe.fit(sums)
 
     @property
     def count(self) -> int:

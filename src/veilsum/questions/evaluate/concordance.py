@@ -208,8 +208,7 @@ class ConcordanceEvaluation(Judged):
     def found(self) -> Concordance:
         """Counts of all parties' rows by time and risk, and what follows."""
         recipe, sums = self.inner
-        found: Concordance = recipe.found(sums)
-        return found
+        return recipe.found(sums)
 
     @property
     def formula(self) -> str:

@@ -90,8 +90,7 @@ class FoldsRecipe(OneRound):
         return self.n_folds * len(self.model.names)
 
     def _parts(self, sums: Sums) -> Integers:
-        found: Integers = self.layout.unpack(sums[0])["fold_sums"]
-        return found
+        return self.layout.unpack(sums[0])["fold_sums"]
 
     def rows(self, sums: Sums) -> list[int]:
         return [self.fold.unpack(one)["rows"] for one in self._parts(sums)]

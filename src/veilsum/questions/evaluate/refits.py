@@ -200,8 +200,7 @@ class FoldsEvaluation(Judged):
     def folds(self) -> tuple[Losses, ...]:
         """What was lost in each fold, by the fit without it."""
         recipe, sums = self.inner
-        found: tuple[Losses, ...] = recipe.losses(sums)
-        return found
+        return recipe.losses(sums)
 
     @property
     def coefficients(self) -> Frame:

@@ -354,8 +354,7 @@ class StatisticsResult(TableResult):
     @cached_property
     def _sums(self) -> dict[str, Any]:
         recipe, sums = self.inner
-        parts: dict[str, Any] = recipe.parts(sums)
-        return parts
+        return recipe.parts(sums)
 
     @cached_property
     def moments(self) -> Moments:
@@ -373,8 +372,7 @@ class StatisticsResult(TableResult):
     def choice(self) -> RowChoice:
         """By group, the variables on their own rows, and why others are not."""
         recipe, sums = self.inner
-        choice: RowChoice = recipe.choice(sums)
-        return choice
+        return recipe.choice(sums)
 
     @property
     def on_own_rows(self) -> bool:
@@ -390,8 +388,7 @@ class StatisticsResult(TableResult):
     @property
     def dropped(self) -> int:
         """Rows of all parties together that have a missing value."""
-        dropped: int = self._sums["left_out"]
-        return dropped
+        return self._sums["left_out"]
 
     @cached_property
     def marginals(self) -> Marginals:
