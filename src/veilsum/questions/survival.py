@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import pairwise, product
-from math import ceil, isfinite
+from math import ceil
 from operator import add
 from typing import Annotated, Any, Unpack
 
@@ -34,6 +34,7 @@ from veilsum.sums.kinds import Asked, TableKind
 from veilsum.sums.presence import Group, Look
 from veilsum.sums.recipes import EndsRecipe
 from veilsum.sums.releases import ReleaseLimit
+from veilsum.sums.running import finite
 from veilsum.sums.table_job import SchemaJob, TableResult, put
 from veilsum.sums.terms import Options
 from veilsum.sums.wording import PageRoom, exact, quoted
@@ -356,7 +357,7 @@ class SurvivalResult(TableResult):
                 "high": high,
             }
             for values in zip(*(one.tolist() for one in columns.values()), strict=True):
-                plain = map(_known, values)
+                plain = map(finite, values)
                 lines.append({"group": label, **dict(zip(columns, plain, strict=True))})
         return lines
 
@@ -377,9 +378,9 @@ class SurvivalResult(TableResult):
                     "rows": curve.n,
                     "events": int(curve.events.sum()),
                     "later": curve.later,
-                    "median": _known(median.value),
-                    "low": _known(median.low),
-                    "high": _known(median.high),
+                    "median": finite(median.value),
+                    "low": finite(median.low),
+                    "high": finite(median.high),
                 }
             )
         return lines
@@ -438,7 +439,7 @@ class SurvivalResult(TableResult):
             for (_, time, *rest), value in zip(
                 own, other.survival.tolist(), strict=True
             ):
-                heights = map(_part, (*rest[3:], _known(value)))
+                heights = map(_part, (*rest[3:], finite(value)))
                 lines.append([_time(time), *rest[:3], *heights])
             heads = (*HEADS, "K-M" if life_table else "life table")
             of = f"{name} = {label}" if name else ""
@@ -494,7 +495,7 @@ class SurvivalResult(TableResult):
         if self.reference is None:
             return None
         pairs = self.reference.items()
-        return {name: [*map(_known, one.tolist())] for name, one in pairs}
+        return {name: [*map(finite, one.tolist())] for name, one in pairs}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -531,10 +532,6 @@ def _time(value: float | None) -> str | None:
 
 def _part(value: float | None) -> str | None:
     return None if value is None else f"{value:.4f}"
-
-
-def _known(value: float) -> float | None:
-    return value if isfinite(value) else None
 
 
 def survival(

@@ -188,6 +188,19 @@ class JobResult(Shown):
         return counted(len(self.released.members), "party")
 
 
+def finite(value: float | None) -> float | None:
+    """Return None for nan and infinities, which JSON does not have."""
+    return float(value) if value is not None and isfinite(value) else None
+
+
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values for JSON, where a number that is not finite is None."""
+    return {
+        key: finite(one) if isinstance(one, float) else one
+        for key, one in values.items()
+    }
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ComparedResult(JobResult):
     """A result that may have a reference: the same of all data, without masks.

@@ -40,7 +40,6 @@ from veilsum.questions.evaluate.common import (
     PredictingJob,
     RowBins,
     bounds,
-    plain,
     plain_bounded,
     responses,
 )
@@ -48,6 +47,7 @@ from veilsum.showing import Showing, Table, number
 from veilsum.sums.presence import Group
 from veilsum.sums.recipes import Sums, SumsOnly, cell_counts
 from veilsum.sums.releases import Foreseen, Release, ReleaseLimit
+from veilsum.sums.running import plain
 from veilsum.tables.frames import Frame, load_pandas
 from veilsum.tables.rules import AtHome
 

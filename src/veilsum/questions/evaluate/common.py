@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +13,7 @@ from veilsum.models.evaluation import Bounded, Places, Predictor, link_name
 from veilsum.models.rows import PerRow
 from veilsum.numbers.arrays import Array
 from veilsum.sums.presence import Look, are_few
+from veilsum.sums.running import plain
 from veilsum.sums.table_job import TableResult
 from veilsum.tables.asked import Question
 from veilsum.tables.schema import CheckedTable
@@ -169,13 +169,6 @@ class Judged(TableResult):
             "values": plain(self.values),
             "formula": self.formula,
         }
-
-
-def plain(line: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: None if isinstance(one, float) and not isfinite(one) else one
-        for key, one in line.items()
-    }
 
 
 def plain_bounded(found: Bounded) -> dict[str, float | None]:

@@ -18,13 +18,13 @@ from veilsum.questions.evaluate.common import (
     Judged,
     Predicted,
     PredictingJob,
-    plain,
     responses,
     shares,
 )
 from veilsum.showing import Block, Showing, Table, number
 from veilsum.sums.recipes import OneRound, Sums
 from veilsum.sums.releases import ReleaseLimit
+from veilsum.sums.running import plain
 from veilsum.tables.rules import AtHome
 
 NAMES = {

@@ -25,11 +25,12 @@ from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.layout import Layout
 from veilsum.numbers.units import Integers
-from veilsum.questions.evaluate.common import Judged, plain
+from veilsum.questions.evaluate.common import Judged
 from veilsum.questions.evaluate.folds import FoldsJob, rows_where
 from veilsum.showing import Showing, Table, number
 from veilsum.sums.recipes import ManyRounds, Sums
 from veilsum.sums.releases import Foreseen, Release, ReleaseLimit
+from veilsum.sums.running import plain
 from veilsum.tables.frames import Frame, load_pandas
 from veilsum.tables.rules import MORE_SUMS, AtHome
 

@@ -40,6 +40,7 @@ from veilsum.questions.regression.predictions import (
 from veilsum.questions.regression.summary import ratio_rows, summary_html, summary_text
 from veilsum.showing import Both, Showing
 from veilsum.sums.recipes import Sums
+from veilsum.sums.running import finite
 from veilsum.tables.formula import (
     new_numbers,
 )
@@ -376,9 +377,9 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
                 if isinstance(fit, LeastSquaresFit)
                 else None
             ),
-            "log_likelihood": _finite(fit.log_likelihood),
-            "aic": _finite(fit.aic),
-            "bic": _finite(fit.bic),
+            "log_likelihood": finite(fit.log_likelihood),
+            "aic": finite(fit.aic),
+            "bic": finite(fit.bic),
             "residual_degrees": fit.residual_degrees,
             "errors": fit.errors,
             "t_degrees": fit.t_degrees,
@@ -388,11 +389,6 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
             "theta_error": getattr(fit, "theta_error", None),
             **levels,
         }
-
-
-def _finite(value: float) -> float | None:
-    """Return None for what a perfect fit makes infinite: JSON has no such number."""
-    return value if np.isfinite(value) else None
 
 
 def _chances(fit: ChoiceFit, design: FloatArray, ones: int, index: Any) -> Frame:

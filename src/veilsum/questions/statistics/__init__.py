@@ -32,7 +32,6 @@ from veilsum.questions.statistics.populations import (
 from veilsum.questions.statistics.table_one import (
     WIDTH,
     Grouped,
-    finite,
     quantile_blocks,
 )
 from veilsum.questions.statistics.wishes import (
@@ -45,6 +44,7 @@ from veilsum.showing import Block, Showing, Table
 from veilsum.sums.presence import Group, Lacking
 from veilsum.sums.recipes import OneRound, Sums
 from veilsum.sums.releases import SCREENED, Foreseen, Release, ReleaseLimit
+from veilsum.sums.running import plain
 from veilsum.sums.table_job import SchemaJob, TableResult, put
 from veilsum.sums.terms import Options
 from veilsum.tables.asked import Question
@@ -596,7 +596,7 @@ class StatisticsResult(TableResult):
                 for names, cells in self.tables.items()
             ],
             "quantiles": {
-                name: [finite(asdict(one)) for one in found]
+                name: [plain(asdict(one)) for one in found]
                 for name, found in self.quantiles.items()
             },
             "groups": self.groups.to_dict() if grouped else None,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, reduce
 from itertools import chain, combinations, product
-from math import floor, isfinite, isnan, log10, nan
+from math import floor, isnan, log10, nan
 from operator import add
 from typing import Any, Literal, TypeAlias
 
@@ -29,6 +29,7 @@ from veilsum.models.moments import Marginals
 from veilsum.models.tallies import Cells, Quantile
 from veilsum.numbers.arrays import listed
 from veilsum.showing import Block, Both, Showing, Shown, Table, number
+from veilsum.sums.running import finite, plain
 from veilsum.tables.axes import Axis
 
 WIDTH = 79
@@ -80,15 +81,15 @@ class Comparison:
             "name": self.name,
             "kind": self.kind,
             "tests": [
-                {**finite(asdict(one)), "degrees": [*map(_finite, one.degrees)]}
+                {**plain(asdict(one)), "degrees": [*map(finite, one.degrees)]}
                 for one in self.tests
             ],
             "differences": [
-                {"groups": list(pair), "value": _finite(value)}
+                {"groups": list(pair), "value": finite(value)}
                 for pair, value in self.differences.items()
             ],
-            "largest_difference": _finite(self.largest),
-            "cramers_v": _finite(self.cramers_v),
+            "largest_difference": finite(self.largest),
+            "cramers_v": finite(self.cramers_v),
         }
 
 
@@ -210,8 +211,8 @@ class Grouped(Shown):
                     "name": name,
                     "group": group,
                     "count": part.rows[place],
-                    "mean": _finite(part.mean[place]),
-                    "sd": _finite(part.standard_deviation[place]),
+                    "mean": finite(part.mean[place]),
+                    "sd": finite(part.standard_deviation[place]),
                 }
                 for place, name in enumerate(self.columns)
                 for group, part in zip(self.names, self.parts, strict=True)
@@ -229,7 +230,7 @@ class Grouped(Shown):
                 name: list(one) for name, one in self.missing_in_groups.items()
             },
             "quantiles": {
-                name: [[finite(asdict(one)) for one in group] for group in found[1:]]
+                name: [[plain(asdict(one)) for one in group] for group in found[1:]]
                 for name, found in self.quantiles.items()
             },
         }
@@ -430,18 +431,6 @@ def share_name(share: float) -> str:
     ('median', '25 %', '2.5 %')
     """
     return "median" if share == 0.5 else f"{100 * share:.10g} %"
-
-
-def finite(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values for JSON, where what is no number is None."""
-    return {
-        key: _finite(one) if isinstance(one, float) else one
-        for key, one in values.items()
-    }
-
-
-def _finite(value: float | None) -> float | None:
-    return float(value) if value is not None and isfinite(value) else None
 
 
 def _labels(axes: Sequence[Axis]) -> list[str]:
