@@ -7,7 +7,7 @@ and its rules at home are those of a regression whose response is the event.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -42,8 +42,11 @@ class TimedRows(Brought):
         return self.rows.response
 
 
+T = TypeVar("T", bound=TimedRows)
+
+
 @dataclass(frozen=True)
-class TimedJob(OnFormula[TimedRows]):
+class TimedJob(OnFormula[T], Generic[T]):
     """A regression of times to an event over an agreed schema.
 
     Attributes:
@@ -111,18 +114,18 @@ class TimedJob(OnFormula[TimedRows]):
         """One for each column of the table; a design may have fewer."""
         return min(len(self.names) + 2, len(self.schema.columns))
 
-    def check(self, party: str, own: TimedRows) -> None:
+    def check(self, party: str, own: T) -> None:
         """Refuse rows that go beyond ranges."""
         model = self.base.model
         with naming_party(party):
             model.measures.check(own.rows, model.names, model.response)
 
-    def check_at_home(self, home: AtHome, own: TimedRows) -> None:
+    def check_at_home(self, home: AtHome, own: T) -> None:
         """Refuse a table that has few events, or whose columns would show too much."""
         super().check_at_home(home, own)
         home.column(self.time, own.time, two_valued=lambda: False)
 
-    def bring(self, table: CheckedTable) -> TimedRows:
+    def timed_rows(self, table: CheckedTable) -> TimedRows:
         return TimedRows(table, self.base.rows(table), table.numbers(self.time))
 
     def without_ones(self, own: TimedRows) -> Rows:

@@ -342,10 +342,11 @@ class SurveyResult(JobResult):
 
     summed_over: ClassVar[str] = "all honest guests of the set"
 
+    recipe: SurveyRecipe
+
     @property
     def survey(self) -> SurveyTerms:
         """What was agreed on."""
-        assert isinstance(self.recipe, SurveyRecipe)
         return self.recipe.survey
 
     @property
@@ -377,7 +378,6 @@ class SurveyResult(JobResult):
     @cached_property
     def counts(self) -> tuple[int | None, ...]:
         """Each total as a whole number of the unit; None where too few filled it."""
-        assert isinstance(self.recipe, SurveyRecipe)
         found = self.recipe.totals(self.released.sums)
         return tuple(found.get(cell) for cell in builtins.range(self.survey.n_cells))
 

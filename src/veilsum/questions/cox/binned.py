@@ -241,7 +241,7 @@ class CutRows(TimedRows):
 
 
 @dataclass(frozen=True)
-class BinnedCoxJob(TimedJob):
+class BinnedCoxJob(TimedJob[CutRows]):
     """A Cox regression with one baseline over agreed times.
 
     Attributes:
@@ -360,13 +360,13 @@ class BinnedCoxJob(TimedJob):
             limit = replace(limit, before=limit.before + more)
         return BinnedRecipe(NewtonRecipe(self.model.newton, self.words, limit), wide)
 
-    def check(self, party: str, own: TimedRows) -> None:
+    def check(self, party: str, own: CutRows) -> None:
         """Refuse rows that go beyond ranges, or have no exposure."""
         super().check(party, own)
         with naming_party(party):
             self.periods.check(own.time)
 
-    def check_at_home(self, home: AtHome, own: TimedRows) -> None:
+    def check_at_home(self, home: AtHome, own: CutRows) -> None:
         """Refuse a table of which rows few end in a bin, or bins point at few rows."""
         super().check_at_home(home, own)
         periods = self.periods
@@ -380,7 +380,7 @@ class BinnedCoxJob(TimedJob):
         home.design(Rows(design, own.event, spent), self.model.names, intercept=0)
 
     def bring(self, table: CheckedTable) -> CutRows:
-        own = super().bring(table)
+        own = self.timed_rows(table)
         found = self.periods.cut(own.time, own.event)
         flags = found.bin[:, None] == np.arange(1, self.periods.n_bins)
         columns = self.without_ones(own).design[found.row]
@@ -388,8 +388,7 @@ class BinnedCoxJob(TimedJob):
         pieces = Rows(design, found.event, offset=found.log_exposure)
         return CutRows(own.table, own.rows, own.time, pieces, found.bin, found.row)
 
-    def answer(self, own: TimedRows, request: BinnedRequest) -> Integers:
-        assert isinstance(own, CutRows)
+    def answer(self, own: CutRows, request: BinnedRequest) -> Integers:
         pieces, model = own.pieces, self.model
         if request.check:
             assert self.wide is not None
@@ -410,7 +409,7 @@ class BinnedCoxJob(TimedJob):
     def _first(self) -> Layout:
         return self.recipe().first
 
-    def pooled(self, own: Mapping[str, TimedRows]) -> Vector:
+    def pooled(self, own: Mapping[str, CutRows]) -> Vector:
         """Return the coefficients without masks, by the same rounds."""
         recipe, sums = replace(self, with_check=False).together(own)
         return recipe.answer(sums)

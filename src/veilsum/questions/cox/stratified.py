@@ -109,7 +109,7 @@ class CoxRows(TimedRows):
 
 
 @dataclass(frozen=True)
-class CoxJob(TimedJob):
+class CoxJob(TimedJob[CoxRows]):
     """A Cox regression, each party a stratum.
 
     Attributes:
@@ -159,7 +159,7 @@ class CoxJob(TimedJob):
     def recipe(self, limit: ReleaseLimit | None = None) -> CoxRecipe:
         return CoxRecipe(self.search, self.words, limit)
 
-    def check_at_home(self, home: AtHome, own: TimedRows) -> None:
+    def check_at_home(self, home: AtHome, own: CoxRows) -> None:
         """Refuse what columns show, of those rows too that count: at risk at events.
 
         Whoever asks chooses which column is the time: rows before the first event have
@@ -174,20 +174,19 @@ class CoxJob(TimedJob):
         rows = Rows(own.rows.design[there], own.event[there], met[there])
         home.design(rows, self.base.formula.columns, intercept=self.ones)
 
-    def look(self, own: TimedRows, at: Any) -> Array[Any]:
+    def look(self, own: CoxRows, at: Any) -> Array[Any]:
         """Return a column; rows that are at risk at no event have no part in a sum."""
         if isinstance(at, Varying):
             return self.base.vary(at, own, hazard_met(own.time, own.event) > 0.0)
         return super().look(own, at)
 
     def bring(self, table: CheckedTable) -> CoxRows:
-        own = super().bring(table)
+        own = self.timed_rows(table)
         measures = self.search.scales.measures
         at_risk = AtRisk.of(measures, own.time, self.without_ones(own), self.ties)
         return CoxRows(own.table, own.rows, own.time, at_risk)
 
-    def answer(self, own: TimedRows, request: CoxRequest) -> Integers:
-        assert isinstance(own, CoxRows)
+    def answer(self, own: CoxRows, request: CoxRequest) -> Integers:
         found = statistics(
             self.search.scales, own.at_risk, request.point, first=request.first
         )

@@ -66,7 +66,7 @@ class ConcordanceRecipe(EndsRecipe):
 
 
 @dataclass(frozen=True)
-class ConcordanceJob(TimedJob):
+class ConcordanceJob(TimedJob[RiskRows]):
     """Whether rows with a higher predicted risk end sooner.
 
     Attributes:
@@ -106,7 +106,7 @@ class ConcordanceJob(TimedJob):
     def periods(self) -> Periods:
         return Periods.of(self.times, self.time_measure)
 
-    def pooled(self, own: Mapping[str, TimedRows]) -> dict[str, float]:
+    def pooled(self, own: Mapping[str, RiskRows]) -> dict[str, float]:
         """Return Harrell's concordance of all rows, without bins."""
         risk = np.concatenate([self.known.predictors(one.rows) for one in own.values()])
         time = np.concatenate([one.time for one in own.values()])
@@ -152,25 +152,23 @@ class ConcordanceJob(TimedJob):
         return ConcordanceRecipe(self.words, self.periods.n_bins, n_bins, limit)
 
     def bring(self, table: CheckedTable) -> RiskRows:
-        own = super().bring(table)
+        own = self.timed_rows(table)
         places = places_of(np.array(self.edges), self.known.predictors(own.rows))
         ends = self.periods.places(own.time)
         return RiskRows(own.table, own.rows, own.time, ends, places)
 
-    def look(self, own: TimedRows, at: Any) -> Array[Any]:
+    def look(self, own: RiskRows, at: Any) -> Array[Any]:
         """Return a party's column of its table or rows, or the cells of its rows."""
         if not isinstance(at, RowBins):
             return super().look(own, at)
-        assert isinstance(own, RiskRows)
         return own.ends * (len(self.edges) + 1) + own.places
 
-    def check_at_home(self, home: AtHome, own: TimedRows) -> None:
+    def check_at_home(self, home: AtHome, own: RiskRows) -> None:
         """Refuse a table of which a cell would point at few rows.
 
         Each is looked at with events and other ends together, as in survival.
         """
         super().check_at_home(home, own)
-        assert isinstance(own, RiskRows)
         counts = self.cells.count(lambda at: self.look(own, at))
         home.bins(self.cells.name, counts, self.cells.places)
         later = [own.ends >= k for k in range(1, self.periods.n_bins + 1)]
@@ -181,8 +179,7 @@ class ConcordanceJob(TimedJob):
         rows = Rows(np.column_stack([ones, *later, *higher]), own.event)
         home.design(rows, names, intercept=0)
 
-    def answer(self, own: TimedRows, request: str) -> Integers:
-        assert isinstance(own, RiskRows)
+    def answer(self, own: RiskRows, request: str) -> Integers:
         times, n_bins = self.periods.n_bins, len(self.edges) + 1
         seen = (own.event > 0.5) & (own.ends < times)
         cells = own.ends * n_bins + own.places
