@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from math import frexp, sqrt
 from typing import Literal
 
+import numpy as np
 from flint import fmpq, fmpq_mat
 
 from veilsum.errors import InvalidInputError, NumericalError
@@ -44,9 +45,11 @@ from veilsum.models.mixed import (
     within,
 )
 from veilsum.models.systems import UNDETERMINED
+from veilsum.numbers.arrays import FloatArray
 from veilsum.numbers.units import Integers
 
-Matrix = list[list[float]]
+Matrix = FloatArray
+Vector = Sequence[float] | FloatArray
 Step = Literal["alike", "newton"]
 
 # Additional bits where numbers were too coarse for a fit.
@@ -145,10 +148,9 @@ class ThetaSearch:
         below = half + root
         part = -before / below if below > 0.0 else 0.5
         part = min(max(part, 0.02), 0.7)
-        shorter = [[part * one for one in row] for row in step]
         doubted = state.doubted or state.step == "alike"
         after = replace(state, step=None, doubted=doubted, size=part * state.size)
-        return self._trying(after, best, _Metric.of(best), shorter, 1.0)
+        return self._trying(after, best, _Metric.of(best), part * step, 1.0)
 
     def _onwards(self, state: ThetaState, here: Profile) -> ThetaState:
         metric = _Metric.of(here)
@@ -194,7 +196,7 @@ class ThetaSearch:
         now = rounding(best) / shrinks
         bits = best.at.bits + frexp(now / wanted)[1]
         bits = min(max(bits, best.at.bits), MIXED_BITS)
-        root = _root(best, _added(metric.whole, step))
+        root = _root(best, metric.whole + step)
         weights = [
             round(as_float(best.weights[a, b] * fmpq(2) ** WEIGHT_BITS))
             for a in range(best.weights.nrows())
@@ -208,28 +210,28 @@ class ThetaSearch:
     def _theta(self, best: Profile, metric: _Metric, step: Matrix) -> Theta:
         outer = _floats(best.root)
         before = _floats(self.model.mixing.covariance(best.at.theta))
-        after = _added(before, _between(outer, step))
+        after = before + _between(outer, step)
         whole = _between(outer, metric.whole)
         some = range(len(after))
         limit = 4.0**MOST_THETA_BITS
-        largest = max(after[k][k] for k in some)
+        largest = np.diag(after).max()
         if largest > limit:
-            if max(before[k][k] for k in some) > 0.9 * limit:
+            if np.diag(before).max() > 0.9 * limit:
                 raise InvalidInputError(
                     "random effects vary more than "
                     f"{2**MOST_THETA_BITS} times as much as rows within parties do: "
                     "the fit within parties is nearly perfect. Use absorb = true, or "
                     "a smaller unit of the response"
                 )
-            after = [[one * (limit / largest) for one in row] for row in after]
+            after = after * (limit / largest)
         theta = []
         lower = [[0.0] * len(after) for _ in some]
         for j in some:
-            pivot = after[j][j] - _dot(lower[j][:j], lower[j][:j])
-            if pivot > NOTHING * whole[j][j]:
+            pivot = after[j, j] - _dot(lower[j][:j], lower[j][:j])
+            if pivot > NOTHING * whole[j, j]:
                 lower[j][j] = sqrt(pivot)
                 for i in some[j + 1 :]:
-                    rest = after[i][j] - _dot(lower[i][:j], lower[j][:j])
+                    rest = after[i, j] - _dot(lower[i][:j], lower[j][:j])
                     lower[i][j] = rest / lower[j][j]
             theta += [round(lower[i][j] * 2.0**THETA_BITS) for i in some[j:]]
         return tuple(theta)
@@ -242,7 +244,7 @@ def _root(best: Profile, whole: Matrix) -> tuple[int, ...]:
     most = 1 << MOST_THETA_BITS + ROOT_BITS
     found = []
     for i, j in triangle_places(len(outer)):
-        one = outer[i][j] if lower is None else lower[i][j]
+        one = outer[i, j] if lower is None else lower[i, j]
         found.append(min(max(round(one * 2.0**ROOT_BITS), int(i == j) - most), most))
     return tuple(found)
 
@@ -283,8 +285,8 @@ class _Metric:
         if root is None:
             raise NumericalError(UNDETERMINED)
         back = _lower_inverse(root)
-        covariance = _product(_product(back, _floats(here.covariance)), _turned(back))
-        scaled = _product(_product(_turned(root), _slope(here)), root)
+        covariance = _product(_product(back, _floats(here.covariance)), back.T)
+        scaled = _product(_product(root.T, _slope(here)), root)
         return cls(whole, root, _even(covariance), _even(scaled))
 
     def real(self, step: Matrix) -> Matrix:
@@ -293,9 +295,9 @@ class _Metric:
 
 def _slope(here: Profile) -> Matrix:
     q = here.root.nrows()
-    found = [[0.0] * q for _ in range(q)]
+    found = np.zeros((q, q))
     for one, (i, j) in zip(here.gradient, triangle_places(q), strict=True):
-        found[i][j] = found[j][i] = one if i == j else one / 2.0
+        found[i, j] = found[j, i] = one if i == j else one / 2.0
     return found
 
 
@@ -322,13 +324,13 @@ class _Alike:
         self.between = []
         for u, v in self.places:
             shares = [
-                root[i][u] * root[j][v] + root[j][u] * root[i][v]
+                root[i, u] * root[j, v] + root[j, u] * root[i, v]
                 for i, j in self.places
             ]
             self.between.append(_weighed([0.5 * one for one in shares], changes))
         products = _floats(about.transpose() * here.products * about)
         inner = [-1.0 if u == v else 0.0 for u, v in self.places]
-        self.within = _added(products, _weighed(inner, self.between))
+        self.within = products + _weighed(inner, self.between)
         self.residual = as_float(here.residual)
         self.least_within = max(LEAST_WITHIN, 4.0 * noise(here) / self.degrees)
 
@@ -339,7 +341,7 @@ class _Alike:
         minimum of m log det Q + tr(Q^-1 C) over Q >= H.
         """
         q, p = len(self.metric.root), len(self.within) - 1
-        whole, left = _identity(q), 1.0
+        whole, left = np.eye(q), 1.0
         values, vectors = _eigen(self.metric.covariance)
         rest = [1.0 - min(max(one, 0.0), FULL) for one in values]
         least = _composed(rest, vectors)
@@ -349,15 +351,15 @@ class _Alike:
             inverse = _inverse(whole)
             if inverse is None:
                 break
-            twice = [inverse[u][v] * (1.0 if u == v else 2.0) for u, v in self.places]
-            products = _added(self.within, _weighed(twice, self.between))
-            lower = _cholesky([row[:p] for row in products[:p]])
+            twice = [inverse[u, v] * (1.0 if u == v else 2.0) for u, v in self.places]
+            products = self.within + _weighed(twice, self.between)
+            lower = _cholesky(products[:p, :p])
             if lower is None:
                 break
             turned = _lower_inverse(lower)
-            design = _product(_turned(turned), turned)
-            about = [-_dot(row, products[p][:p]) for row in design] + [1.0]
-            outer = [[a * b for b in about] for a in about]
+            design = _product(turned.T, turned)
+            about = [*(-_dot(row, products[p, :p]) for row in design), 1.0]
+            outer = np.outer(about, about)
             residual = _sum_of_products(outer, self.within)
             if turn:
                 residual = max(residual, self.least_within * self.residual)
@@ -366,28 +368,22 @@ class _Alike:
             left = residual / self.residual
             if not left > 0.0:
                 break
-            weights = [[self.degrees / residual * one for one in row] for row in outer]
+            weights = self.degrees / residual * outer
             if self.restricted:
-                for a in range(p):
-                    for b in range(p):
-                        weights[a][b] += design[a][b]
-            after = [[0.0] * q for _ in range(q)]
+                weights[:p, :p] += design
+            after = np.zeros((q, q))
             for (u, v), one in zip(self.places, self.between, strict=True):
                 share = _sum_of_products(weights, one) / self.here.n_parties
-                after[u][v] = after[v][u] = share
-            inside = [
-                [a - b for a, b in zip(*rows, strict=True)]
-                for rows in zip(after, least, strict=True)
-            ]
-            if _cholesky(inside) is None:
+                after[u, v] = after[v, u] = share
+            if _cholesky(after - least) is None:
                 values, vectors = _eigen(_even(_product(_product(back, after), back)))
                 kept = _composed([max(one, 1.0) for one in values], vectors)
                 after = _even(_product(_product(half, kept), half))
-            gap = _size(_less(after, whole))
+            gap = _size(after - whole)
             whole = after
             if gap <= 1e-10 * _size(whole):
                 break
-        return _less(whole, _identity(q)), left
+        return whole - np.eye(q), left
 
 
 def _newton(here: Profile, metric: _Metric, start: Matrix) -> Matrix | None:
@@ -397,51 +393,43 @@ def _newton(here: Profile, metric: _Metric, start: Matrix) -> Matrix | None:
     along = []
     for i, j in places:
         share = 1.0 if i == j else sqrt(0.5)
-        one = [[0.0] * len(start) for _ in start]
-        one[i][j] = one[j][i] = share
+        one = np.zeros_like(start)
+        one[i, j] = one[j, i] = share
         real = metric.real(one)
-        along.append([real[a][b] for a, b in places])
+        along.append([real[a, b] for a, b in places])
     bent = [[_dot(row, one) for row in here.second] for one in along]
-    second = [[_dot(row, one) for one in along] for row in bent]
+    second = np.array([[_dot(row, one) for one in along] for row in bent])
     slope = _flat(metric.slope)
     longest = sqrt(_sum_of_products(second, second))
     if not longest > 0.0:
         return None
-    lower = _cholesky(
-        [
-            [one - 0.01 * longest * (j == k) for k, one in enumerate(row)]
-            for j, row in enumerate(second)
-        ]
-    )
+    lower = _cholesky(second - 0.01 * longest * np.eye(len(second)))
     inverse = _inverse(second) if lower is not None else None
     if inverse is not None:
         step = _unflat([-_dot(row, slope) for row in inverse], places)
-        moved = _added(metric.covariance, step)
-        if min(_eigen(moved)[0]) >= 0.0:
+        if min(_eigen(metric.covariance + step)[0]) >= 0.0:
             return step
     last = ahead = _flat(start)
     pace = 1.0
     before = metric.covariance
     for _ in range(PROJECTIONS):
-        bend = [slope[k] + _dot(row, ahead) for k, row in enumerate(second)]
-        tried = _unflat(
-            [a - b / longest for a, b in zip(ahead, bend, strict=True)], places
-        )
-        values, vectors = _eigen(_added(before, tried))
+        bend = slope + np.array([_dot(row, ahead) for row in second])
+        tried = _unflat(ahead - bend / longest, places)
+        values, vectors = _eigen(before + tried)
         inside = _composed([max(one, 0.0) for one in values], vectors)
-        now = _flat(_less(inside, before))
-        change = [a - b for a, b in zip(now, last, strict=True)]
-        size = max(map(abs, now))
+        now = _flat(inside - before)
+        change = now - last
+        size = _size(now)
         if size > 2.0:
             return None
         # Momentum, from the beginning again where it leads back.
-        if _dot([a - b for a, b in zip(ahead, now, strict=True)], change) > 0.0:
+        if _dot(ahead - now, change) > 0.0:
             pace = 1.0
         faster = (1.0 + sqrt(1.0 + 4.0 * pace * pace)) / 2.0
         share = (pace - 1.0) / faster
-        ahead = [a + share * b for a, b in zip(now, change, strict=True)]
+        ahead = now + share * change
         last, pace = now, faster
-        if max(map(abs, change)) <= 1e-9 * size + 1e-15:
+        if _size(change) <= 1e-9 * size + 1e-15:
             break
     value = _dot(slope, last)
     for row, number in zip(second, last, strict=True):
@@ -452,7 +440,7 @@ def _newton(here: Profile, metric: _Metric, start: Matrix) -> Matrix | None:
 # Small matrices of float64, in a fixed order of operations
 
 
-def _dot(left: Sequence[float], right: Sequence[float]) -> float:
+def _dot(left: Vector, right: Vector) -> float:
     found = 0.0
     for a, b in zip(left, right, strict=True):
         found += a * b
@@ -467,101 +455,72 @@ def _sum_of_products(left: Matrix, right: Matrix) -> float:
 
 
 def _floats(matrix: fmpq_mat) -> Matrix:
-    some = range(matrix.ncols())
-    return [[as_float(matrix[j, k]) for k in some] for j in range(matrix.nrows())]
-
-
-def _identity(n: int) -> Matrix:
-    return [[float(i == j) for j in range(n)] for i in range(n)]
-
-
-def _turned(matrix: Matrix) -> Matrix:
-    return [list(column) for column in zip(*matrix, strict=True)]
+    shape = matrix.nrows(), matrix.ncols()
+    return np.array([as_float(one) for one in matrix.entries()]).reshape(shape)
 
 
 def _product(left: Matrix, right: Matrix) -> Matrix:
-    columns = _turned(right)
-    return [[_dot(row, column) for column in columns] for row in left]
+    found = np.zeros((len(left), right.shape[1]))
+    for column, row in zip(left.T, right, strict=True):
+        found += column[:, None] * row
+    return found
 
 
 def _between(outer: Matrix, matrix: Matrix) -> Matrix:
-    return _even(_product(_product(outer, matrix), _turned(outer)))
-
-
-def _added(left: Matrix, right: Matrix) -> Matrix:
-    return [
-        [a + b for a, b in zip(*rows, strict=True)]
-        for rows in zip(left, right, strict=True)
-    ]
-
-
-def _less(left: Matrix, right: Matrix) -> Matrix:
-    return [
-        [a - b for a, b in zip(*rows, strict=True)]
-        for rows in zip(left, right, strict=True)
-    ]
+    return _even(_product(_product(outer, matrix), outer.T))
 
 
 def _weighed(shares: Sequence[float], matrices: Sequence[Matrix]) -> Matrix:
-    found = [[0.0] * len(row) for row in matrices[0]]
+    found = np.zeros_like(matrices[0])
     for share, matrix in zip(shares, matrices, strict=True):
-        for j, row in enumerate(matrix):
-            line = found[j]
-            for k, one in enumerate(row):
-                line[k] += share * one
+        found += share * matrix
     return found
 
 
 def _even(matrix: Matrix) -> Matrix:
-    some = range(len(matrix))
-    return [[(matrix[j][k] + matrix[k][j]) / 2.0 for k in some] for j in some]
+    return (matrix + matrix.T) / 2.0
 
 
-def _size(matrix: Matrix) -> float:
-    return max(abs(one) for row in matrix for one in row)
+def _size(numbers: FloatArray) -> float:
+    return float(np.abs(numbers).max())
 
 
 def _shortened(matrix: Matrix, limit: float) -> Matrix:
-    part = min(1.0, limit / max(_size(matrix), limit))
-    return [[part * one for one in row] for row in matrix]
+    return matrix * min(1.0, limit / max(_size(matrix), limit))
 
 
-def _flat(matrix: Matrix) -> list[float]:
+def _flat(matrix: Matrix) -> FloatArray:
     """Return coordinates of a symmetric matrix in an orthonormal basis."""
     places = triangle_places(len(matrix))
-    return [matrix[i][j] * (1.0 if i == j else sqrt(2.0)) for i, j in places]
+    return np.array([matrix[i, j] * (1.0 if i == j else sqrt(2.0)) for i, j in places])
 
 
-def _unflat(numbers: Sequence[float], places: Sequence[tuple[int, int]]) -> Matrix:
+def _unflat(numbers: Vector, places: Sequence[tuple[int, int]]) -> Matrix:
     q = places[-1][0] + 1
-    found = [[0.0] * q for _ in range(q)]
+    found = np.zeros((q, q))
     for one, (i, j) in zip(numbers, places, strict=True):
-        found[i][j] = found[j][i] = one if i == j else one * sqrt(0.5)
+        found[i, j] = found[j, i] = one if i == j else one * sqrt(0.5)
     return found
 
 
 def _cholesky(matrix: Matrix) -> Matrix | None:
-    lower = [[0.0] * len(matrix) for _ in matrix]
+    lower = np.zeros_like(matrix)
     for i, row in enumerate(matrix):
         for j in range(i):
-            lower[i][j] = (row[j] - _dot(lower[i][:j], lower[j][:j])) / lower[j][j]
-        pivot = row[i] - _dot(lower[i][:i], lower[i][:i])
+            lower[i, j] = (row[j] - _dot(lower[i, :j], lower[j, :j])) / lower[j, j]
+        pivot = row[i] - _dot(lower[i, :i], lower[i, :i])
         if not pivot > 0.0:
             return None
-        lower[i][i] = sqrt(pivot)
+        lower[i, i] = sqrt(pivot)
     return lower
 
 
 def _lower_inverse(lower: Matrix) -> Matrix:
-    n = len(lower)
-    found = [[0.0] * n for _ in range(n)]
-    for j in range(n):
-        found[j][j] = 1.0 / lower[j][j]
-        for i in range(j + 1, n):
-            rest = 0.0
-            for k in range(j, i):
-                rest += lower[i][k] * found[k][j]
-            found[i][j] = -rest / lower[i][i]
+    found = np.zeros_like(lower)
+    for j in range(len(lower)):
+        found[j, j] = 1.0 / lower[j, j]
+        for i in range(j + 1, len(lower)):
+            found[i, j] = -_dot(lower[i, j:i], found[j:i, j]) / lower[i, i]
     return found
 
 
@@ -570,12 +529,13 @@ def _inverse(matrix: Matrix) -> Matrix | None:
     if lower is None:
         return None
     back = _lower_inverse(lower)
-    return _product(_turned(back), back)
+    return _product(back.T, back)
 
 
 def _eigen(matrix: Matrix) -> tuple[list[float], Matrix]:
     n = len(matrix)
-    table, vectors = [list(row) for row in matrix], _identity(n)
+    # Python's own numbers take less time, one by one.
+    table, vectors = matrix.tolist(), np.eye(n).tolist()
     for _ in range(30):
         if not any(table[i][j] for i in range(n) for j in range(i)):
             break
@@ -606,11 +566,8 @@ def _eigen(matrix: Matrix) -> tuple[list[float], Matrix]:
                     a, b = row[j], row[i]
                     row[j], row[i] = cosine * a - sine * b, sine * a + cosine * b
                 table[i][j] = table[j][i] = 0.0
-    return [table[k][k] for k in range(n)], vectors
+    return [table[k][k] for k in range(n)], np.array(vectors)
 
 
 def _composed(values: Sequence[float], vectors: Matrix) -> Matrix:
-    scaled = [
-        [one * value for one, value in zip(row, values, strict=True)] for row in vectors
-    ]
-    return _even(_product(scaled, _turned(vectors)))
+    return _even(_product(vectors * values, vectors.T))
