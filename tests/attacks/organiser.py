@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -121,6 +122,13 @@ def refused_by(attack):
     with pytest.raises(vs.InvalidInputError) as refusal:
         attack()
     return getattr(refusal.value, "rule", type(refusal.value).__name__)
+
+
+def check_rules_refuse(attack, rules):
+    """Check that one of these rules refuses an attack, which succeeds without any."""
+    assert refused_by(attack) in rules
+    with patch.dict(RULES, rules=vs.Rules.none()):
+        assert attack().succeeded
 
 
 def said(result, *columns):

@@ -22,9 +22,10 @@ from attacks.organiser import (
     SCHEMA,
     Found,
     asked,
+    check_rules_refuse,
     patients as everybody,
-    refused_by as refused,
 )
+from cases import each
 from veilsum.models.dispersion import scatter_terms
 from veilsum.sums.releases import EXACT
 
@@ -107,17 +108,9 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
+@each(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
 def test_what_is_aimed_is_refused(attack, rules):
-    assert refused(attack) in rules
-
-
-@pytest.mark.parametrize(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
-def test_without_rules_counts_are_known(attack, rules, monkeypatch):
-    """The twin."""
-    del rules
-    monkeypatch.setattr(organiser, "RULES", {"rules": vs.Rules.none()})
-    assert attack().succeeded
+    check_rules_refuse(attack, rules)
 
 
 def test_a_count_that_one_party_has_is_refused_however_much_may_be_released(

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import veilsum as vs
-from attacks import organiser
 from attacks.organiser import (
     AGE,
     AIM,
@@ -21,9 +20,9 @@ from attacks.organiser import (
     WARDS,
     Found,
     asked,
+    check_rules_refuse,
     counted,
     patients,
-    refused_by,
 )
 from cases import each
 
@@ -218,15 +217,7 @@ ATTACKS = {
 
 @each(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
 def test_nothing_of_one_is_found(attack, rules):
-    assert refused_by(attack) in rules
-
-
-@pytest.mark.parametrize(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
-def test_the_attacks_succeed_without_rules(attack, rules, monkeypatch):
-    """The twin: whoever takes the rules away finds everything again."""
-    del rules
-    monkeypatch.setattr(organiser, "RULES", {"rules": vs.Rules.none()})
-    assert attack().succeeded
+    check_rules_refuse(attack, rules)
 
 
 def test_a_sum_is_looked_at_in_every_group():

@@ -8,10 +8,7 @@ that the oldest patient wins. All of it once ran, as `private`, with epsilon 0.
 from functools import partial
 
 import numpy as np
-import pytest
 
-import veilsum as vs
-from attacks import organiser
 from attacks.organiser import (
     AGE,
     AIM,
@@ -20,10 +17,10 @@ from attacks.organiser import (
     ROW,
     SALARY,
     Found,
+    check_rules_refuse,
     counted,
     fitted,
     patients,
-    refused_by,
     said,
 )
 from cases import each
@@ -160,7 +157,7 @@ ATTACKS = {
 
 @each(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
 def test_nothing_of_one_person_is_found(attack, rules):
-    assert refused_by(attack) in rules
+    check_rules_refuse(attack, rules)
 
 
 # The same questions without the aim.
@@ -187,11 +184,3 @@ TWINS = {
 @each("question", TWINS.values(), ids=TWINS)
 def test_what_is_aimed_at_nobody_is_answered(question):
     assert question().released.sums
-
-
-@pytest.mark.parametrize(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
-def test_the_attacks_succeed_without_rules(attack, rules, monkeypatch):
-    """The twin: whoever takes the rules away finds everything again."""
-    del rules
-    monkeypatch.setattr(organiser, "RULES", {"rules": vs.Rules.none()})
-    assert attack().succeeded

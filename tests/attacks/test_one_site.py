@@ -10,18 +10,16 @@ import re
 from functools import partial
 
 import numpy as np
-import pytest
 
 import veilsum as vs
-from attacks import organiser
 from attacks.organiser import (
     AIM,
     SITES,
     Found,
+    check_rules_refuse,
     counted,
     fitted,
     patients,
-    refused_by,
     said,
 )
 from cases import each
@@ -163,15 +161,7 @@ ATTACKS = {
 
 @each(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
 def test_nothing_of_one_site_is_found(attack, rules):
-    assert refused_by(attack) in rules
-
-
-@pytest.mark.parametrize(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
-def test_the_attacks_succeed_without_rules(attack, rules, monkeypatch):
-    """The twin: whoever takes the rules away finds everything again."""
-    del rules
-    monkeypatch.setattr(organiser, "RULES", {"rules": vs.Rules.none()})
-    assert attack().succeeded
+    check_rules_refuse(attack, rules)
 
 
 def with_wards_everywhere(tables):

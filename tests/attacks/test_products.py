@@ -71,7 +71,7 @@ def attacked(attack, seed):
 def test_products_give_a_person_away(attack, monkeypatch):
     """The twin: rules that do not look at products let it pass, to the cent."""
     monkeypatch.setattr(AtHome, "summed", lambda *_: None)
-    assert all(attacked(attack, seed).succeeded for seed in range(10))
+    assert all(attacked(attack, seed).succeeded for seed in range(4))
 
 
 @pytest.mark.parametrize("attack", [by_products, by_opposites])

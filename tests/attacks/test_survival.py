@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import veilsum as vs
-from attacks import organiser
 from attacks.organiser import (
     AGE,
     AIM,
@@ -18,6 +17,7 @@ from attacks.organiser import (
     SITES,
     Found,
     asked,
+    check_rules_refuse,
     patients,
     refused_by as refused,
 )
@@ -142,15 +142,7 @@ ATTACKS = {
 
 @each(("attack", "rule"), ATTACKS.values(), ids=ATTACKS)
 def test_an_aimed_question_is_refused(attack, rule):
-    assert refused(attack) == rule
-
-
-@pytest.mark.parametrize(("attack", "rule"), ATTACKS.values(), ids=ATTACKS)
-def test_the_attacks_succeed_without_rules(attack, rule, monkeypatch):
-    """The twin: whoever takes the rules away finds everything."""
-    del rule
-    monkeypatch.setattr(organiser, "RULES", {"rules": vs.Rules.none()})
-    assert attack().succeeded
+    check_rules_refuse(attack, {rule})
 
 
 TWINS = {

@@ -43,10 +43,10 @@ def attacked(seed):
 def test_two_units_leave_a_person_between_them(monkeypatch):
     """The twin: ledgers that do not look at units give the cost away, to the cent."""
     monkeypatch.setattr(Asking, "_check_units", lambda *_: None)
-    assert all(attacked(seed).succeeded for seed in range(10))
+    assert all(attacked(seed).succeeded for seed in range(4))
 
 
-@each("seed", range(10))
+@each("seed", range(4))
 def test_a_column_in_another_unit_than_before_is_refused(seed):
     with pytest.raises(DisclosureError, match="counts 'age' in units of"):
         attacked(seed)

@@ -165,18 +165,30 @@ def found_in(text, secrets):
 # On the wire
 
 
-@pytest.mark.parametrize("table", [COSTS, UNIFORM], ids=["lattice", "uniform"])
-def test_no_byte_on_the_wire_is_a_share_or_a_coefficient(table, tmp_path):
-    company = Company(tmp_path, table)
-    witnesses = watched(company)
-    answers(company.run_behind())
+@pytest.fixture(scope="module", params=["lattice", "uniform"])
+def ended(request, tmp_path_factory):
+    """Parties of a run that has ended, behind proxies, and their results."""
+    company = Company(
+        tmp_path_factory.mktemp("ended"),
+        UNIFORM if request.param == "uniform" else COSTS,
+    )
+    watched(company)
+    found = company.run_behind()
+    answers(found)
+    return company, found
+
+
+def test_no_byte_on_the_wire_is_a_share_or_a_coefficient(ended):
+    company, _ = ended
     numbers, keys = secret_numbers(company)
     secrets = as_bytes([*numbers, *private_values(company)]) | set(keys)
     assert len(secrets) > 60
     wire = b"".join(
         bytes(one.seen[way]) for one in company.proxies.values() for way in one.seen
     )
-    plain = [frame for witness in witnesses.values() for frame in witness.frames()]
+    plain = [
+        frame for witness in company.records.values() for frame in witness.frames()
+    ]
     assert len(wire) > sum(map(len, plain)), "every byte was seen"
     assert [secret for secret in secrets if secret in wire] == []
     # The twin: the frames that went into the connections hold them.
@@ -185,6 +197,9 @@ def test_no_byte_on_the_wire_is_a_share_or_a_coefficient(table, tmp_path):
     assert [secret for secret in shown if secret not in spoken] == []
     # But not what only its owner may know: that leaves masked, or not at all.
     assert not any(secret in spoken for secret in as_bytes(private_values(company)))
+    kinds = {type(company.drivers["a"].plan.codec.decode(frame)) for frame in plain}
+    assert Masked in kinds
+    assert Deposit not in kinds, "whoever shows its numbers to all deposits none"
 
 
 def test_only_neighbours_are_told_shares(tmp_path):
@@ -416,17 +431,13 @@ def test_nothing_secret_is_left_in_the_state(stop, tmp_path):
         assert [secret for secret in secrets if secret in left] == []
 
 
-@pytest.mark.parametrize("kind", ["cost", "table"])
-def test_results_and_receipts_hold_no_secret_and_files_are_ones_own(kind, tmp_path):
-    company = Company(tmp_path, COSTS if kind == "cost" else job(tmp_path))
-    watched(company)
-    found = company.run()
-    answers(found)
+def check_results_and_files(company, found, *, table=False):
+    """No secret is in a result or a receipt; files with one are their owner's alone."""
     secrets = needles(company)
     for one, receipt in zip(found.values(), company.receipts(found), strict=True):
         assert found_in(as_json(one.to_dict()), secrets) == []
         assert found_in(receipt.to_json(), secrets) == []
-        assert found_in(repr(one) if kind == "table" else "", secrets) == []
+        assert found_in(repr(one) if table else "", secrets) == []
     holding = 0
     for name in company.names:
         for path in company.files(name):
@@ -437,15 +448,13 @@ def test_results_and_receipts_hold_no_secret_and_files_are_ones_own(kind, tmp_pa
     assert holding >= 2 * len(company.names), "keys and data are there"
 
 
-def test_deposits_are_masked_numbers_only(tmp_path):
-    company = Company(tmp_path, changed(COSTS, method={"name": "one-shot"}))
-    witnesses = watched(company)
-    answers(company.run())
-    codec = company.drivers["a"].plan.codec
-    kinds = {
-        type(codec.decode(frame))
-        for one in witnesses.values()
-        for frame in one.frames()
-    }
-    assert Masked in kinds
-    assert Deposit not in kinds, "whoever shows its numbers to all deposits none"
+def test_results_and_receipts_hold_no_secret_and_files_are_ones_own(ended):
+    check_results_and_files(*ended)
+
+
+def test_results_of_tables_hold_no_secret_and_files_are_ones_own(tmp_path):
+    company = Company(tmp_path, job(tmp_path))
+    watched(company)
+    found = company.run()
+    answers(found)
+    check_results_and_files(company, found, table=True)
