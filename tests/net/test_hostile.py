@@ -429,50 +429,37 @@ def test_a_flood_does_not_fill_the_log(village, log):
     assert len(refusals(log)) == QUICK.refusals
 
 
-def test_a_listener_with_an_expired_certificate_is_not_spoken_to(village, log):
+def has_expired(village):
     expired(village, "b")
-
-    async def handler(socket):
-        got.append(await socket.recv())
-
-    got = []
-
-    async def main():
-        context = server_context(
-            village.identities["b"], village.consortium().certificates
-        )
-        where = village.addresses["b"]
-        async with (
-            serve(handler, where.host, where.port, ssl=context),
-            village.stations("a") as (a,),
-        ):
-            said = f"refused: its certificate has expired at {where}"
-            await until(lambda: a.condition("b") == said)
-            assert untouched(a)
-
-    patiently(main())
-    assert got == []
+    return village.identities["b"]
 
 
-def test_another_member_at_somebodys_address_is_not_spoken_to(village, log):
-    """c listens where b should: its certificate is listed, and is not b's."""
+@pytest.mark.parametrize(
+    ("listener", "words"),
+    [
+        (has_expired, "its certificate has expired at {where}"),
+        # c listens where b should: its certificate is listed, and is not b's.
+        (lambda village: village.identities["c"], "it has the certificate of 'c'"),
+    ],
+    ids=["expired", "another member"],
+)
+def test_a_listener_with_a_wrong_certificate_is_not_spoken_to(
+    listener, words, village, log
+):
+    identity, got = listener(village), []
 
     async def handler(socket):
         with suppress(ConnectionClosed):
             got.append(await socket.recv())
 
-    got = []
-
     async def main():
-        context = server_context(
-            village.identities["c"], village.consortium().certificates
-        )
+        context = server_context(identity, village.consortium().certificates)
         where = village.addresses["b"]
         async with (
             serve(handler, where.host, where.port, ssl=context),
             village.stations("a") as (a,),
         ):
-            said = "refused: it has the certificate of 'c'"
+            said = f"refused: {words.format(where=where)}"
             await until(lambda: a.condition("b") == said)
             assert untouched(a)
 

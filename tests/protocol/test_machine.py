@@ -456,6 +456,17 @@ def make_machine(plan, me="0", private=None, keys=None):
     )
 
 
+def started_again(world, work=None):
+    """Return a machine of party 1 with its keys, and nothing else of what it was."""
+    return Machine(
+        world.plan,
+        "1",
+        keys=keys_of(world, "1"),
+        streams=FreshStreams(1),
+        work=work or world.works["1"],
+    )
+
+
 def frames(machine, effects):
     sent = [effect.frame for effect in effects if isinstance(effect, Send)]
     return [machine.plan.codec.decode(frame) for frame in sent]
@@ -485,13 +496,8 @@ def test_changed_data_under_old_masks_are_refused():
     setting = Setting("complete:4")
     world = at("committing")
     disk = dict(world.nodes["1"].disk)
-    machine = Machine(
-        world.plan,
-        "1",
-        keys=keys_of(world, "1"),
-        streams=FreshStreams(1),
-        work=SumWork(setting.private("1") + 1, least_squares),
-    )
+    work = SumWork(setting.private("1") + 1, least_squares)
+    machine = started_again(world, work)
     effects = machine.resume(disk)
     assert isinstance(effects[-1], Abort)
     assert effects[-1].reason == "input"
@@ -504,21 +510,12 @@ def test_a_record_on_the_disk_that_nobody_signed_is_refused(key):
     world = at("summing")
     disk = dict(world.nodes["1"].disk)
 
-    def resumed(disk):
-        machine = Machine(
-            world.plan,
-            "1",
-            keys=keys_of(world, "1"),
-            streams=FreshStreams(1),
-            work=world.works["1"],
-        )
-        return machine.resume(disk)
-
-    assert not isinstance(resumed(disk)[-1], Abort), "the twin: as it was"
+    effects = started_again(world).resume(disk)
+    assert not isinstance(effects[-1], Abort), "the twin: as it was"
     record = world.plan.codec.decode(disk[key])
     forged = msgspec.structs.replace(record, signature=bytes(64))
     disk[key] = world.plan.codec.encode(forged)
-    abort = resumed(disk)[-1]
+    abort = started_again(world).resume(disk)[-1]
     assert isinstance(abort, Abort)
     assert (abort.reason, "did not sign" in abort.detail) == ("input", True)
 
@@ -539,13 +536,7 @@ def test_who_comes_back_has_everybodys_votes_of_the_sum_before():
     with pytest.raises(Stopped):
         world.run()
     before = world.nodes["1"].machine
-    machine = Machine(
-        world.plan,
-        "1",
-        keys=keys_of(world, "1"),
-        streams=FreshStreams(1),
-        work=world.works["1"],
-    )
+    machine = started_again(world)
     machine.resume(dict(world.nodes["1"].disk))
     assert {epoch for _, epoch, _ in votes(before)} >= {0, world.plan.epochs_per_sum}
     assert votes(machine) == votes(before)
@@ -606,13 +597,7 @@ def test_who_has_signed_and_comes_back_to_nobody_gives_up():
     world = SETTING.world().run()
     disk = {k: v for k, v in world.nodes["1"].disk.items() if k != "finished"}
     assert "record/Agreed/0" in disk
-    machine = Machine(
-        world.plan,
-        "1",
-        keys=keys_of(world, "1"),
-        streams=FreshStreams(1),
-        work=world.works["1"],
-    )
+    machine = started_again(world)
     effects = machine.resume(disk)
     assert machine.phase == "agreeing"
     for _ in range(world.plan.policy.patience):
