@@ -204,23 +204,36 @@ class FormulaJob(SchemaJob[Brought]):
     def model(self) -> Model:
         """What is fitted; measures follow from the schema, unless they are given."""
         if self.measures is not None:
-            return self.counted(self.measures)
+            return self.counted(self._named(self.measures))
         weights, offset = (
             self.schema.column(column).measure if isinstance(column, str) else None
             for column in (self.weights, self.offset)
         )
         if self.weighing is not None:
             weights = self.weighing.measure
-        return self.counted(
-            RowMeasures.of(
-                self.formula.measures(self.bits),
-                self.formula.response_measure(self.bits),
-                intercept=self.formula.intercept,
-                weights=weights,
-                offset=offset,
-                # So wide totals leave room for fewer rows.
-                row_bits=ROW_BITS if self.bits <= WIDE_BITS else WIDE_ROW_BITS,
-            )
+        measures = RowMeasures.of(
+            self.formula.measures(self.bits),
+            self.formula.response_measure(self.bits),
+            intercept=self.formula.intercept,
+            weights=weights,
+            offset=offset,
+            # So wide totals leave room for fewer rows.
+            row_bits=ROW_BITS if self.bits <= WIDE_BITS else WIDE_ROW_BITS,
+        )
+        return self.counted(self._named(measures))
+
+    def _named(self, measures: RowMeasures) -> RowMeasures:
+        """Return measures with the names of the columns that they are about."""
+        weights: tuple[str, ...] = ()
+        if isinstance(self.weights, str):
+            weights = (self.weights,)
+        if self.weighing is not None:
+            weights = tuple(self.weighing.formula.variables)
+        return measures.named(
+            self.formula.sources,
+            self.formula.response_sources,
+            weights,
+            () if self.offset is None else (self.offset,),
         )
 
     def counted(self, measures: RowMeasures) -> Model:

@@ -69,11 +69,14 @@ from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.elementary import exp, log1p
 from veilsum.numbers.layout import (
     Layout,
+    RowRange,
     array,
     number,
     padding,
     symmetric as symmetric_sum,
+    union,
     vector,
+    within_bits,
 )
 from veilsum.numbers.shapes import Float
 from veilsum.numbers.units import CrossSum, GramSum, Integers, limbs_of, sum_bits, total
@@ -445,14 +448,27 @@ class ChoiceScales:
         # The slopes of an ordinal fit add up those of two predictors a row.
         cross = sum_bits([widest, self.base.pull_bits, 1], rows)
         once, levels = self.family.responses_once, array("level_rows", self.n_levels)
-        information = symmetric_sum("choice_information", scaled, square)
-        score = vector("chance_cross" if once else "choice_score", pulls, cross)
+        everything = self.base.measures.columns
+        response = self.base.measures.response.columns
+        roots = [within_bits(self.base.root_bits, everything)] * self.size
+        widths = [design[k].bits + self.base.pull_bits + 1 for k in self.columns]
+        along = [within_bits(one, everything) for one in widths]
+        information = symmetric_sum("choice_information", scaled, square, roots)
+        score = vector("chance_cross" if once else "choice_score", pulls, cross, along)
         loss = number(
             "choice_cumulants" if once else "choice_log_likelihood",
             Fraction(1, 1 << LOSS),
             sum_bits([LOSS + LOSS_ABOVE], rows),
+            within_bits(LOSS + LOSS_ABOVE, everything),
         )
-        first = replace(score, key="level_cross") if once else padding(self.size)
+        levels = replace(levels, ranges=(RowRange(0, 1, response),) * self.n_levels)
+        crossed = tuple(
+            within_bits(one, union(design[k].columns, response))
+            for one, k in zip(widths, self.columns, strict=True)
+        )
+        first = padding(self.size)
+        if once:
+            first = replace(score, key="level_cross", ranges=crossed)
         empty = padding(information.size), padding(self.n_levels)
         return {
             "first": Layout((empty[0], first, padding(1), levels)),

@@ -44,7 +44,7 @@ from veilsum.models.least_squares import Counting
 from veilsum.models.plausible import check_total
 from veilsum.models.rows import PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
-from veilsum.numbers.layout import Layout, number, vector
+from veilsum.numbers.layout import Layout, number, vector, within_bits
 from veilsum.numbers.shapes import Float, Int
 from veilsum.numbers.units import Integers, Measure, power_unit, sum_bits, total
 
@@ -507,7 +507,9 @@ class ErrorSums:
         """Sums of responses, predictions and errors, and the number of rows."""
         units, bits = self.units, sum_bits([CHANCE_BITS + 2])
         pairs = zip(SUMS, (units[:2], units[2:4], units[4:]), strict=True)
-        return Layout((*(vector(*pair, bits) for pair in pairs), number("rows")))
+        ranges = [within_bits(CHANCE_BITS + 1)] * 2
+        sums = (vector(*pair, bits, ranges) for pair in pairs)
+        return Layout((*sums, number("rows")))
 
     def vector(self, response: PerRow, mean: PerRow) -> Integers:
         away = response - mean

@@ -22,7 +22,7 @@ its own asks first for how many rows are outside, and everybody answers it alike
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -51,7 +51,18 @@ from veilsum.models.systems import System, as_balls, check_rows, dependent
 from veilsum.models.weights import note
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.compiled import compiled
-from veilsum.numbers.layout import Layout, Statistic, number, padding, symmetric, vector
+from veilsum.numbers.layout import (
+    COUNTED,
+    Layout,
+    RowRange,
+    Statistic,
+    number,
+    padding,
+    symmetric,
+    union,
+    vector,
+    within_bits,
+)
 from veilsum.numbers.units import (
     BLOCK_ROWS,
     Counts,
@@ -419,20 +430,87 @@ class Scales:
             return self._layouts[stage]
         matrix, along, numbers, outside, *theta = self.positions.statistics
         first, second, sums = self._keys(stage)
-        found, at = [replace(matrix, key=first), replace(along, key=second)], 0
+        roots, pulls, of_numbers = self._ranges(stage)
+        matrix = replace(matrix, key=first, ranges=roots)
+        found, at = [matrix, replace(along, key=second, ranges=pulls)], 0
         for key, names in sums.items():
             places = [self.places[name] for name in names.split()]
             widest = max(self.number_bits[k] for k in places)
             bits = sum_bits([widest], self.measures.row_bits)
             units = tuple(numbers.units[k] for k in places)
             shape = (len(places),) if len(places) > 1 else ()
-            found += [padding(places[0] - at), Statistic(key, shape, units, bits)]
+            ranges = tuple(map(of_numbers, names.split()))
+            sums_of = Statistic(key, shape, units, bits, ranges=ranges)
+            found += [padding(places[0] - at), sums_of]
             at = places[-1] + 1
         found.append(padding(numbers.size - at))
+        everything = self.measures.columns
+        outside = replace(outside, ranges=(replace(COUNTED, columns=everything),))
         found.append(outside if stage == "outside" else padding(1))
+        theta = [
+            replace(one, ranges=(RowRange(columns=everything),) * one.size)
+            for one in theta
+        ]
         found += theta if stage == "round" else [padding(one.size) for one in theta]
         self._layouts[stage] = Layout(tuple(found))
         return self._layouts[stage]
+
+    def _ranges(
+        self, stage: SumStage
+    ) -> tuple[tuple[RowRange, ...], tuple[RowRange, ...], Callable[[str], RowRange]]:
+        """Return the ranges of a row for the matrix, the vector and numbers by name.
+
+        At the first point the predictor is the offset. At later ones every weight and
+        mean depends on all columns of the design.
+        """
+        measures, at_start = self.measures, stage == "first"
+        response = measures.response.columns
+        weights, offset = (
+            () if one is None else one.columns
+            for one in (measures.weights, measures.offset)
+        )
+        points = union(
+            offset, *(() if at_start else (c.columns for c in measures.design))
+        )
+        used = [union(one.columns, weights, points) for one in measures.design]
+        # The observed information of other links depends on the response.
+        observed = () if self.responses_once else response
+        roots = tuple(within_bits(self.root_bits, union(one, observed)) for one in used)
+        once = self.responses_once and not at_start
+        pulled = () if once else response
+        if self.responses_once and at_start:  # X'y itself
+            used = [union(one.columns, weights) for one in measures.design]
+        pulls = tuple(
+            within_bits(self.pull_bits + of.bits, union(one, pulled))
+            for of, one in zip(measures.design, used, strict=True)
+        )
+        null = union(weights, offset)
+        columns = {
+            "n_rows": (),
+            "weight_sum": weights,
+            "response_sum": union(weights, response),
+            "offset_sum": null,
+            "saturated": union(weights, response),
+            "peak": union(weights, response),
+            "response_offset_sum": union(null, response),
+            "null_mean": null,
+            "null_information": null,
+            "null_cumulants": null,
+            "null_score": union(null, response),
+            "null_deviance": union(null, response),
+            "null_outside": offset,
+            "cumulants": union(weights, points),
+        }
+
+        def of_number(name: str) -> RowRange:
+            few = columns.get(name, measures.columns)
+            if name == "weight_sum" and measures.weights is None:
+                return RowRange(1, 1, ())
+            if name in {"n_rows", "null_outside"}:
+                return replace(COUNTED, columns=few)
+            return within_bits(self.number_bits[self.places[name]], few)
+
+        return roots, pulls, of_number
 
     def _keys(self, stage: SumStage) -> tuple[str, str, dict[str, str]]:
         """Return keys of the matrix and the vector, and names of numbers by key.

@@ -41,7 +41,17 @@ from veilsum.models.systems import (
 from veilsum.models.weights import note
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.elementary import log
-from veilsum.numbers.layout import Layout, number, symmetric, vector
+from veilsum.numbers.layout import (
+    Layout,
+    RowRange,
+    centred_range,
+    counted_in,
+    number,
+    symmetric,
+    union,
+    vector,
+    within_bits,
+)
 from veilsum.numbers.units import (
     FLOAT_BITS,
     LIMB_BITS,
@@ -186,14 +196,43 @@ class Counting:
         bits = sum_bits([max(self.bits)] * 2, rows)
         numbers = [target * target, one * target, one * one, Fraction(1, 2**LOG_BITS)]
         widest = max(bits, sum_bits([LOG_BITS + LOG_WHOLE_BITS], rows))
+        *design, response, ones, logs = self.ranges
+        further = (response.squared(), ones * response, ones.squared(), logs)
         return Layout(
             (
-                symmetric("gram", columns, bits),
-                vector("cross", [unit * target for unit in columns], bits),
-                vector("response_and_weights", numbers, widest),
-                number("rows", bits=sum_bits([0], rows)),
+                symmetric("gram", columns, bits, design),
+                vector(
+                    "cross",
+                    [unit * target for unit in columns],
+                    bits,
+                    [one * response for one in design],
+                ),
+                vector("response_and_weights", numbers, widest, further),
+                number("rows", bits=sum_bits([0], rows), row_range=counted_in()),
             )
         )
+
+    @property
+    def ranges(self) -> tuple[RowRange, ...]:
+        """Ranges of a row: its columns, target, column of ones and log weight."""
+        measures = self.measures
+        weights, offset = measures.weights, measures.offset
+        design = [centred_range(one) for one in measures.design]
+        target = centred_range(self.target)
+        if offset is not None:
+            both = union(measures.response.columns, offset.columns)
+            target = within_bits(self._plain_bits[-1], both)
+        if weights is None:
+            nothing = RowRange(0, 0, ())
+            return (*design, target, RowRange(1, 1, ()), nothing)
+        reach = 1 << self._weighed_bits
+        ones = RowRange(0, reach, weights.columns)
+        weighed = [
+            RowRange(-reach, reach, union(one.columns, weights.columns))
+            for one in (*design, target)
+        ]
+        logs = within_bits(LOG_BITS + LOG_WHOLE_BITS, weights.columns)
+        return (*weighed, ones, logs)
 
     def unpack(self, total: Integers) -> Statistics:
         found = self.layout.unpack(total)

@@ -26,7 +26,14 @@ from veilsum.masks.fixed_point import as_python_integers
 from veilsum.models.plausible import check_matrix, check_sums
 from veilsum.models.rows import Gram
 from veilsum.numbers.arrays import FloatArray, Vector
-from veilsum.numbers.layout import Layout, number, symmetric, vector
+from veilsum.numbers.layout import (
+    Layout,
+    centred_range,
+    counted_in,
+    number,
+    symmetric,
+    vector,
+)
 from veilsum.numbers.units import (
     FLOAT_BITS,
     GramSum,
@@ -142,11 +149,14 @@ class Moments(Marginals):
     def layout(measures: Sequence[Measure]) -> Layout:
         units = [one.unit for one in measures]
         widest = max((one.bits for one in measures), default=0)
+        single, double = sum_bits([widest]), sum_bits([widest] * 2)
+        ranges = [centred_range(one) for one in measures]
+        rows = number("rows", bits=sum_bits([0]), row_range=counted_in())
         return Layout(
             (
-                number("rows", bits=sum_bits([0])),
-                vector("column_sums", units, sum_bits([widest])),
-                symmetric("column_products", units, sum_bits([widest] * 2)),
+                rows,
+                vector("column_sums", units, single, ranges),
+                symmetric("column_products", units, double, ranges),
             )
         )
 

@@ -34,7 +34,7 @@ from veilsum.models.glm import GlmOutcome, Request, RowTotals, row_blocks
 from veilsum.models.newton import Closing, Done, Newton, State
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import Vector
-from veilsum.numbers.layout import Layout, Statistic, array
+from veilsum.numbers.layout import Layout, Statistic, array, within_bits
 from veilsum.numbers.units import Integers, power_unit, sum_bits, total
 
 # Bits that are kept of a squared error: a mean may be 2^10 times the responses.
@@ -104,7 +104,9 @@ class Refits:
         units, bits = each.counts.units * n, each.bits
         most = sum_bits([SQUARE_BITS + 1], self.newton.measures.row_bits)
         fits = Statistic("fits", (n, each.size), units, bits)
-        return Layout((fits, array("fold_squared_errors", n, self.square_unit, most)))
+        squares = within_bits(SQUARE_BITS + 1)
+        errors = array("fold_squared_errors", n, self.square_unit, most, squares)
+        return Layout((fits, errors))
 
     # What all parties do alike
 

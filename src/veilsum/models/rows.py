@@ -7,7 +7,7 @@ large as the design.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import fsum
@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.compiled import compiled
+from veilsum.numbers.layout import union
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.numbers.units import (
     BLOCK_ROWS,
@@ -231,6 +232,33 @@ class RowMeasures:
             weights=of("weights"),
             offset=of("offset"),
         )
+
+    def named(
+        self,
+        design: Sequence[tuple[str, ...]],
+        response: tuple[str, ...],
+        weights: tuple[str, ...] = (),
+        offset: tuple[str, ...] = (),
+    ) -> RowMeasures:
+        """Return the measures with the table's columns that each is computed from."""
+
+        def name(one: Measure | None, columns: tuple[str, ...]) -> Any:
+            return None if one is None else replace(one, columns=columns)
+
+        return RowMeasures(
+            tuple(map(name, self.design, design)),
+            name(self.response, response),
+            name(self.weights, weights),
+            name(self.offset, offset),
+            self.row_bits,
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of all the table's columns that a row is computed from, if known."""
+        further = (self.response, self.weights, self.offset)
+        used = [one for one in (*self.design, *further) if one is not None]
+        return union(*(one.columns for one in used))
 
     @property
     def terms(self) -> dict[str, Any]:

@@ -40,7 +40,15 @@ from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import Gram, PerRow, Rows
 from veilsum.models.systems import as_balls
 from veilsum.numbers.arrays import FloatArray, Vector
-from veilsum.numbers.layout import ONE, Layout, number, padding, symmetric
+from veilsum.numbers.layout import (
+    COUNTED,
+    ONE,
+    Layout,
+    number,
+    padding,
+    symmetric,
+    within_bits,
+)
 from veilsum.numbers.units import (
     CrossSum,
     GramSum,
@@ -115,8 +123,10 @@ class Meat:
         bits = sum_bits([ROOT_BITS] * 2, rows)
         if self.by_party:
             bits = sum_bits([SCORE_BITS] * 2, PARTY_BITS)
-        near = number("leverage_rows", bits=sum_bits([0], rows))
-        scores = symmetric(self.key, (ONE,) * self.scales.n_columns, bits)
+        near = number("leverage_rows", bits=sum_bits([0], rows), row_range=COUNTED)
+        ranges = [within_bits(SCORE_BITS if self.by_party else ROOT_BITS)]
+        n_columns = self.scales.n_columns
+        scores = symmetric(self.key, (ONE,) * n_columns, bits, ranges * n_columns)
         return Layout((scores, near if self.needs_leverages else padding(1)))
 
     def request(

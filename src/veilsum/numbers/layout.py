@@ -16,10 +16,10 @@ numbers, packing and unpacking follow from it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from math import prod
+from math import log2, prod
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from veilsum.numbers.arrays import Array
 from veilsum.numbers.units import (
     Counts,
     Integers,
+    Measure,
     products,
     square,
     sum_bits,
@@ -42,6 +43,76 @@ COUNT_BITS = sum_bits([1])
 PADDING = ""
 
 
+def union(*columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Return all of several sets of columns, sorted; None if one is not known."""
+    if None in columns:
+        return None
+    return tuple(sorted({name for few in columns for name in few or ()}))
+
+
+@dataclass(frozen=True)
+class RowRange:
+    """Public knowledge of one row's contribution to a number.
+
+    Attributes:
+        low: the least contribution, in units; None if it has no public bound.
+        high: the largest contribution.
+        columns: names of the table's columns that it depends on; None if not known.
+    """
+
+    low: int | None = None
+    high: int | None = None
+    columns: tuple[str, ...] | None = None
+
+    def __mul__(self, other: RowRange) -> RowRange:
+        """Return the range of the product of two contributions."""
+        columns = union(self.columns, other.columns)
+        some, others = (self.low, self.high), (other.low, other.high)
+        ends = [a * b for a in some for b in others if not (a is None or b is None)]
+        if len(ends) < len(some) * len(others):
+            return RowRange(columns=columns)
+        return RowRange(min(ends), max(ends), columns)
+
+    def squared(self) -> RowRange:
+        """Return the range of the contribution's square."""
+        found = self * self
+        if found.low is None or self.low is None or self.low >= 0:
+            return found
+        return replace(found, low=max(found.low, 0))
+
+    def bits(self, rows: int, width: int) -> float:
+        """Return log2 of the number of values that a total over rows can have.
+
+        Args:
+            rows: largest number of rows in the total.
+            width: bits of the total, its sign included; the bound where the
+                contribution has none.
+        """
+        if self.low is None or self.high is None:
+            return float(width)
+        return min(log2(rows * (self.high - self.low) + 1), float(width))
+
+
+# Contribution of a row to a count of rows.
+COUNTED = RowRange(0, 1)
+
+
+def counted_in(*columns: str) -> RowRange:
+    """Return the range of a count of rows that depends on these columns."""
+    return RowRange(0, 1, tuple(sorted(columns)))
+
+
+def centred_range(measure: Measure) -> RowRange:
+    """Return the range of a measured column, its centre subtracted."""
+    low, high = measure.least - measure.centre, measure.most - measure.centre
+    return RowRange(low, high, measure.columns)
+
+
+def within_bits(bits: int, columns: tuple[str, ...] | None = None) -> RowRange:
+    """Return the range of numbers with an absolute value of at most 2^bits."""
+    return RowRange(-(1 << bits), 1 << bits, columns)
+
+
 @dataclass(frozen=True)
 class Statistic:
     """Consecutive numbers of a sum with one meaning.
@@ -53,6 +124,8 @@ class Statistic:
         bits: width of every total, its sign included.
         symmetric: the array is a symmetric matrix; its lower triangle travels.
         modulus: width of the released residue; None if totals are released whole.
+        ranges: of one row's contribution to each number; of each column's, if the
+            matrix is symmetric. Empty if nothing is known about them.
     """
 
     key: str
@@ -61,6 +134,26 @@ class Statistic:
     bits: int
     symmetric: bool = False
     modulus: int | None = None
+    ranges: tuple[RowRange, ...] = field(default=(), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        expected = self.shape[0] if self.symmetric else self.size
+        if self.ranges and len(self.ranges) != expected:
+            raise InvalidInputError(
+                f"{self.key!r} needs {expected} ranges, found {len(self.ranges)}"
+            )
+
+    def row_ranges(self) -> list[RowRange]:
+        """Return the range of one row's contribution to each number that travels."""
+        if not self.ranges:
+            return [RowRange()] * self.size
+        if not self.symmetric:
+            return [*self.ranges]
+        found = []
+        for k, one in enumerate(self.ranges):
+            found += [one * other for other in self.ranges[:k]]
+            found.append(one.squared())
+        return found
 
     @property
     def size(self) -> int:
@@ -89,8 +182,13 @@ class Statistic:
         return numbers.reshape(self.shape)
 
 
-def number(key: str, unit: Fraction = ONE, bits: int = COUNT_BITS) -> Statistic:
-    return Statistic(key, (), (unit,), bits)
+def number(
+    key: str,
+    unit: Fraction = ONE,
+    bits: int = COUNT_BITS,
+    row_range: RowRange | None = None,
+) -> Statistic:
+    return array(key, (), unit, bits, row_range)
 
 
 def array(
@@ -98,18 +196,39 @@ def array(
     shape: int | tuple[int, ...],
     unit: Fraction = ONE,
     bits: int = COUNT_BITS,
+    row_range: RowRange | None = None,
 ) -> Statistic:
+    """Return an array of numbers with one unit; by default counts of rows.
+
+    Args:
+        key: name of the statistic.
+        shape: of the array.
+        unit: of every number.
+        bits: width of every total, its sign included.
+        row_range: range of one row's contribution to every number. By default 0 to 1
+            for counts of rows, and unbounded for other numbers.
+    """
     whole = (shape,) if isinstance(shape, int) else shape
-    return Statistic(key, whole, (unit,) * prod(whole), bits)
+    if row_range is None and (unit, bits) == (ONE, COUNT_BITS):
+        row_range = COUNTED
+    size = prod(whole)
+    ranges = () if row_range is None else (row_range,) * size
+    return Statistic(key, whole, (unit,) * size, bits, ranges=ranges)
 
 
-def vector(key: str, units: Sequence[Fraction], bits: int) -> Statistic:
-    return Statistic(key, (len(units),), tuple(units), bits)
+def vector(
+    key: str, units: Sequence[Fraction], bits: int, ranges: Sequence[RowRange] = ()
+) -> Statistic:
+    return Statistic(key, (len(units),), tuple(units), bits, ranges=tuple(ranges))
 
 
-def symmetric(key: str, units: Sequence[Fraction], bits: int) -> Statistic:
-    side = len(units)
-    return Statistic(key, (side, side), tuple(products(units)), bits, symmetric=True)
+def symmetric(
+    key: str, units: Sequence[Fraction], bits: int, ranges: Sequence[RowRange] = ()
+) -> Statistic:
+    side, both = len(units), tuple(products(units))
+    return Statistic(
+        key, (side, side), both, bits, symmetric=True, ranges=tuple(ranges)
+    )
 
 
 def padding(size: int) -> Statistic:
@@ -156,6 +275,30 @@ class Layout:
             for each in self.statistics
             if each.size and each.key != PADDING
         }
+
+    def charges(self, rows: int) -> dict[tuple[str, ...] | None, float]:
+        """Return the released bits by the columns that the numbers depend on.
+
+        A total over rows has rows x (range of one row) + 1 values at most, and a total
+        modulo 2^b has at most 2^b, whatever it carries. Numbers with unknown columns
+        are under None.
+
+        Args:
+            rows: largest number of rows in the sum, rows left out included.
+        """
+        found: dict[tuple[str, ...] | None, float] = {}
+        for each in self.statistics:
+            if each.key == PADDING:
+                continue
+            width = each.bits if each.modulus is None else each.modulus
+            for one in each.row_ranges():
+                bits = one.bits(rows, width)
+                found[one.columns] = found.get(one.columns, 0.0) + bits
+        return found
+
+    def released_bits(self, rows: int) -> float:
+        """Return log2 of the number of values that the whole sum can have, at most."""
+        return sum(self.charges(rows).values())
 
     @cached_property
     def places(self) -> dict[str, slice]:

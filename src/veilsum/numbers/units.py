@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import groupby, pairwise, product, repeat
@@ -114,6 +114,8 @@ class Measure:
         most: the largest.
         centre: a public count that is taken off, so that fewer bits are needed.
         made: whether the unit was made of the range, and so rounds values.
+        columns: names of the table's columns that the number is computed from; None
+            if they are not known.
 
     >>> cents = Measure(Fraction(1, 100), 0, 100_000)
     >>> cents.whole(np.array([0.07, 1.0])).tolist()
@@ -125,6 +127,7 @@ class Measure:
     most: int
     centre: int = 0
     made: bool = False
+    columns: tuple[str, ...] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not self.unit > 0 or self.least > self.most:

@@ -31,7 +31,7 @@ from veilsum.models.glm import GlmFit, Request
 from veilsum.models.plausible import check_total
 from veilsum.models.rows import ONES, PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import Vector
-from veilsum.numbers.layout import Layout, array, number as scalar
+from veilsum.numbers.layout import Layout, array, number as scalar, within_bits
 from veilsum.numbers.units import Counts, Integers, sum_bits
 from veilsum.questions.evaluate.common import (
     BINS,
@@ -75,12 +75,13 @@ class BinsRecipe(SumsOnly):
     @cached_property
     def layout(self) -> Layout:
         n, bits = self.n_bins, sum_bits([CHANCE_BITS + 1])
+        chance = within_bits(CHANCE_BITS + 1)
         return Layout(
             (
                 array("bin_events", n),
                 array("bin_non_events", n),
-                array("bin_predictions", n, CHANCE, bits),
-                scalar("squared_errors", CHANCE, bits),
+                array("bin_predictions", n, CHANCE, bits, chance),
+                scalar("squared_errors", CHANCE, bits, chance),
                 scalar("left_out"),
             )
         )

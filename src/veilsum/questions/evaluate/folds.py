@@ -82,7 +82,9 @@ class FoldsRecipe(OneRound):
     @cached_property
     def layout(self) -> Layout:
         n, units = self.n_folds, self.fold.counts.units
-        sums = Statistic("fold_sums", (n, len(units)), units * n, self.fold.bits)
+        ranges = tuple(k for one in self.fold.statistics for k in one.row_ranges()) * n
+        bits = self.fold.bits
+        sums = Statistic("fold_sums", (n, len(units)), units * n, bits, ranges=ranges)
         return Layout((sums, scalar("left_out")))
 
     @property

@@ -17,7 +17,15 @@ from veilsum.models.moments import Marginals, Moments, marginal_of, moments_of
 from veilsum.models.rows import Rows
 from veilsum.models.tallies import Bins, CrossTable
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.layout import Layout, Statistic, array, number
+from veilsum.numbers.layout import (
+    Layout,
+    RowRange,
+    Statistic,
+    array,
+    centred_range,
+    counted_in,
+    number,
+)
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Integers, Measure
 from veilsum.questions.statistics.populations import (
@@ -136,20 +144,40 @@ class Wishes:
         moments = Moments.layout(self.measures)
         if self.by is not None:
             n, k, bits = self.n_groups, len(self.columns), moments.bits
+            group = (self.by.column,)
+            within = RowRange(1, 1, group)
+            sums = [centred_range(one) for one in self.measures]
+            # A row outside of the group contributes 0.
+            grouped = [_or_zero(one * within) for one in sums] * n
+            squared = [_or_zero(one.squared() * within) for one in sums] * n
             units = tuple(one.unit for one in self.measures)
             squares = tuple(unit**2 for unit in units)
             moments = Layout(
                 (
-                    array("group_rows", n),
+                    array("group_rows", n, row_range=counted_in(*group)),
                     array("group_column_rows", (n, k)),
-                    Statistic("group_sums", (n, k), units * n, bits),
-                    Statistic("group_squares", (n, k), squares * n, bits),
+                    Statistic(
+                        "group_sums", (n, k), units * n, bits, ranges=tuple(grouped)
+                    ),
+                    Statistic(
+                        "group_squares",
+                        (n, k),
+                        squares * n,
+                        bits,
+                        ranges=tuple(squared),
+                    ),
                 )
             )
+        cells = [
+            counted_in(*{one.column for one in axes})
+            for axes in self.crossings
+            for _ in range(n_cells(axes))
+        ]
+        gaps = [counted_in(name) for name in self.gaps]
         return moments + Layout(
             (
-                array("cells", self.n_cells),
-                array("missing", len(self.gaps)),
+                replace(array("cells", self.n_cells), ranges=tuple(cells)),
+                replace(array("missing", len(self.gaps)), ranges=tuple(gaps)),
                 array("group_missing", (len(self.gapped), self.n_groups)),
                 number("left_out"),
             )
@@ -387,6 +415,13 @@ class _View(Secret):
                 yield np.where(gaps, 0.0, part - means)
 
 
+def _or_zero(one: RowRange) -> RowRange:
+    """Return the range of a contribution that may also be 0."""
+    if one.low is None or one.high is None:
+        return one
+    return replace(one, low=min(one.low, 0), high=max(one.high, 0))
+
+
 def _refuses(check: Callable[..., None], *arguments: Any) -> bool:
     try:
         check(*arguments)
@@ -441,7 +476,10 @@ def wishes_of(
         tuple(columns),
         bins,
         crossing,
-        tuple(schema.column(name).measure.centred() for name in columns),
+        tuple(
+            replace(schema.column(name).measure.centred(), columns=(name,))
+            for name in columns
+        ),
         by=groups,
         quantiles=asked,
     )

@@ -352,17 +352,27 @@ class ModelFormula:
             if places
         )
 
+    @cached_property
+    def sources(self) -> tuple[tuple[str, ...], ...]:
+        """Names of the variables that each of the design's columns is made of."""
+        factors = self._right.factors
+        return tuple(
+            tuple(sorted({n for k in pieces for n in named_in(factors[k.factor])}))
+            for pieces in self._right.pieces
+        )
+
+    @property
+    def response_sources(self) -> tuple[str, ...]:
+        """Names of the variables that the response is made of."""
+        return tuple(sorted({*named_in(self._left)}))
+
     @property
     def by_variables(self) -> dict[tuple[str, ...], tuple[int, ...]]:
         """The design's columns that are made of some variables, and of no others.
 
         For every set of variables that makes a column.
         """
-        factors = self._right.factors
-        made = [
-            frozenset(name for one in pieces for name in named_in(factors[one.factor]))
-            for pieces in self._right.pieces
-        ]
+        made = [*map(frozenset, self.sources)]
         return {
             tuple(sorted(few)): tuple(k for k, own in enumerate(made) if own <= few)
             for few in dict.fromkeys(made)
