@@ -1,0 +1,137 @@
+"""Accounts of released bits: what a study has spent, by the columns it depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+from veilsum.disclosure.laws import RowLaw, bits_held, bits_held_given, joint
+
+# Share of the bits that a table holds which may be released.
+USABLE = 0.5
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Bits charged to some columns, and the bits that they hold.
+
+    Attributes:
+        columns: names of the columns.
+        spent: released bits of all numbers that count here.
+        held: bits that the columns hold.
+        given_others: whether the columns are one column, with all others known.
+    """
+
+    columns: tuple[str, ...]
+    spent: float
+    held: float
+    given_others: bool = False
+
+    @property
+    def usable(self) -> float:
+        """Bits that may be released."""
+        return USABLE * self.held
+
+    @property
+    def fits(self) -> bool:
+        """Whether no more was released than is usable."""
+        return self.spent <= self.usable
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """Released bits by the columns that the numbers depend on; a value that adds up.
+
+    >>> age, both = Accounts({("age",): 20.0}), Accounts({("age", "hiv"): 30.0})
+    >>> study = age + both
+    >>> study.inside(("age", "hiv")), study.inside(("age",)), study.changing("hiv")
+    (50.0, 20.0, 30.0)
+
+    Attributes:
+        bits: by sorted names of columns.
+    """
+
+    bits: Mapping[tuple[str, ...], float]
+
+    @classmethod
+    def from_charges(
+        cls,
+        charges: Mapping[tuple[str, ...] | None, float],
+        columns: tuple[str, ...],
+    ) -> Accounts:
+        """Return accounts of a layout's charges.
+
+        Args:
+            charges: of `Layout.charges`.
+            columns: all columns of the question; numbers with unknown columns depend on
+                all of them.
+        """
+        found = dict[tuple[str, ...], float]()
+        for few, bits in charges.items():
+            key = tuple(sorted(columns if few is None else few))
+            found[key] = found.get(key, 0.0) + bits
+        return cls(found)
+
+    def __add__(self, other: Accounts) -> Accounts:
+        """Return the accounts of both."""
+        found = dict(self.bits)
+        for columns, bits in other.bits.items():
+            found[columns] = found.get(columns, 0.0) + bits
+        return Accounts(found)
+
+    def __mul__(self, times: int) -> Accounts:
+        """Return the accounts of so many equal sums."""
+        return Accounts({columns: bits * times for columns, bits in self.bits.items()})
+
+    @property
+    def total(self) -> float:
+        """All released bits."""
+        return sum(self.bits.values())
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that any number depends on."""
+        return tuple(sorted({*chain.from_iterable(self.bits)}))
+
+    @property
+    def sets(self) -> tuple[tuple[str, ...], ...]:
+        """Column sets that numbers depend on, and all columns together."""
+        found = {few for few in self.bits if few} | {self.columns}
+        return tuple(sorted(found - {()}, key=lambda few: (len(few), few)))
+
+    def inside(self, columns: tuple[str, ...]) -> float:
+        """Return the bits of all numbers that depend on these columns only."""
+        known = {*columns}
+        return sum(bits for few, bits in self.bits.items() if known.issuperset(few))
+
+    def changing(self, column: str) -> float:
+        """Return the bits of all numbers that change with a column."""
+        return sum(bits for few, bits in self.bits.items() if column in few)
+
+    def balances(self, rows: int, laws: Mapping[str, RowLaw]) -> tuple[Balance, ...]:
+        """Return the balance of every column set, and of every column given the others.
+
+        Args:
+            rows: number of pooled honest rows.
+            laws: public law of each column.
+        """
+        everything = self.columns
+        found = [
+            Balance(
+                few, self.inside(few), bits_held(rows, joint([laws[k] for k in few]))
+            )
+            for few in self.sets
+        ]
+        for name in everything if len(everything) > 1 else ():
+            keys = joint([laws[other] for other in everything if other != name])
+            held = bits_held_given(rows, laws[name], keys)
+            found.append(Balance((name,), self.changing(name), held, given_others=True))
+        return tuple(found)
+
+    def tightest(self, rows: int, laws: Mapping[str, RowLaw]) -> Balance | None:
+        """Return the balance with the largest share of its bits spent, if any."""
+        balances = self.balances(rows, laws)
+        return max(
+            balances, key=lambda one: one.spent / max(one.held, 1e-9), default=None
+        )
