@@ -8,7 +8,8 @@
 
 Without --whole: a method by the engine numba and as a reader would write it with
 scipy's sparse product, in turn; dgd must take at most a third of the time. With
---whole: `veilsum.large`, each part's seconds, processor seconds and the peak of memory.
+--whole: `veilsum.minimise.large`, each part's seconds, processor seconds and the
+peak of memory.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import SquaredNorm
 from veilsum.minimise.engines.choosing import engine_for
 from veilsum.minimise.engines.engine import Task
-from veilsum.minimise.large import (
+from veilsum.minimise.large_graphs import (
     DGD_POWER,
     DGD_STEP,
     LARGE_METHODS,
@@ -119,13 +120,15 @@ def main() -> None:
     )
     options.add_argument("--dim", type=int, default=4)
     options.add_argument("--repeats", type=int, default=5)
-    options.add_argument("--whole", action="store_true", help="veilsum.large itself")
+    options.add_argument(
+        "--whole", action="store_true", help="veilsum.minimise.large itself"
+    )
     options.add_argument("--method", default="dgd", choices=LARGE_METHODS)
     options.add_argument("--iterations", type=int, default=100)
     given = options.parse_args()
     if given.whole:
         how = {"dim": given.dim, "iterations": given.iterations}
-        found = vs.large(given.graph, method=given.method, **how).to_dict()
+        found = vs.minimise.large(given.graph, method=given.method, **how).to_dict()
     else:
         found = against_scipy(given.graph, given.dim, given.repeats, given.method)
     print(json.dumps({"machine": machine(), **found}, indent=2))

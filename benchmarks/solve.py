@@ -62,16 +62,21 @@ if sized(usual=False, smoke=True):
     CASES = tuple(Case(one.costs, 8, 3, 20) for one in CASES[1::2])
 
 
-def costs_of(case: Case) -> list[vs.Cost]:
+def costs_of(case: Case) -> list[vs.minimise.Cost]:
     """Return every party's cost."""
     stream, n, m = np.random.default_rng(0), case.agents, case.dim
     if case.costs == "distances":
-        return [vs.Cost.squared_distance(p) for p in stream.standard_normal((n, m))]
+        return [
+            vs.minimise.Cost.squared_distance(p) for p in stream.standard_normal((n, m))
+        ]
     if case.costs == "quadratics":
         factors = stream.standard_normal((n, m, m)) / np.sqrt(m)
         squares = factors @ factors.swapaxes(1, 2) + np.eye(m)
         vectors = stream.standard_normal((n, m))
-        return [vs.Cost.quadratic(*one) for one in zip(squares, vectors, strict=True)]
+        return [
+            vs.minimise.Cost.quadratic(*one)
+            for one in zip(squares, vectors, strict=True)
+        ]
     designs = stream.standard_normal((n, 80, m)) / np.sqrt(80)
     responses = stream.standard_normal((n, 80))
     both = zip(designs, responses, strict=True)
@@ -99,11 +104,11 @@ def measured(case: Case) -> dict[str, object]:
     """Return times, and how `solve` compares with the loop and with its engine."""
     degree = min(6, case.agents - 2)
     graph = vs.Topology.family(f"regular:{case.agents}:{degree}:seed=1")
-    box = vs.Box(-REACH, REACH, dim=case.dim)
+    box = vs.minimise.Box(-REACH, REACH, dim=case.dim)
     costs = costs_of(case)
 
     def solve(iterations: int = case.iterations) -> vs.Run:
-        settings = vs.Settings(iterations=iterations)
+        settings = vs.minimise.Settings(iterations=iterations)
         return vs.solve(
             costs,
             topology=graph,

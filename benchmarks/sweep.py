@@ -23,16 +23,16 @@ from clocks import clocked, in_turn, sized
 
 GRAPHS = ("ring:12", "circulant:12:1,3,4", "complete:12")
 SIGMAS, METHODS = (1.0, 3.0, 10.0, 30.0), ("dgd", "gradient-tracking")
-COSTS = [vs.Cost.squared_distance([float(k), 12.0 - k]) for k in range(12)]
-HERE: dict[str, Any] = {"domain": vs.Box(-50.0, 50.0, dim=2)}
+COSTS = [vs.minimise.Cost.squared_distance([float(k), 12.0 - k]) for k in range(12)]
+HERE: dict[str, Any] = {"domain": vs.minimise.Box(-50.0, 50.0, dim=2)}
 
 
-def by_hand(seeds: int, steps: vs.Settings) -> list[dict[str, Any]]:
+def by_hand(seeds: int, steps: vs.minimise.Settings) -> list[dict[str, Any]]:
     """Return the lines of a plain loop."""
     lines = []
     for graph, sigma, method in product(GRAPHS, SIGMAS, METHODS):
         topology = vs.Topology.family(graph)
-        chosen = vs.Settings(**{**vars(steps), "method": method})
+        chosen = vs.minimise.Settings(**{**vars(steps), "method": method})
         for seed in range(seeds):
             how: dict[str, Any] = {"sigma": sigma, "seed": seed, "settings": chosen}
             run = vs.solve(COSTS, topology=topology, corrupted=(), **HERE, **how)
@@ -51,10 +51,12 @@ def by_hand(seeds: int, steps: vs.Settings) -> list[dict[str, Any]]:
     return lines
 
 
-def swept(seeds: int, steps: vs.Settings, on: str | None = None) -> vs.Sweep:
+def swept(
+    seeds: int, steps: vs.minimise.Settings, on: str | None = None
+) -> vs.minimise.Sweep:
     """Return the same as a sweep, with a file."""
     with tempfile.TemporaryDirectory() as folder:
-        return vs.sweep(
+        return vs.minimise.sweep(
             COSTS,
             graphs=GRAPHS,
             sigmas=SIGMAS,
@@ -75,7 +77,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--workers", type=int, default=1)
     chosen = parser.parse_args()
-    steps = vs.Settings(iterations=chosen.iterations, bounds_from_costs=True)
+    steps = vs.minimise.Settings(iterations=chosen.iterations, bounds_from_costs=True)
     same = [
         {key: row[key] for key in line} == line
         for row, line in zip(swept(1, steps).rows, by_hand(1, steps), strict=True)

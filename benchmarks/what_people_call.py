@@ -462,8 +462,13 @@ def iterate() -> dict[str, float]:
     """Return medians of `solve`, and of the loop that somebody would write herself."""
     squares, vectors = quadratics()
     graph = vs.Topology.family(f"complete:{COSTS}")
-    box, settings = vs.Box(-10, 10, dim=DIM), vs.Settings(iterations=ITERATIONS)
-    costs = [vs.Cost.quadratic(*one) for one in zip(squares, vectors, strict=True)]
+    box, settings = (
+        vs.minimise.Box(-10, 10, dim=DIM),
+        vs.minimise.Settings(iterations=ITERATIONS),
+    )
+    costs = [
+        vs.minimise.Cost.quadratic(*one) for one in zip(squares, vectors, strict=True)
+    ]
     weights = np.full((COSTS, COSTS), 1 / COSTS)
 
     def private() -> object:

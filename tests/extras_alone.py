@@ -104,7 +104,7 @@ def said(call):
 
     try:
         call()
-    except vs.MissingExtraError as error:
+    except vs.errors.MissingExtraError as error:
         return f"sentence: {error}"
     except BaseException as error:  # whatever it is, the test shows it
         return f"BROKEN: {type(error).__name__}: {error}"
@@ -117,7 +117,7 @@ def calls():
 
     import veilsum as vs
 
-    costs = [vs.Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0)]
+    costs = [vs.minimise.Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0)]
     rng = np.random.default_rng(0)
     tables = {
         name: {"y": rng.normal(size=40), "x": rng.normal(size=40)} for name in "abcd"
@@ -127,7 +127,7 @@ def calls():
         name: vs.Site.of(1.0, a=[1.0], b=[2.0], low=[0.0], high=[9.0])
         for name in "abcd"
     }
-    box = vs.Box(-9, 9, dim=1)
+    box = vs.minimise.Box(-9, 9, dim=1)
     return {
         "sum": lambda: vs.sum({"a": 1, "b": 2, "c": 3, "d": 4}),
         "mean": lambda: vs.mean({"a": 1.0, "b": 2.0, "c": 4.0, "d": 5.0}),
@@ -144,8 +144,8 @@ def calls():
         "guarantee": lambda: vs.guarantee(ring, sigma=1.0, corrupted=["2"]),
         "worst_case": lambda: vs.worst_case(ring, sigma=1.0, tolerate=1),
         "plan": lambda: vs.plan(5, tolerate=1, epsilon=0.1),
-        "examine": lambda: vs.examine(ring, tolerate=1),
-        "allocate_noise": lambda: vs.allocate_noise(ring, tolerate=1),
+        "examine": lambda: vs.privacy.examine(ring, tolerate=1),
+        "allocate_noise": lambda: vs.privacy.allocate_noise(ring, tolerate=1),
         "PrivateLinearRegression": lambda: vs.PrivateLinearRegression().fit(
             rng.normal(size=(120, 1)),
             rng.normal(size=120),
@@ -183,11 +183,11 @@ def tried(extras, homes):
     import warnings
 
     warnings.simplefilter("ignore")
-    import veilsum as vs
+    from public_names import homes as public_homes
 
     found = {}
-    for name in vs.__all__:
-        found[name] = said(lambda name=name: getattr(vs, name))
+    for name, home in public_homes().items():
+        found[name] = said(lambda home=home: getattr(*home))
     for name, call in calls().items():
         found[f"{name}()"] = said(call)
     try:

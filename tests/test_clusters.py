@@ -39,14 +39,14 @@ pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="there is no Ray here"),
 ]
 
-COSTS = [vs.Cost.squared_distance([p, -p]) for p in (1.0, 2.0, 6.0, 3.0, 4.5)]
+COSTS = [vs.minimise.Cost.squared_distance([p, -p]) for p in (1.0, 2.0, 6.0, 3.0, 4.5)]
 GRID = {
     "graphs": ["ring:5", "complete:5"],
-    "domain": vs.Box(-9, 9, dim=2),
+    "domain": vs.minimise.Box(-9, 9, dim=2),
     "sigmas": [1.0, 4.0],
     "methods": ["dgd", "extra"],
     "seeds": 4,
-    "settings": vs.Settings(iterations=300, step=None),
+    "settings": vs.minimise.Settings(iterations=300, step=None),
 }
 FIVE = Topology.family("complete:5")
 SCENE = Scene(topology=FIVE, law=Masks("lattice", 1.0, 20).on(FIVE), width=3)
@@ -81,7 +81,7 @@ def kill_a_worker(on):
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     path = tmp_path_factory.mktemp("sweep") / "alone.csv"
-    vs.sweep(COSTS, **GRID, out=path, progress=False)
+    vs.minimise.sweep(COSTS, **GRID, out=path, progress=False)
     return path.read_bytes()
 
 
@@ -140,11 +140,11 @@ def test_a_sweep_has_the_same_bytes(kill, cluster, swept, tmp_path):
             kill_a_worker(cluster)
             killed.append(done)
 
-    vs.sweep(COSTS, **GRID, out=path, on=cluster.address, progress=progress)
+    vs.minimise.sweep(COSTS, **GRID, out=path, on=cluster.address, progress=progress)
     assert path.read_bytes() == swept
     assert bool(killed) == kill
     other = tmp_path / "processes.csv"
-    vs.sweep(COSTS, **GRID, out=other, on="processes:2", progress=False)
+    vs.minimise.sweep(COSTS, **GRID, out=other, on="processes:2", progress=False)
     assert other.read_bytes() == swept
 
 
@@ -185,7 +185,7 @@ def test_searches_and_executions_are_the_same(cluster, monkeypatch):
     assert found.to_dict() == vs.plan(10, **asked).to_dict()
     monkeypatch.setattr("veilsum.minimise.executions.PARALLEL_NORMALS", 1_000)
     one, two = (
-        vs.simulate(
+        vs.minimise.simulate(
             FIVE,
             np.arange(5.0),
             sigma=1.0,
@@ -207,7 +207,7 @@ def test_a_cluster_that_is_gone_is_said_and_work_goes_on(cluster, tmp_path):
     """
     alone, grid = audited().to_dict(), {**GRID, "seeds": 100}
     path, killed = tmp_path / "gone.csv", []
-    vs.sweep(COSTS, **grid, out=path, progress=False)
+    vs.minimise.sweep(COSTS, **grid, out=path, progress=False)
     swept = path.read_bytes()
     path.unlink()
 
@@ -219,7 +219,9 @@ def test_a_cluster_that_is_gone_is_said_and_work_goes_on(cluster, tmp_path):
                     killed.append(name)
 
     with pytest.raises(vs.InvalidInputError) as refused:
-        vs.sweep(COSTS, **grid, out=path, on=cluster.address, progress=progress)
+        vs.minimise.sweep(
+            COSTS, **grid, out=path, on=cluster.address, progress=progress
+        )
     said = str(refused.value)
     assert killed
     assert f"the Ray cluster at {cluster.address.removeprefix('ray:')} is gone" in said
@@ -227,7 +229,7 @@ def test_a_cluster_that_is_gone_is_said_and_work_goes_on(cluster, tmp_path):
     kept = path.read_bytes()
     assert swept.startswith(kept)
     assert 6 <= kept.count(b"\n") < swept.count(b"\n")
-    vs.sweep(COSTS, **grid, out=path, on="processes:2", progress=False)
+    vs.minimise.sweep(COSTS, **grid, out=path, on="processes:2", progress=False)
     assert path.read_bytes() == swept
     # An audit that is about to begin, on a cluster that has just gone.
     agreed = {"asked": 1}

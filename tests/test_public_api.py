@@ -1,5 +1,7 @@
 """The public API is a list, and this holds it still."""
 
+import pkgutil
+import re
 import subprocess
 import sys
 
@@ -7,16 +9,53 @@ import pytest
 
 import veilsum
 from cases import each
+from public_names import homes, public_names, public_packages
+
+NAMES = public_names()
+PACKAGES = public_packages()
 
 
-def test_every_public_name_is_listed_once_and_sorted():
-    assert list(veilsum.__all__) == sorted(set(veilsum.__all__))
-    assert len(veilsum.__all__) > 100
+@each("package", [veilsum, *PACKAGES])
+def test_every_public_name_is_listed_once_and_sorted(package):
+    assert list(package.__all__) == sorted(set(package.__all__))
 
 
-@each("name", veilsum.__all__)
-def test_every_public_name_loads(name):
-    assert getattr(veilsum, name).__name__ == name
+def test_a_person_can_read_the_list_of_names():
+    assert 70 < len([key for key in NAMES if "." not in key]) < 90
+    assert len(PACKAGES) < 10
+
+
+def test_a_public_name_is_in_one_package_only():
+    names = [name for _, name in homes().values()]
+    assert sorted(names) == sorted(set(names))
+
+
+@each(("key", "value"), NAMES.items())
+def test_every_public_name_loads(key, value):
+    assert value.__name__ == key.rpartition(".")[2]
+
+
+@each("package", [veilsum, *PACKAGES])
+def test_a_name_is_not_a_module_of_its_package(package):
+    """Importing the module would put it in the place of the name."""
+    modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
+    own = {name for home, name in homes().values() if home is package}
+    assert not modules & own
+
+
+def test_the_help_groups_every_name_once():
+    text = veilsum.__doc__.partition("\n\n")[2].partition("\nExample:")[0]
+    lists, _, packages = text.partition("\nPackages\n")
+    groups = re.findall(r"^    (.+)$", lists, flags=re.MULTILINE)
+    listed = re.findall(r"\w+", " ".join(groups))
+    listed += re.findall(r"^    (\w+)", packages, flags=re.MULTILINE)
+    assert sorted(listed) == veilsum.__all__
+
+
+@each("package", PACKAGES)
+def test_every_public_package_has_an_example(package):
+    assert "\nUse it to " in package.__doc__
+    assert "\nExample:\n    >>> " in package.__doc__
 
 
 def test_an_unknown_name_is_an_attribute_error():
@@ -25,8 +64,9 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_importing_the_package_or_the_help_loads_nothing_heavy():
+    packages = ", ".join(package.__name__ for package in PACKAGES)
     code = (
-        "import sys, veilsum, veilsum.cli.app;"
+        f"import sys, veilsum, {packages}, veilsum.cli.app;"
         "heavy = {'numpy', 'scipy', 'networkx', 'matplotlib', 'rich'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
@@ -35,13 +75,23 @@ def test_importing_the_package_or_the_help_loads_nothing_heavy():
     assert found.stdout.strip() == "[]"
 
 
+@each("package", PACKAGES)
+def test_importing_a_public_package_loads_no_module_of_it(package):
+    code = (
+        f"import sys, {package.__name__};"
+        "print(*sorted(n for n in sys.modules if n.startswith('veilsum')))"
+    )
+    run = [sys.executable, "-c", code]
+    loaded = subprocess.run(run, check=True, capture_output=True, text=True)
+    assert loaded.stdout.split() == ["veilsum", package.__name__]
+
+
 def test_secrets_are_marked_in_the_scenario_too():
-    assert issubclass(veilsum.Scenario, veilsum.Cost.__mro__[1])
+    assert issubclass(veilsum.consortium.Scenario, veilsum.minimise.Cost.__mro__[1])
 
 
-@each("name", veilsum.__all__)
-def test_every_public_name_has_a_docstring_of_its_own(name):
-    value = getattr(veilsum, name)
+@each(("name", "value"), NAMES.items())
+def test_every_public_name_has_a_docstring_of_its_own(name, value):
     assert value.__dict__.get("__doc__") if isinstance(value, type) else value.__doc__
     methods = vars(value).items() if isinstance(value, type) else ()
     bare = [

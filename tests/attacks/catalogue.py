@@ -166,10 +166,12 @@ def _survival(tables, **options):
 
 def gradients(family, response):
     """A fit by gradients, which masks one sum over rows before it sets out."""
-    wide = vs.Box(-300.0, 300.0, dim=3)
+    wide = vs.minimise.Box(-300.0, 300.0, dim=3)
     # A step that all have agreed on beforehand: nobody looks at rows for it.
     agreed = {"domain": wide, "iterations": 5, "step": 1e-6, "intercept": 0}
-    run = partial(vs.fit_by_gradients, topology="complete:4", family=family, **agreed)
+    run = partial(
+        vs.minimise.fit_by_gradients, topology="complete:4", family=family, **agreed
+    )
     return Kind(run, held=partial(_rows, response=response), laws=("lattice",))
 
 
@@ -266,7 +268,10 @@ KINDS = {
 
 def _minimise(costs, **options):
     graph = vs.Topology.family("complete:4").renamed(PARTIES)
-    box, once = vs.Box(-1e9, 1e9, dim=4), vs.Settings(method="one-shot")
+    box, once = (
+        vs.minimise.Box(-1e9, 1e9, dim=4),
+        vs.minimise.Settings(method="one-shot"),
+    )
     return vs.solve(
         costs,
         topology=graph,
@@ -279,7 +284,7 @@ def _minimise(costs, **options):
 
 
 def _target(table):
-    return vs.Cost.squared_distance(_money(table))
+    return vs.minimise.Cost.squared_distance(_money(table))
 
 
 # With what parties could not agree on before numbers were whole.

@@ -47,7 +47,7 @@ from veilsum.files.ledger import open_ledger
 from veilsum.files.scenarios import read_scenario
 from veilsum.files.tables import read_table
 from veilsum.minimise.checkpoints import read_checkpoint, write_checkpoint
-from veilsum.minimise.large import read_targets
+from veilsum.minimise.large_graphs import read_targets
 from veilsum.minimise.methods.dgd import DgdState
 from veilsum.net.amendment import (
     Amendment,

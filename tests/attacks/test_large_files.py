@@ -28,7 +28,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
 from veilsum.masks.masking import CounterStreams, masks_in_pieces
 from veilsum.minimise.checkpoints import read_checkpoint, write_checkpoint
-from veilsum.minimise.large import large, read_targets
+from veilsum.minimise.large_graphs import large, read_targets
 from veilsum.minimise.methods.dgd import DgdState
 
 GRAPH = "cycles:300:4"
@@ -156,7 +156,9 @@ def test_links_are_counted_before_one_is_looked_at(tmp_path, monkeypatch):
     # Fewer than these may still be more than there is room for.
     monkeypatch.setattr(memory, "available", lambda: 10**9)
     packed = archive(tmp_path / "room.npz", ends=head((10**8, 2)) + bytes(1000))
-    with pytest.raises(vs.MemoryShortError, match="reading 100,000,000 links takes"):
+    with pytest.raises(
+        vs.errors.MemoryShortError, match="reading 100,000,000 links takes"
+    ):
         read_topology(packed)
 
 
@@ -227,7 +229,7 @@ def test_a_scenario_names_no_graph_of_millions(family, tmp_path, monkeypatch):
     # The twin: whoever types it may have it, as far as there is room.
     monkeypatch.setattr(memory, "available", lambda: 0)
     if not family.startswith(("cycles:100000:", "geometric:90000", "circ", "regular")):
-        with pytest.raises(vs.MemoryShortError):
+        with pytest.raises(vs.errors.MemoryShortError):
             Topology.family(family)
 
 
@@ -286,7 +288,9 @@ def test_a_run_is_counted_before_targets_are_drawn(tmp_path, monkeypatch):
         np.random, "default_rng", lambda *_: pytest.fail("targets were drawn")
     )
     monkeypatch.setattr(memory, "available", lambda: 64 << 30)
-    with pytest.raises(vs.MemoryShortError, match="a run of 2,147,483,647 parties"):
+    with pytest.raises(
+        vs.errors.MemoryShortError, match="a run of 2,147,483,647 parties"
+    ):
         large(str(path), dim=1, **QUICK)
 
 
@@ -398,7 +402,7 @@ def test_what_lies_in_the_checkpoint_s_place_is_never_written_over(tmp_path):
     led_to.symlink_to(other)
     before = theirs.read_bytes()
     for path in (theirs, other, led_to):
-        with pytest.raises(vs.OutputError, match="somebody else writes there"):
+        with pytest.raises(vs.errors.OutputError, match="somebody else writes there"):
             write_checkpoint(path, "ours", state)
     assert theirs.read_bytes() == before
     assert other.read_text() == "a thesis"
@@ -417,8 +421,8 @@ def test_two_runs_that_share_a_checkpoint_are_told(tmp_path, monkeypatch):
         write_checkpoint(path, "another run's", DgdState(np.zeros((2, 1))))
         return found
 
-    monkeypatch.setattr("veilsum.minimise.large.read_checkpoint", late)
-    with pytest.raises(vs.OutputError, match="checkpoint of another run"):
+    monkeypatch.setattr("veilsum.minimise.large_graphs.read_checkpoint", late)
+    with pytest.raises(vs.errors.OutputError, match="checkpoint of another run"):
         large(GRAPH, checkpoint=path, **QUICK)
 
 
@@ -429,7 +433,7 @@ def test_a_full_disk_leaves_the_last_state(whole, tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) // 2, before[1]))
     try:
-        with pytest.raises(vs.OutputError, match="cannot write"):
+        with pytest.raises(vs.errors.OutputError, match="cannot write"):
             went_on(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -459,9 +463,10 @@ def test_ctrl_c_while_a_state_is_written_leaves_the_last_one(
 def test_a_place_that_cannot_be_written_is_refused_before_work(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setattr(
-        "veilsum.minimise.large.topology_from", lambda _: pytest.fail("it was begun")
+        "veilsum.minimise.large_graphs.topology_from",
+        lambda _: pytest.fail("it was begun"),
     )
-    with pytest.raises(vs.OutputError, match="choose another folder"):
+    with pytest.raises(vs.errors.OutputError, match="choose another folder"):
         large(GRAPH, checkpoint=tmp_path / "file" / "state.npz", **QUICK)
 
 
@@ -510,7 +515,7 @@ def test_estimates_that_run_away_have_no_error_of_zero(engine):
     how = {"method": "gradient-tracking", "engine": engine, "iterations": 400}
     with (
         np.errstate(all="ignore"),
-        pytest.raises(vs.NumericalError, match="ran away before iteration 400"),
+        pytest.raises(vs.errors.NumericalError, match="ran away before iteration 400"),
     ):
         large(GRAPH, step=50.0, **{**QUICK, **how})
     assert large(GRAPH, **{**QUICK, **how}).max_error < 1e-5
@@ -518,27 +523,27 @@ def test_estimates_that_run_away_have_no_error_of_zero(engine):
 
 # Tables of sweeps
 
-COSTS = [vs.Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0, 3.0)]
+COSTS = [vs.minimise.Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0, 3.0)]
 SWEPT = {
     "graphs": ["ring:4"],
-    "domain": vs.Box(-9, 9, dim=1),
+    "domain": vs.minimise.Box(-9, 9, dim=1),
     "sigmas": [1.0],
     "methods": ["dgd"],
     "seeds": 2,
-    "settings": vs.Settings(iterations=20),
+    "settings": vs.minimise.Settings(iterations=20),
     "progress": False,
 }
 
 
 def test_no_line_of_another_sweep_is_cut_off(tmp_path):
     path = tmp_path / "swept.csv"
-    vs.sweep(COSTS, **SWEPT, out=path)
+    vs.minimise.sweep(COSTS, **SWEPT, out=path)
     before = path.read_bytes()
     # Lines of a run that is not whole are cut off, if they are of this sweep.
     first = b"\n".join(before.split(b"\n")[:2]) + b"\n"
     path.write_bytes(first)
     with pytest.raises(InvalidInputError, match="table of another sweep"):
-        vs.sweep(COSTS, **SWEPT, tolerate=[1, 2], out=path)
+        vs.minimise.sweep(COSTS, **SWEPT, tolerate=[1, 2], out=path)
     assert path.read_bytes() == first
 
 
@@ -553,11 +558,11 @@ def test_no_line_of_another_sweep_is_cut_off(tmp_path):
 )
 def test_a_table_that_is_none_is_refused_and_kept(more, said, tmp_path):
     path = tmp_path / "swept.csv"
-    vs.sweep(COSTS, **SWEPT, out=path)
+    vs.minimise.sweep(COSTS, **SWEPT, out=path)
     head_line = path.read_bytes().partition(b"\n")[0] + b"\n"
     path.write_bytes(head_line + more)
     with pytest.raises(InvalidInputError, match=said):
-        vs.sweep(COSTS, **SWEPT, out=path)
+        vs.minimise.sweep(COSTS, **SWEPT, out=path)
     assert path.read_bytes() == head_line + more
 
 

@@ -14,7 +14,9 @@ import pytest
 
 import veilsum as vs
 from cases import each
+from public_names import public_names
 from veilsum.audit.literature import LiteratureTable, MechanismRow
+from veilsum.audit.record import ASKED
 from veilsum.consortium.consortium import Member
 from veilsum.consortium.study import Edition
 from veilsum.errors import is_seen
@@ -68,14 +70,26 @@ def network():
 @cache
 def run():
     return vs.solve(
-        [vs.Cost.squared_distance([one]) for one in OWN.values()],
+        [vs.minimise.Cost.squared_distance([one]) for one in OWN.values()],
         topology=vs.Topology.family("ring:5"),
-        domain=vs.Box(0, 1e6, dim=1),
+        domain=vs.minimise.Box(0, 1e6, dim=1),
         sigma=1.0,
         corrupted=["1"],
-        settings=vs.Settings(iterations=30),
+        settings=vs.minimise.Settings(iterations=30),
         seed=1,
     )
+
+
+@cache
+def masks():
+    law = vs.masks.Masks("lattice", sigma=1.0, grid=20).on(network())
+    return vs.audit.scene_under(network(), law, width=2)
+
+
+@cache
+def audited():
+    few = {"executions": 200, "depth": "quick", "seed": 1, "progress": False}
+    return vs.audit.audit(masks(), [("b",), (SCRIPT,)], **few)
 
 
 @cache
@@ -130,7 +144,7 @@ def consortium():
         title=f"{SCRIPT}{ORDER}",
         members=tuple(members),
         topology=network(),
-        masks=vs.Masks("uniform"),
+        masks=vs.masks.Masks("uniform"),
         rules=None,
         schema=None,
         questions=(),
@@ -208,12 +222,16 @@ MADE = {
         periods=2,
         **QUICK,
     ),
-    "GradientFit": lambda: vs.fit_by_gradients(
+    "Audit": audited,
+    "AuditRecord": lambda: vs.audit.AuditRecord.of(
+        audited(), masks(), source=b"", asked=dict.fromkeys(ASKED)
+    ),
+    "GradientFit": lambda: vs.minimise.fit_by_gradients(
         {p: vs.Rows.of(np.ones((4, 1)), [v] * 4) for p, v in OWN.items()},
         topology="complete:5",
         law="gaussian",
         sigma=1.0,
-        domain=vs.Box(0, 1e6, dim=1),
+        domain=vs.minimise.Box(0, 1e6, dim=1),
         iterations=20,
         seed=1,
     ),
@@ -224,26 +242,26 @@ MADE = {
     "Guarantee": lambda: vs.guarantee(network(), sigma=1.0, corrupted=["c", SCRIPT]),
     "Plans": lambda: vs.plan(graph=network(), tolerate=1, epsilon=0.1),
     "NetworkPlan": lambda: vs.plan(graph=network(), tolerate=1, epsilon=0.1).best,
-    "Diagnosis": lambda: vs.examine(network(), tolerate=2),
-    "Allocation": lambda: vs.allocate_noise(network()),
-    "Leakage": lambda: vs.Leakage(0.25),
-    "Executions": lambda: vs.simulate(
+    "Diagnosis": lambda: vs.privacy.examine(network(), tolerate=2),
+    "Allocation": lambda: vs.privacy.allocate_noise(network()),
+    "Leakage": lambda: vs.privacy.Leakage(0.25),
+    "Executions": lambda: vs.minimise.simulate(
         vs.Topology.family("ring:5"),
         [*OWN.values()],
         sigma=1.0,
         executions=7,
         stream=np.random.default_rng(1),
     ),
-    "Sweep": lambda: vs.sweep(
-        [vs.Cost.squared_distance([one]) for one in OWN.values()],
+    "Sweep": lambda: vs.minimise.sweep(
+        [vs.minimise.Cost.squared_distance([one]) for one in OWN.values()],
         graphs={SCRIPT: vs.Topology.family("ring:5")},
-        domain=vs.Box(0, 1e6, dim=1),
+        domain=vs.minimise.Box(0, 1e6, dim=1),
         sigmas=[1.0],
-        settings=vs.Settings(iterations=30),
+        settings=vs.minimise.Settings(iterations=30),
     ),
     "Topology": network,
     "Consortium": lambda: consortium(),
-    "AgreedStudy": lambda: vs.AgreedStudy(
+    "AgreedStudy": lambda: vs.consortium.AgreedStudy(
         run=SCRIPT,
         title=ORDER,
         organiser=SCRIPT,
@@ -251,8 +269,8 @@ MADE = {
         editions=(Edition(questions=1, digest="00"),),
         written=b"",
     ),
-    "JoinedStudy": lambda: vs.JoinedStudy(
-        status=vs.StudyStatus(
+    "JoinedStudy": lambda: vs.party.JoinedStudy(
+        status=vs.party.StudyStatus(
             run=SCRIPT,
             study="00",
             title=ORDER,
@@ -276,13 +294,13 @@ MADE = {
         facts={"run": SCRIPT},
         own=(Part("ABOUT YOU", (f"one row has {OWN['a']}",)),),
     ),
-    "LargeRun": lambda: vs.large(
+    "LargeRun": lambda: vs.minimise.large(
         f"complete:{len(OWN)}",
         targets=[[v] for v in OWN.values()],
         iterations=3,
         engine="numpy",
     ),
-    "Evidence": lambda: vs.Evidence(
+    "Evidence": lambda: vs.net.Evidence(
         run=SCRIPT,
         plan="00",
         consortium="00",
@@ -330,7 +348,7 @@ FURTHER = {
 }
 HELD = {
     "Rows": lambda: vs.Rows.of([[1.0, OWN["a"]]], [OWN["b"]]),
-    "Cost": lambda: vs.Cost.squared_distance([OWN["a"]]),
+    "Cost": lambda: vs.minimise.Cost.squared_distance([OWN["a"]]),
     "Site": lambda: site(OWN["a"]),
 }
 TAGS = {
@@ -361,10 +379,9 @@ def test_a_number_that_is_there_would_be_found():
 
 
 def test_every_public_class_that_shows_itself_is_looked_at():
-    public = {n: getattr(vs, n) for n in vs.__all__}
     named = {
-        name
-        for name, one in public.items()
+        name.rpartition(".")[2]
+        for name, one in public_names().items()
         if inspect.isclass(one) and issubclass(one, Shown)
     }
     assert named == {*MADE}

@@ -76,7 +76,7 @@ def answers(study, tables):
 def one_by_one(study, tables, folder):
     """How a party checks that knows of no other question: a ledger for each."""
     for name in study.questions:
-        with open_ledger(folder / name, create=vs.Budget()) as ledger:
+        with open_ledger(folder / name, create=vs.privacy.Budget()) as ledger:
             part = OwnTable(consortium=study.first, name="t", table=tables[AIM])
             home = looked_at(study, part, AIM, ledger, asked=[name])
             if home.refused:
@@ -86,7 +86,7 @@ def one_by_one(study, tables, folder):
 def together(study, tables, folder):
     """How a party checks all questions of a study."""
     part = OwnTable(consortium=study.first, name="t", table=tables[AIM])
-    with open_ledger(folder / "ledger", create=vs.Budget()) as ledger:
+    with open_ledger(folder / "ledger", create=vs.privacy.Budget()) as ledger:
         home = looked_at(study, part, AIM, ledger, asked=[*study.questions])
     if home.refused:
         raise DisclosureError("", str(home.refused))
@@ -164,7 +164,7 @@ def test_a_later_edition_is_held_against_the_earlier_ones(tmp_path, remembers):
     more = {"name": "more", **bins(SALARY + 0.005)}
     second = study_from(first.grown([more]))
     part = OwnTable(consortium=second.first, name="t", table=tables[AIM])
-    with open_ledger(tmp_path / "ledger", create=vs.Budget()) as ledger:
+    with open_ledger(tmp_path / "ledger", create=vs.privacy.Budget()) as ledger:
         if remembers:
             asked_before(ledger, first, tables)
 
@@ -239,7 +239,7 @@ def gone_through(study, tables, folder, monkeypatch, keys):
         raise GivenUpError({driver.party: ("peer", "others have left")}, ())
 
     monkeypatch.setattr(Networked, "carry_out", end)
-    with open_ledger(folder / "ledger", create=vs.Budget()) as ledger:
+    with open_ledger(folder / "ledger", create=vs.privacy.Budget()) as ledger:
         own = {"rules": OwnRules(), "ledger": ledger, "out": folder / "out"}
         part = prepare_study(study, keys[AIM], Inputs(data=tables[AIM], **own))
         found = part.run(lambda page: page is not None).status
@@ -290,7 +290,7 @@ def test_a_questions_own_file_is_no_way_around_its_study(tmp_path):
     """Asked by itself under its own name, it is the run that the ledger knows."""
     tables = around()
     study = study_from(table(bins(SALARY - 0.005), fit("hiv ~ age")))
-    with open_ledger(tmp_path / "ledger", create=vs.Budget()) as ledger:
+    with open_ledger(tmp_path / "ledger", create=vs.privacy.Budget()) as ledger:
         asked_before(ledger, study, tables)
         alone = consortium_from(
             {**study.first.to_table(), **bins(SALARY + 0.005), "run": RUN}

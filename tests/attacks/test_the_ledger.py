@@ -52,7 +52,7 @@ class Asking:
     def ledgers_of(self, parties):
         for one in parties:
             if one not in self.ledgers:
-                book = vs.open_ledger(self.folder / one, create=vs.Budget())
+                book = vs.open_ledger(self.folder / one, create=vs.privacy.Budget())
                 self.ledgers[one] = self.stack.enter_context(book)
         return {one: self.ledgers[one] for one in parties}
 

@@ -64,7 +64,7 @@ LOOKUPS = Counter(
 # are tried for whether they could go to another process of one's own; none is loaded.
 STARTED = {
     "report/printing.py": ["subprocess"],
-    "minimise/sweep.py": ["pickle"],
+    "minimise/sweeps.py": ["pickle"],
     "web/planner.py": [".create_subprocess_exec"],
     "cli/ranks.py": ["subprocess", ".Popen"],  # this command again, as it was typed
     "files/arrays.py": [".memmap"],  # of numbers, after its head was looked at

@@ -232,7 +232,7 @@ def runs_until_refused(question, most=9):
     for k in range(most):
         try:
             question(k)
-        except vs.BudgetError as refusal:
+        except vs.errors.BudgetError as refusal:
             return k, str(refusal)
     return most, ""
 

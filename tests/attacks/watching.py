@@ -48,7 +48,7 @@ def watched(job, parties, **options):
 
 def _laws():
     """Every law of integers that has a way of its own to encode."""
-    known, waiting = set(), [vs.UniformMasks, vs.LatticeMasks]
+    known, waiting = set(), [vs.masks.UniformMasks, vs.masks.LatticeMasks]
     while waiting:
         one = waiting.pop()
         if one not in known:

@@ -46,14 +46,14 @@ ALPHA = np.array([[1.0, -2.0], [0.5, 3.0], [-1.5, 0.25], [2.0, 2.0]])
 
 def heard_in_a_run(law, **masks):
     """Return a run of dgd, and what party 0 heard first and after a round."""
-    settings = vs.Settings(
+    settings = vs.minimise.Settings(
         method="dgd", iterations=2, history=1, recentre=False, engine="numpy"
     )
     run = vs.solve(
-        [vs.Cost.affine(row, remainder=SquaredNorm(1.0)) for row in ALPHA],
+        [vs.minimise.Cost.affine(row, remainder=SquaredNorm(1.0)) for row in ALPHA],
         topology=vs.Topology.family("complete:4"),
         corrupted=(),
-        domain=vs.Box(-1e9, 1e9, dim=2),
+        domain=vs.minimise.Box(-1e9, 1e9, dim=2),
         law=law,
         seed=4,
         settings=settings,

@@ -187,10 +187,10 @@ def minimised(graph, targets, *, method, iterations=30, masks=LATTICE, **options
     """Parties that each want to be near to a point of their own, in eighths."""
     named = {"method": method, "iterations": iterations, **BOUNDS}
     named |= {key: options.pop(key) for key in ("tolerance",) if key in options}
-    costs = [vs.Cost.squared_distance(one) for one in targets]
-    everywhere = vs.WholeSpace(2)
-    domain = vs.Box(-20.0, 20.0, dim=2) if method == "dgd" else everywhere
-    how = {"domain": domain, "settings": vs.Settings(**named)}
+    costs = [vs.minimise.Cost.squared_distance(one) for one in targets]
+    everywhere = vs.minimise.WholeSpace(2)
+    domain = vs.minimise.Box(-20.0, 20.0, dim=2) if method == "dgd" else everywhere
+    how = {"domain": domain, "settings": vs.minimise.Settings(**named)}
     return vs.solve(costs, topology=graph, corrupted=(), **how, **masks, **options)
 
 
@@ -514,7 +514,9 @@ def test_on_a_path_masks_are_as_much_likelier_as_the_theorem_says(masks):
         logs.append(found)
     topology = vs.Topology.family("ring:5")
     a, b = (-2 * one for one in targets_of(topology, ["0"]))
-    told = vs.kl_divergence(topology, a, b, sigma=masks["sigma"], corrupted=["0"])
+    told = vs.privacy.kl_divergence(
+        topology, a, b, sigma=masks["sigma"], corrupted=["0"]
+    )
     assert abs(np.mean(logs) - told) < 5 * np.sqrt(2 * told / seeds)
 
 
@@ -524,7 +526,9 @@ def test_elsewhere_moving_along_a_tree_costs_no_less(graph):
         plan, moves = moved(graph, coalition, GAUSSIAN)
         energy = sum((one**2).sum() for one in moves.values()) / (2 * 8.0**2)
         a, b = (-2 * one for one in targets_of(plan.topology, coalition))
-        told = vs.kl_divergence(plan.topology, a, b, sigma=8.0, corrupted=coalition)
+        told = vs.privacy.kl_divergence(
+            plan.topology, a, b, sigma=8.0, corrupted=coalition
+        )
         assert energy >= told * (1 - 1e-12)
         if graph == "ring:5":
             assert energy == pytest.approx(told, rel=1e-12)

@@ -39,9 +39,10 @@ def test_figures_name_their_extra():
 def test_figures_do_without_the_packages_of_real_parties():
     code = (
         "import sys\nimport veilsum as vs\n"
-        "costs = [vs.Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0)]\n"
-        "found = vs.sweep(costs, graphs='complete:3', sigmas=1.0,"
-        " domain=vs.Box(-9, 9, dim=1), settings=vs.Settings(iterations=5))\n"
+        "from veilsum.minimise import Box, Cost, Settings, sweep\n"
+        "costs = [Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0)]\n"
+        "found = sweep(costs, graphs='complete:3', sigmas=1.0,"
+        " domain=Box(-9, 9, dim=1), settings=Settings(iterations=5))\n"
         "print(len(found.plot().axes), 'veilsum.net.sockets' in sys.modules)\n"
         "import veilsum.net.sockets"
     )
@@ -55,7 +56,7 @@ def test_queries_name_their_extra(tmp_path):
     code = (
         "import veilsum as vs\n"
         f"try:\n    vs.read_table({str(tmp_path / 'a.db')!r}, query='SELECT 1')\n"
-        "except vs.MissingExtraError as error:\n    print(error)"
+        "except vs.errors.MissingExtraError as error:\n    print(error)"
     )
     found = run_without("duckdb", code)
     assert ".[duckdb]" in found.stdout, found.stderr
@@ -63,11 +64,12 @@ def test_queries_name_their_extra(tmp_path):
 
 SOLVE = (
     "import veilsum as vs\n"
-    "costs = [vs.Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0, 3.0)]\n"
+    "from veilsum.minimise import Box, Cost\n"
+    "costs = [Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0, 3.0)]\n"
     "for seed in (None, 0):\n"
-    "    try:\n        run = vs.solve(costs, domain=vs.Box(-9, 9, dim=1), seed=seed)\n"
+    "    try:\n        run = vs.solve(costs, domain=Box(-9, 9, dim=1), seed=seed)\n"
     "        print(run.minimiser.round(6).tolist())\n"
-    "    except vs.MissingExtraError as error:\n        print(error)\n"
+    "    except vs.errors.MissingExtraError as error:\n        print(error)\n"
 )
 
 

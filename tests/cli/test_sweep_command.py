@@ -1,4 +1,4 @@
-"""`veilsum sweep` writes the table that `vs.sweep` finds, and a figure."""
+"""`veilsum sweep` writes the table that `vs.minimise.sweep` finds, and a figure."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import veilsum as vs
 from veilsum.cli.app import app
-from veilsum.minimise.sweep import COLUMNS
+from veilsum.minimise.sweeps import COLUMNS
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rendezvous.toml"
 CHOSEN = [
@@ -39,10 +39,10 @@ def test_the_command_and_the_function_write_the_same(tmp_path):
     assert list(rows[0]) == list(COLUMNS)
     assert figure.read_bytes().startswith(b"\x89PNG")
     graphs = {name: vs.Topology.family(name) for name in ("ring:12", "complete:12")}
-    scenario = vs.read_scenario(EXAMPLE)
-    steps = vs.Settings(**{**vars(scenario.settings), "iterations": 20})
+    scenario = vs.files.read_scenario(EXAMPLE)
+    steps = vs.minimise.Settings(**{**vars(scenario.settings), "iterations": 20})
     grid = {"sigmas": [1, 9], "seeds": 2, "tolerate": 2, "settings": steps}
-    vs.sweep(scenario, graphs=graphs, **grid).to_csv(tmp_path / "python.csv")
+    vs.minimise.sweep(scenario, graphs=graphs, **grid).to_csv(tmp_path / "python.csv")
     assert out.read_bytes() == (tmp_path / "python.csv").read_bytes()
     again = called(EXAMPLE, *CHOSEN, "--out", out)
     assert "A sweep of 8 lines" in again.stdout
@@ -59,9 +59,13 @@ def test_a_figure_of_another_kind_is_refused_before_anything_runs(tmp_path):
 
 @pytest.mark.parametrize("done", [0, 1])
 def test_what_was_stopped_says_how_much_is_left(monkeypatch, done):
-    whole = vs.sweep(EXAMPLE, settings=vs.Settings(iterations=5, step=0.5))
-    partial = vs.Sweep(whole.rows[:done], whole.tolerance, whole.distance, done + 2)
-    monkeypatch.setattr("veilsum.minimise.sweep.sweep", lambda *_, **__: partial)
+    whole = vs.minimise.sweep(
+        EXAMPLE, settings=vs.minimise.Settings(iterations=5, step=0.5)
+    )
+    partial = vs.minimise.Sweep(
+        whole.rows[:done], whole.tolerance, whole.distance, done + 2
+    )
+    monkeypatch.setattr("veilsum.minimise.sweeps.sweep", lambda *_, **__: partial)
     found = called(EXAMPLE)
     assert found.exit_code == 1
     assert f"{done} line" in found.stdout

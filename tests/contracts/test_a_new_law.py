@@ -10,7 +10,7 @@ import veilsum as vs
 from veilsum.masks.laws import LAWS, GaussianMasks, Masks
 
 RING = vs.Topology.family("ring:5")
-COSTS = [vs.Cost.squared_distance([p]) for p in (0.0, 1.0, 3.0, 5.0, 6.0)]
+COSTS = [vs.minimise.Cost.squared_distance([p]) for p in (0.0, 1.0, 3.0, 5.0, 6.0)]
 
 # The checker of types knows the laws that there are.
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -38,11 +38,11 @@ def test_it_runs():
         COSTS,
         topology=RING,
         corrupted=(),
-        domain=vs.Box(-9.0, 9.0, dim=1),
+        domain=vs.minimise.Box(-9.0, 9.0, dim=1),
         law="laplace",
         sigma=5.0,
         seed=0,
-        settings=vs.Settings(method="one-shot"),
+        settings=vs.minimise.Settings(method="one-shot"),
     )
     assert run.minimiser == pytest.approx([3.0])
     assert run.guarantee.law == "laplace"

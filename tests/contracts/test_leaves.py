@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 LEAVES = (
-    "veilsum.minimise.large",
+    "veilsum.minimise.large_graphs",
     "veilsum.minimise.ranks",
     "veilsum.minimise.engines.mpi",
     "veilsum.scale.cluster",

@@ -150,4 +150,4 @@ def test_a_run_with_the_checker_checks_the_package(request):
     """And one without does not: the package then refuses in its own words."""
     is_checked = request.config.getoption("--jaxtyping-packages")
     with pytest.raises(REFUSALS if is_checked else VeilsumError):
-        vs.algebraic_connectivity([("a", "b")])
+        vs.graphs.algebraic_connectivity([("a", "b")])

@@ -68,22 +68,24 @@ def test_a_networkx_graph_keeps_its_nodes_edges_and_isolated_nodes():
 def test_wherever_a_graph_is_taken_one_of_networkx_will_do():
     graph = nx.petersen_graph()
     ours = Topology.from_networkx(graph)
-    costs = [vs.Cost.squared_distance([float(k)]) for k in range(10)]
+    costs = [vs.minimise.Cost.squared_distance([float(k)]) for k in range(10)]
     held = {str(k): k for k in range(10)}
-    more = {"domain": vs.Box(-20, 20, dim=1), "sigma": 1.0, "seed": 3}
+    more = {"domain": vs.minimise.Box(-20, 20, dim=1), "sigma": 1.0, "seed": 3}
     calls = {
         "solve": lambda g: vs.solve(
             costs, topology=g, corrupted=(), **more
         ).minimiser.tolist(),
         "guarantee": lambda g: vs.guarantee(g, sigma=1.0, corrupted=["0"]).to_dict(),
         "worst_case": lambda g: vs.worst_case(g, sigma=1.0, tolerate=1).to_dict(),
-        "examine": lambda g: vs.examine(g, tolerate=1).vertex_connectivity,
+        "examine": lambda g: vs.privacy.examine(g, tolerate=1).vertex_connectivity,
         "plan": lambda g: vs.plan(tolerate=1, epsilon=0.1, graph=g).best.sigma,
-        "mu2": vs.algebraic_connectivity,
-        "kappa": vs.vertex_connectivity,
-        "mixing": lambda g: vs.mixing_weights(g, "metropolis").toarray().tolist(),
+        "mu2": vs.graphs.algebraic_connectivity,
+        "kappa": vs.graphs.vertex_connectivity,
+        "mixing": lambda g: (
+            vs.graphs.mixing_weights(g, "metropolis").toarray().tolist()
+        ),
         "sum": lambda g: vs.sum(held, topology=g, seed=1).guarantee.to_dict(),
-        "resistance": lambda g: vs.effective_resistance(g, "0", "1"),
+        "resistance": lambda g: vs.privacy.effective_resistance(g, "0", "1"),
     }
     for name, call in calls.items():
         assert call(graph) == call(ours), name
@@ -93,7 +95,7 @@ def test_what_is_no_graph_is_refused_with_what_would_do(monkeypatch):
     # Where shapes and types are checked, the checker would refuse the list first.
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     with pytest.raises(InvalidInputError, match="cannot be a list: give Topology"):
-        vs.algebraic_connectivity([("a", "b")])
+        vs.graphs.algebraic_connectivity([("a", "b")])
 
 
 def test_a_networkx_edge_attribute_becomes_the_weight():

@@ -112,6 +112,6 @@ def test_counters_are_for_simulations_only():
         for path in source.rglob("*.py")
         if "CounterStreams" in path.read_text()
     }
-    assert {"masks/masking.py", "minimise/large.py"} <= homes
+    assert {"masks/masking.py", "minimise/large_graphs.py"} <= homes
     real = {"protocol", "party", "net", "surveys"}
     assert not {one.split("/")[0] for one in homes} & real

@@ -169,13 +169,13 @@ def test_a_simulation_under_them_arrives_where_one_without_does(law, method):
 
     def run(seed):
         return vs.solve(
-            [vs.Cost.squared_distance(point) for point in points],
+            [vs.minimise.Cost.squared_distance(point) for point in points],
             topology=Topology.family(GRAPHS[0]),
             corrupted=(),
             domain=WholeSpace(3),
             law=law,
             sigma=None if law == "uniform" else 3.0,
-            settings=vs.Settings(method=method),
+            settings=vs.minimise.Settings(method=method),
             driver=MethodArrays(seed=seed, on_device=True),
         )
 

@@ -3,8 +3,10 @@
 import veilsum as vs
 from cases import each
 
-COSTS = [vs.Cost.squared_distance([k, 1.0]) for k in (-4.0, -2.0, 0.0, 1.0, 3.0)]
-BOX = vs.Box(-10, 10, dim=2)
+COSTS = [
+    vs.minimise.Cost.squared_distance([k, 1.0]) for k in (-4.0, -2.0, 0.0, 1.0, 3.0)
+]
+BOX = vs.minimise.Box(-10, 10, dim=2)
 
 
 def run(*, sigma, law="gaussian", domain=BOX, iterations=300, **settings):
@@ -15,15 +17,17 @@ def run(*, sigma, law="gaussian", domain=BOX, iterations=300, **settings):
         domain=domain,
         law=law,
         sigma=sigma,
-        settings=vs.Settings(iterations=iterations, **settings),
+        settings=vs.minimise.Settings(iterations=iterations, **settings),
         seed=1,
     )
 
 
 DOMAINS = {
     "box": BOX,
-    "ball": vs.Ball(0.0, 10.0, dim=2),
-    "half-spaces": vs.HalfSpaces([[1, 0], [-1, 0], [0, 1], [0, -1]], [10, 10, 10, 10]),
+    "ball": vs.minimise.Ball(0.0, 10.0, dim=2),
+    "half-spaces": vs.minimise.HalfSpaces(
+        [[1, 0], [-1, 0], [0, 1], [0, -1]], [10, 10, 10, 10]
+    ),
 }
 
 
@@ -61,7 +65,10 @@ def test_masks_are_not_blamed_for_too_few_iterations():
 
 def test_nothing_fills_the_whole_space():
     found = run(
-        sigma=1e4, domain=vs.WholeSpace(2), method="gradient-tracking", iterations=1
+        sigma=1e4,
+        domain=vs.minimise.WholeSpace(2),
+        method="gradient-tracking",
+        iterations=1,
     )
     assert found.max_error > 5.0
     assert found.drowned is None

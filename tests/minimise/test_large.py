@@ -24,14 +24,14 @@ from veilsum.graphs.connectivity import algebraic_connectivity
 from veilsum.graphs.topology import Numbered, Topology
 from veilsum.masks.laws import Masks
 from veilsum.masks.masking import CounterStreams, draw_shares
-from veilsum.minimise import large as job
+from veilsum.minimise import large_graphs as job
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import SquaredNorm
 from veilsum.minimise.engines import choosing
 from veilsum.minimise.engines.numba import FusedEngine
 from veilsum.minimise.engines.numpy import PlainEngine
-from veilsum.minimise.large import (
+from veilsum.minimise.large_graphs import (
     LARGE_METHODS,
     bytes_wanted,
     large,

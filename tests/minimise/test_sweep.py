@@ -11,12 +11,12 @@ import pytest
 import veilsum as vs
 from cases import each
 from veilsum.minimise.solve import Trace
-from veilsum.minimise.sweep import COLUMNS, reached
+from veilsum.minimise.sweeps import COLUMNS, reached
 
 FAMILY = vs.Topology.family
-COSTS = [vs.Cost.squared_distance([p, -p]) for p in (1.0, 2.0, 6.0, 3.0, 4.5)]
-BOX = vs.Box(-9, 9, dim=2)
-STEPS = vs.Settings(iterations=60, step=0.5)
+COSTS = [vs.minimise.Cost.squared_distance([p, -p]) for p in (1.0, 2.0, 6.0, 3.0, 4.5)]
+BOX = vs.minimise.Box(-9, 9, dim=2)
+STEPS = vs.minimise.Settings(iterations=60, step=0.5)
 GRID = {
     "graphs": ["ring:5", "complete:5"],
     "domain": BOX,
@@ -34,7 +34,7 @@ GRID = {
 def whole(tmp_path_factory):
     """Return a sweep that nobody stopped, and the bytes of its file."""
     path = tmp_path_factory.mktemp("sweep") / "whole.csv"
-    return vs.sweep(COSTS, **GRID, out=path), path.read_bytes()
+    return vs.minimise.sweep(COSTS, **GRID, out=path), path.read_bytes()
 
 
 def by_hand():
@@ -44,7 +44,7 @@ def by_hand():
     ):
         for seed in range(2):
             step = 0.5 if method == "dgd" else None
-            settings = vs.Settings(iterations=60, step=step, method=method)
+            settings = vs.minimise.Settings(iterations=60, step=step, method=method)
             try:
                 run = vs.solve(
                     COSTS,
@@ -120,12 +120,12 @@ def test_a_sweep_that_was_stopped_goes_on_to_the_same_bytes(whole, tmp_path):
     found, written = whole
     path = tmp_path / "stopped.csv"
     for after in (2, 10, 30):
-        partial = vs.sweep(COSTS, **GRID, out=path, progress=Stop(after))
+        partial = vs.minimise.sweep(COSTS, **GRID, out=path, progress=Stop(after))
         assert partial.interrupted
         assert len(partial) == after
         assert written.startswith(path.read_bytes())
     done = []
-    again = vs.sweep(
+    again = vs.minimise.sweep(
         COSTS, **GRID, out=path, progress=lambda one, total: done.append((one, total))
     )
     assert done == [(30, 32), (32, 32)]
@@ -141,7 +141,7 @@ def test_a_line_that_was_cut_off_is_written_again(whole, tmp_path, kept):
     path = tmp_path / "cut.csv"
     head = written.index(b"\n") + 1
     path.write_bytes(written[: head + int(kept * (len(written) - head))])
-    assert vs.sweep(COSTS, **GRID, out=path).rows == found.rows
+    assert vs.minimise.sweep(COSTS, **GRID, out=path).rows == found.rows
     assert path.read_bytes() == written
 
 
@@ -149,10 +149,10 @@ OTHERS = {
     "sigma": {"sigmas": [1.0, 5.0]},
     "graph": {"graphs": ["ring:5", "star:5"]},
     "seeds": {"seeds": [0, 2]},
-    "steps": {"settings": vs.Settings(iterations=61, step=0.5)},
+    "steps": {"settings": vs.minimise.Settings(iterations=61, step=0.5)},
     "distance": {"distance": 3.0},
     "tolerance": {"tolerance": 0.2},
-    "domain": {"domain": vs.Box(-9, 8, dim=2)},
+    "domain": {"domain": vs.minimise.Box(-9, 8, dim=2)},
     "fewer": {"sigmas": [1.0]},
 }
 
@@ -163,7 +163,7 @@ def test_the_file_of_another_sweep_is_refused_and_stays(whole, tmp_path, other):
     path = tmp_path / "other.csv"
     path.write_bytes(written)
     with pytest.raises(vs.InvalidInputError, match="another sweep"):
-        vs.sweep(COSTS, **{**GRID, **OTHERS[other]}, out=path)
+        vs.minimise.sweep(COSTS, **{**GRID, **OTHERS[other]}, out=path)
     assert path.read_bytes() == written
 
 
@@ -171,19 +171,25 @@ def test_other_costs_are_another_sweep(whole, tmp_path):
     path = tmp_path / "other.csv"
     path.write_bytes(whole[1])
     with pytest.raises(vs.InvalidInputError, match="another sweep"):
-        vs.sweep([*COSTS[:4], vs.Cost.squared_distance([4.5, 4.5])], **GRID, out=path)
+        vs.minimise.sweep(
+            [*COSTS[:4], vs.minimise.Cost.squared_distance([4.5, 4.5])],
+            **GRID,
+            out=path,
+        )
 
 
 def test_the_name_of_a_sweep_does_not_say_who_has_which_cost():
     """It has the sum and the answer, which every run shows: no guess is told by it."""
     small = {**GRID, "graphs": "complete:5", "methods": "dgd", "seeds": 1}
-    small |= {"settings": vs.Settings(iterations=1)}
+    small |= {"settings": vs.minimise.Settings(iterations=1)}
 
     def name(costs):
-        return vs.sweep(costs, **small).rows[0]["sweep"]
+        return vs.minimise.sweep(costs, **small).rows[0]["sweep"]
 
     assert name(COSTS) == name(COSTS[::-1])
-    assert name(COSTS) != name([*COSTS[:4], vs.Cost.squared_distance([9.0, 9.0])])
+    assert name(COSTS) != name(
+        [*COSTS[:4], vs.minimise.Cost.squared_distance([9.0, 9.0])]
+    )
 
 
 @pytest.mark.parametrize("text", [b"", b"a,b\n1,2\n", b"\xff\xfe\n\n"])
@@ -191,7 +197,7 @@ def test_what_is_no_sweep_is_refused_and_stays(tmp_path, text):
     path = tmp_path / "notes.csv"
     path.write_bytes(text)
     with pytest.raises(vs.InvalidInputError, match="not the table of a sweep"):
-        vs.sweep(COSTS, **GRID, out=path)
+        vs.minimise.sweep(COSTS, **GRID, out=path)
     assert path.read_bytes() == text
 
 
@@ -204,12 +210,12 @@ def test_two_sweeps_do_not_write_to_one_file(tmp_path):
             with path.open("ab") as stream:
                 stream.write(b"somebody else\n")
 
-    with pytest.raises(vs.OutputError, match="somebody else writes"):
-        vs.sweep(COSTS, **GRID, out=path, progress=other)
+    with pytest.raises(vs.errors.OutputError, match="somebody else writes"):
+        vs.minimise.sweep(COSTS, **GRID, out=path, progress=other)
 
 
 def test_laws_without_sigma_run_once_and_what_is_impossible_says_why():
-    found = vs.sweep(
+    found = vs.minimise.sweep(
         COSTS,
         graphs="complete:5",
         domain=BOX,
@@ -260,20 +266,27 @@ def test_a_scenario_s_own_choices_hold_where_none_are_given(tmp_path):
         iterations = 20
         """
     )
-    (row,) = vs.sweep(path).rows
-    run = vs.run_scenario(vs.read_scenario(path))
+    (row,) = vs.minimise.sweep(path).rows
+    run = vs.minimise.run_scenario(vs.files.read_scenario(path))
     assert (row["law"], row["sigma"], row["method"]) == ("gaussian", 2.0, "dgd")
     assert (row["iterations"], row["parties"]) == (run.iterations, 3)
-    (other,) = vs.sweep(vs.read_scenario(path), graphs=["complete:3"], sigmas=4).rows
+    (other,) = vs.minimise.sweep(
+        vs.files.read_scenario(path), graphs=["complete:3"], sigmas=4
+    ).rows
     assert (other["graph"], other["sigma"]) == ("complete:3", 4.0)
     assert other["epsilon"] == pytest.approx(row["epsilon"] / 4)
 
 
 def test_parties_of_a_named_graph_keep_their_costs():
     graph = vs.Topology.from_edges([("b", "a"), ("a", "c"), ("c", "b"), ("c", "d")])
-    costs = {name: vs.Cost.squared_distance([p]) for p, name in enumerate("abcd")}
-    here = {"domain": vs.Box(-9, 9, dim=1), "settings": vs.Settings(iterations=9)}
-    (row,) = vs.sweep(costs, graphs={"mine": graph}, sigmas=2.0, **here).rows
+    costs = {
+        name: vs.minimise.Cost.squared_distance([p]) for p, name in enumerate("abcd")
+    }
+    here = {
+        "domain": vs.minimise.Box(-9, 9, dim=1),
+        "settings": vs.minimise.Settings(iterations=9),
+    }
+    (row,) = vs.minimise.sweep(costs, graphs={"mine": graph}, sigmas=2.0, **here).rows
     assert (
         row["error"]
         == vs.solve(
@@ -306,17 +319,21 @@ def test_parties_of_a_named_graph_keep_their_costs():
 def test_what_cannot_be_swept_is_refused_before_anything_runs(options, said):
     ran = []
     with pytest.raises(vs.InvalidInputError, match=said):
-        vs.sweep(COSTS, **{**GRID, **options}, progress=lambda *one: ran.append(one))
+        vs.minimise.sweep(
+            COSTS, **{**GRID, **options}, progress=lambda *one: ran.append(one)
+        )
     assert not ran
 
 
 def test_costs_with_functions_of_their_own_stay_in_their_process():
-    own = [vs.Cost.from_gradient(lambda x, p=p: x - p, dim=2) for p in range(5)]
+    own = [
+        vs.minimise.Cost.from_gradient(lambda x, p=p: x - p, dim=2) for p in range(5)
+    ]
     small = {"graphs": "complete:5", "domain": BOX, "sigmas": 1.0, "settings": STEPS}
-    (row,) = vs.sweep(own, **small).rows
+    (row,) = vs.minimise.sweep(own, **small).rows
     assert row["error"] < 3.0
     with pytest.raises(vs.InvalidInputError, match="cannot go to other processes"):
-        vs.sweep(own, **small, seeds=2, on="processes:2")
+        vs.minimise.sweep(own, **small, seeds=2, on="processes:2")
 
 
 def test_processes_that_end_too_soon_say_what_to_do(monkeypatch):
@@ -326,15 +343,17 @@ def test_processes_that_end_too_soon_say_what_to_do(monkeypatch):
 
     monkeypatch.setattr("veilsum.scale.processes.Processes", Gone)
     with pytest.raises(vs.InvalidInputError, match=r"nobody is there\. .*kept"):
-        vs.sweep(COSTS, **GRID, on="processes:2")
+        vs.minimise.sweep(COSTS, **GRID, on="processes:2")
 
 
 @pytest.mark.slow
 def test_many_processes_find_the_same_bytes_stopped_or_not(whole, tmp_path):
     path = tmp_path / "two.csv"
-    partial = vs.sweep(COSTS, **GRID, out=path, on="processes:2", progress=Stop(6))
+    partial = vs.minimise.sweep(
+        COSTS, **GRID, out=path, on="processes:2", progress=Stop(6)
+    )
     assert (len(partial), partial.interrupted) == (6, True)
-    found = vs.sweep(COSTS, **GRID, out=path, on="processes:2")
+    found = vs.minimise.sweep(COSTS, **GRID, out=path, on="processes:2")
     assert path.read_bytes() == whole[1]
     assert found.rows == whole[0].rows
 
@@ -376,17 +395,17 @@ def test_graphs_of_networkx_and_ours_have_their_names_or_places():
     drawn.name = "round"
     graphs = ["complete:5", FAMILY("ring:5"), drawn]
     small = {**GRID, "methods": "dgd", "seeds": 1, "sigmas": 1.0, "tolerate": 1}
-    rows = vs.sweep(COSTS, **{**small, "graphs": graphs}).rows
+    rows = vs.minimise.sweep(COSTS, **{**small, "graphs": graphs}).rows
     assert [row["graph"] for row in rows] == ["complete:5", "graph 2", "round"]
     assert rows[1]["epsilon"] == pytest.approx(rows[2]["epsilon"], rel=1e-12)
-    (alone,) = vs.sweep(COSTS, **{**small, "graphs": drawn}).rows
+    (alone,) = vs.minimise.sweep(COSTS, **{**small, "graphs": drawn}).rows
     assert alone["error"] == rows[2]["error"]
     with pytest.raises(vs.InvalidInputError, match="two graphs are called round"):
-        vs.sweep(COSTS, **{**small, "graphs": [drawn, drawn.copy()]})
+        vs.minimise.sweep(COSTS, **{**small, "graphs": [drawn, drawn.copy()]})
 
 
 def test_what_is_recentred_and_what_is_not_promised_is_said():
-    found = vs.sweep(
+    found = vs.minimise.sweep(
         COSTS,
         graphs=["ring:5", "complete:5"],
         domain=BOX,
@@ -420,13 +439,13 @@ def test_what_is_recentred_and_what_is_not_promised_is_said():
     assert "1 colluder can cut" not in told
     assert "the law none hides nothing" in told
     assert all(len(line) <= 78 for line in str(found).splitlines())
-    plain = vs.sweep(
+    plain = vs.minimise.sweep(
         COSTS,
         graphs="ring:5",
         domain=BOX,
         sigmas=4.0,
         laws=["lattice", "gaussian"],
-        settings=vs.Settings(iterations=60, step=0.5, recentre=False),
+        settings=vs.minimise.Settings(iterations=60, step=0.5, recentre=False),
     )
     assert {row["recentred"] for row in plain.rows} == {0}
     assert "different algorithms" not in str(plain)

@@ -56,7 +56,7 @@ def joined(tmp_path_factory, unchecked_shapes):
         "transcript": place / "t",
     }
     calls["b"]["without"] = ["smokers"]
-    calls["d"]["consent"] = vs.consent_to_study(group.study).digest
+    calls["d"]["consent"] = vs.party.consent_to_study(group.study).digest
     with ThreadPoolExecutor(3) as pool:
         made = {name: pool.submit(vs.join, **calls[name]) for name in "abc"}
         last = asyncio.run(vs.join_async(**calls["d"]))
@@ -69,7 +69,7 @@ def test_every_question_has_its_own_result(joined):
     pooled = pd.concat(frames().values())
     expected = smf.ols("y ~ x", pooled).fit().params
     for name, one in found.items():
-        assert isinstance(one, vs.JoinedStudy)
+        assert isinstance(one, vs.party.JoinedStudy)
         assert [*one.answers] == ["means", "fit"], name
         fit = one.answers["fit"].result
         np.testing.assert_allclose(fit.fit.coefficients, expected, rtol=1e-9)
@@ -149,7 +149,7 @@ def test_without_consent_the_page_of_all_questions_is_shown(tmp_path):
     group = Group(tmp_path, MEANS, FIT)
     with pytest.raises(vs.ConsentError) as caught:
         vs.join(**given(group, "a", consent=None))
-    assert caught.value.page.digest == vs.consent_to_study(group.study).digest
+    assert caught.value.page.digest == vs.party.consent_to_study(group.study).digest
     assert read_ledger(group.folder("a") / "a.ledger").reservations == ()
 
 

@@ -82,7 +82,7 @@ def test_one_question_beyond_the_rules_waits_for_a_person(house):
         assert (status.state, status.file) == ("pending", str(file))
         assert status.reason.startswith("means: jobs = model")
         assert "fit" not in status.reason
-        assert status.page == vs.consent_to_study(house.study).digest
+        assert status.page == vs.party.consent_to_study(house.study).digest
         assert not (house.place / "a.ledger").exists()
         house.home.agree(house.study)
         assert tried_to_join(house.look())

@@ -244,7 +244,7 @@ def test_own_rules_refuse_whoever_agrees(company):
     own = company.folder("a") / "mine.toml"
     own.write_text('jobs = ["model"]\n')
     call = given(company, "a")
-    for rules in (str(own), vs.OwnRules(jobs=("model",))):
+    for rules in (str(own), vs.party.OwnRules(jobs=("model",))):
         with pytest.raises(vs.InvalidInputError, match="jobs = model"):
             vs.join(**call, rules=rules)
 
@@ -253,7 +253,9 @@ def test_inside_a_running_loop_the_other_one_is_named(company):
     async def run():
         vs.join(**given(company, "a"))
 
-    with pytest.raises(vs.LocalProtocolError, match=r"await veilsum\.join_async"):
+    with pytest.raises(
+        vs.errors.LocalProtocolError, match=r"await veilsum\.join_async"
+    ):
         asyncio.run(run())
 
 
@@ -266,7 +268,7 @@ def test_a_misspelt_argument_is_refused_with_the_right_one(company):
 
 
 def test_what_is_promised_follows_from_the_file(company):
-    promise = vs.promise_of(company.consortium)
+    promise = vs.party.promise_of(company.consortium)
     assert promise.status == "private"
     assert promise.worst.tolerate == 1
 
@@ -330,6 +332,6 @@ def test_a_folder_with_another_run_s_page_is_left_as_it_is(company, tmp_path):
             changed = {**table, "shared": {"run": run} if run else {}}
             page.write_text(json.dumps(changed))
             before = page.read_text(), (out / "consent.txt").read_text()
-            with pytest.raises(vs.OutputError, match=why):
+            with pytest.raises(vs.errors.OutputError, match=why):
                 vs.join(**given(company, "a", out=out))
             assert (page.read_text(), (out / "consent.txt").read_text()) == before

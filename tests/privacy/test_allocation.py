@@ -162,8 +162,8 @@ def test_without_the_solver_the_extra_is_named():
     code = (
         "import sys; sys.modules['clarabel'] = None\n"
         "import veilsum as vs\n"
-        "try:\n    vs.allocate_noise(vs.Topology.family('ring:4'))\n"
-        "except vs.MissingExtraError as error:\n    print(error)"
+        "try:\n    vs.privacy.allocate_noise(vs.Topology.family('ring:4'))\n"
+        "except vs.errors.MissingExtraError as error:\n    print(error)"
     )
     words = [sys.executable, "-c", code]
     found = subprocess.run(words, check=True, capture_output=True, text=True)

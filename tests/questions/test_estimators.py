@@ -485,7 +485,7 @@ def test_only_the_estimators_need_scikit_learn():
         "import sys; sys.modules['sklearn'] = None\n"
         "import veilsum, veilsum.questions.regression\n"
         "try:\n    import veilsum.questions.regression.estimators\n"
-        "except veilsum.MissingExtraError as error:\n    print(error)"
+        "except veilsum.errors.MissingExtraError as error:\n    print(error)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True

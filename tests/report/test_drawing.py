@@ -57,9 +57,14 @@ FREE = {"rules": vs.Rules.none(), "driver": "vectorised", "seed": 1}
 
 
 def solved(n, **options):
-    costs = [vs.Cost.squared_distance([k, 2.0 * k]) for k in range(n)]
-    given = {"domain": vs.Box(-30, 30, dim=2), "seed": 0, "sigma": 1.0, **options}
-    steps = vs.Settings(iterations=200, step=0.5)
+    costs = [vs.minimise.Cost.squared_distance([k, 2.0 * k]) for k in range(n)]
+    given = {
+        "domain": vs.minimise.Box(-30, 30, dim=2),
+        "seed": 0,
+        "sigma": 1.0,
+        **options,
+    }
+    steps = vs.minimise.Settings(iterations=200, step=0.5)
     graph = given.pop("graph", f"complete:{n}")
     return vs.solve(
         costs, topology=FAMILY(graph), **{"settings": steps, "corrupted": (), **given}
@@ -67,14 +72,14 @@ def solved(n, **options):
 
 
 def swept():
-    return vs.sweep(
-        [vs.Cost.squared_distance([k]) for k in range(4)],
+    return vs.minimise.sweep(
+        [vs.minimise.Cost.squared_distance([k]) for k in range(4)],
         graphs=["ring:4", "complete:4"],
-        domain=vs.Box(-9, 9, dim=1),
+        domain=vs.minimise.Box(-9, 9, dim=1),
         sigmas=[1.0, 3.0],
         methods=["dgd", "one-shot"],
         seeds=2,
-        settings=vs.Settings(iterations=50),
+        settings=vs.minimise.Settings(iterations=50),
     )
 
 
@@ -136,7 +141,7 @@ SITES = {
 }
 UNIT = {"a": [0.1], "b": [10], "low": [0], "high": [99], "ramp": [99]}
 ONE_SHOT = {
-    "settings": vs.Settings(method="one-shot"),
+    "settings": vs.minimise.Settings(method="one-shot"),
     "law": "lattice",
     "sigma": 1e6,
 }
@@ -207,7 +212,7 @@ FIGURES = {
     "network": lambda: draw(FAMILY("grid:3x4"), corrupted=["0", "5"]),
     "named network": lambda: draw(CLINICS),
     "star": lambda: draw(FAMILY("star:5"), corrupted=["0"]),
-    "diagnosis": lambda: draw(vs.examine(CLINICS, tolerate=1)),
+    "diagnosis": lambda: draw(vs.privacy.examine(CLINICS, tolerate=1)),
     "guarantee": lambda: draw(vs.worst_case(FAMILY("petersen"), sigma=1.0, tolerate=2)),
     "guarantee and network": lambda: draw(
         vs.worst_case(CLINICS, sigma=1.0, tolerate=1), topology=CLINICS
@@ -225,8 +230,8 @@ FIGURES = {
     "planned network": lambda: draw(
         vs.plan(graph="petersen", tolerate=1, epsilon=0.1), network=True
     ),
-    "allocation": lambda: draw(vs.allocate_noise(FAMILY("circulant:6:1,2"))),
-    "leakage": lambda: draw(vs.Leakage(0.25)),
+    "allocation": lambda: draw(vs.privacy.allocate_noise(FAMILY("circulant:6:1,2"))),
+    "leakage": lambda: draw(vs.privacy.Leakage(0.25)),
     "audit": lambda: draw(audited()),
     "literature": lambda: draw(compared()),
     "sweep": lambda: draw(swept()),
@@ -245,7 +250,7 @@ FIGURES = {
         Components(("age", "arm"), np.array([1.5, 0.5]), np.eye(2))
     ),
     "executions": lambda: draw(
-        vs.simulate(
+        vs.minimise.simulate(
             FAMILY("complete:3"),
             [1.0, 2.0, 3.0],
             sigma=1.0,
@@ -274,7 +279,7 @@ def test_a_figure_can_be_read(kind):
     ],
 )
 def test_letters_that_cannot_be_read_are_found(look, spoil):
-    figure = draw(vs.Leakage(0.25))
+    figure = draw(vs.privacy.Leakage(0.25))
     spoil(figure)
     canvas = backend_agg.FigureCanvasAgg(figure)
     canvas.draw()
@@ -283,7 +288,7 @@ def test_letters_that_cannot_be_read_are_found(look, spoil):
 
 
 def test_curves_that_differ_in_colour_only_are_found():
-    figure = draw(vs.Leakage(0.25))
+    figure = draw(vs.privacy.Leakage(0.25))
     figure.axes[0].plot([0, 1], [1, 0], ":", color="red", linewidth=1.0, label="two")
     with pytest.raises(AssertionError):
         is_told_apart_in_grey(figure)
@@ -312,7 +317,7 @@ def test_an_unknown_option_is_answered_with_those_there_are():
 
 
 def test_every_option_of_a_figure_is_in_the_help_of_plot():
-    told = vs.Leakage.plot.__doc__
+    told = vs.privacy.Leakage.plot.__doc__
     for kind, way in drawn.registry.items():
         shown = issubclass(kind, Shown)
         for name in [*signature(way).parameters][1:] if shown else ():
@@ -427,7 +432,7 @@ def test_pieces_that_no_link_joins_are_drawn_too():
 
 
 def test_a_network_shows_who_colludes_what_is_known_and_what_mends_it():
-    (axis,) = draw(vs.examine(FAMILY("star:4"), tolerate=1)).axes
+    (axis,) = draw(vs.privacy.examine(FAMILY("star:4"), tolerate=1)).axes
     labels = [one.get_text() for one in axis.get_legend().get_texts()]
     assert "link that mends it" in labels
     assert "its loss cuts the network" in labels
@@ -484,14 +489,14 @@ def test_a_sweep_s_series_are_medians_of_its_lines():
 
 
 def test_runs_without_masks_are_a_line_all_along_and_zeros_are_told():
-    found = vs.sweep(
-        [vs.Cost.squared_distance([k]) for k in range(4)],
+    found = vs.minimise.sweep(
+        [vs.minimise.Cost.squared_distance([k]) for k in range(4)],
         graphs="complete:4",
-        domain=vs.Box(-9, 9, dim=1),
+        domain=vs.minimise.Box(-9, 9, dim=1),
         sigmas=[1.0, 3.0],
         laws=["gaussian", "none"],
         methods=["dgd", "one-shot"],
-        settings=vs.Settings(iterations=20),
+        settings=vs.minimise.Settings(iterations=20),
     )
     figure = draw(found)
     (axis,) = figure.axes
@@ -506,7 +511,9 @@ def test_runs_without_masks_are_a_line_all_along_and_zeros_are_told():
 
 
 def test_the_roc_curve_is_the_best_test_s():
-    (axis,) = draw(vs.Leakage(0.5)).axes
+    (axis,) = draw(vs.privacy.Leakage(0.5)).axes
     x, y = axis.lines[0].get_data()
-    assert np.interp(0.05, x, y) == pytest.approx(vs.Leakage(0.5).power(0.05), abs=1e-6)
-    assert np.trapezoid(y, x) == pytest.approx(vs.Leakage(0.5).auc, abs=1e-4)
+    assert np.interp(0.05, x, y) == pytest.approx(
+        vs.privacy.Leakage(0.5).power(0.05), abs=1e-6
+    )
+    assert np.trapezoid(y, x) == pytest.approx(vs.privacy.Leakage(0.5).auc, abs=1e-4)

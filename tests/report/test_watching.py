@@ -123,7 +123,7 @@ def test_a_stage_opens_when_its_total_is_known():
 
 
 def costs():
-    return [vs.Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0, 3.0)]
+    return [vs.minimise.Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0, 3.0)]
 
 
 def sums(progress):
@@ -136,15 +136,15 @@ def runs(progress):
         costs(),
         topology=vs.Topology.family("ring:4"),
         corrupted=(),
-        domain=vs.Box(-9, 9, dim=1),
+        domain=vs.minimise.Box(-9, 9, dim=1),
         sigma=1.0,
-        settings=vs.Settings(iterations=40),
+        settings=vs.minimise.Settings(iterations=40),
         progress=progress,
     )
 
 
 def executions(progress):
-    vs.simulate(
+    vs.minimise.simulate(
         vs.Topology.family("ring:4"),
         [1, 2, 3, 4],
         sigma=1.0,
@@ -165,11 +165,13 @@ def worst(progress):
 
 def diagnoses(progress):
     for t in (1, 2):
-        vs.examine(vs.Topology.family("path:9"), tolerate=t, progress=progress)
+        vs.privacy.examine(vs.Topology.family("path:9"), tolerate=t, progress=progress)
 
 
 def allocations(progress):
-    vs.allocate_noise(vs.Topology.family("grid:3x3"), tolerate=1, progress=progress)
+    vs.privacy.allocate_noise(
+        vs.Topology.family("grid:3x3"), tolerate=1, progress=progress
+    )
 
 
 LONG = (sums, runs, executions, plans, worst, diagnoses, allocations)
@@ -197,7 +199,7 @@ def test_every_stage_of_a_diagnosis_is_told(monkeypatch):
     loose = nx.gnp_random_graph(9, 0.25, seed=41)
     network = vs.Topology.from_edges(loose.edges, parties=loose.nodes)
     monkeypatch.setattr(augmentation, "MOST_BRANCHES", 90)
-    assert vs.examine(network, tolerate=3).gap
+    assert vs.privacy.examine(network, tolerate=3).gap
     some = ["links to add", "ways with fewer links", "coalitions", "further links"]
     assert list(stages) == some
     for total, *done in stages.values():
@@ -208,7 +210,9 @@ def test_every_stage_of_a_diagnosis_is_told(monkeypatch):
 def test_an_allocation_counts_its_rounds():
     told = []
     network = vs.Topology.family("wheel:12")
-    vs.allocate_noise(network, tolerate=1, progress=lambda *one: told.append(one))
+    vs.privacy.allocate_noise(
+        network, tolerate=1, progress=lambda *one: told.append(one)
+    )
     *rounds, last = told
     assert len(rounds) > 1
     assert [done for done, _ in rounds] == list(range(len(rounds)))

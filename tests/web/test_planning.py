@@ -75,7 +75,7 @@ def test_an_answer_is_what_plan_and_worst_case_say(topology, t, success, sigma, 
         best = vs.plan(graph=topology, tolerate=t, progress=False, **wanted).best
     except InvalidGraphError:
         best = None
-    assert (best is None) == (vs.vertex_connectivity(topology) <= t)
+    assert (best is None) == (vs.graphs.vertex_connectivity(topology) <= t)
     assert found["needed"] == (best and best.sigma)
     used = None if law == "uniform" else sigma or (best.sigma if best else 1.0)
     grid = None if used is None else planning.grid_bits(topology, used)
@@ -88,7 +88,7 @@ def test_an_answer_is_what_plan_and_worst_case_say(topology, t, success, sigma, 
     assert found["exact"] == worst.worst.exact
     assert found["epsilon_lower"] == worst.worst.epsilon_lower
     assert found["coalition"] == places(topology, worst.worst.worst_coalition)
-    assert found["connectivity"] == vs.vertex_connectivity(topology)
+    assert found["connectivity"] == vs.graphs.vertex_connectivity(topology)
     if best is None:
         assert found["cut"] == places(topology, worst.worst.cut)
         assert len(found["pieces"]) > 1
@@ -104,7 +104,7 @@ def test_an_answer_is_what_plan_and_worst_case_say(topology, t, success, sigma, 
 @given(networks(), st.integers(0, 2))
 def test_a_repair_is_what_examine_says(topology, t):
     found = answer("mend", asked(topology, t))
-    expected = vs.examine(topology, tolerate=t, progress=False)
+    expected = vs.privacy.examine(topology, tolerate=t, progress=False)
 
     def ends(link):
         return [topology.index(name) for name in link]

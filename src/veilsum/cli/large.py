@@ -12,7 +12,7 @@ from veilsum.cli.privacy import names
 from veilsum.cli.ranks import Here, carried_out, ranks_option
 
 if TYPE_CHECKING:
-    from veilsum.minimise.large import LargeMethod, LargeRun
+    from veilsum.minimise.large_graphs import LargeMethod, LargeRun
     from veilsum.minimise.ranks import RanksRun
 
 # Spelt out: importing them would load numpy for --help.
@@ -123,7 +123,7 @@ def command(
       veilsum large regular:1000000:6 --iterations 100 --checkpoint out/large.npz
       veilsum large geometric:1000000:6 --on mpi:4
     """
-    from veilsum.minimise.large import read_targets
+    from veilsum.minimise.large_graphs import read_targets
 
     if where is not None and corrupted:
         raise click.UsageError("ranks work out no epsilon: leave --corrupted out")
@@ -156,7 +156,7 @@ def command(
 
 
 def _here(graph: str, how: dict[str, Any], *, certify: bool) -> LargeRun:
-    from veilsum.minimise.large import large
+    from veilsum.minimise.large_graphs import large
 
     try:
         return large(graph, **how, certify=certify)

@@ -125,7 +125,7 @@ def command(
 
     from veilsum.files.output import prepare_folder
     from veilsum.files.scenarios import read_scenario
-    from veilsum.minimise.sweep import sweep
+    from veilsum.minimise.sweeps import sweep
 
     if figure is not None:
         _check_kind(figure)

@@ -49,7 +49,7 @@ from veilsum.minimise.engines.mpi import (
     leaves,
     settle,
 )
-from veilsum.minimise.large import (
+from veilsum.minimise.large_graphs import (
     MIXING,
     TARGETS_PURPOSE,
     LargeMethod,

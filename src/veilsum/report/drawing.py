@@ -27,7 +27,7 @@ from veilsum.minimise.paper import PaperReport
 from veilsum.minimise.quadratic import QuadraticResult
 from veilsum.minimise.question import Minimised
 from veilsum.minimise.solve import Run, RunRecord, Trace
-from veilsum.minimise.sweep import Sweep
+from veilsum.minimise.sweeps import Sweep
 from veilsum.models.choices import Choice
 from veilsum.models.inference import Inference, table
 from veilsum.numbers.arrays import listed, nearest

@@ -17,7 +17,7 @@ from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.engines import mpi
 from veilsum.minimise.engines.numpy import PlainEngine
-from veilsum.minimise.large import large
+from veilsum.minimise.large_graphs import large
 from veilsum.minimise.ranks import large_on_ranks
 
 pytest.importorskip("mpi4py.MPI", exc_type=ImportError)

@@ -224,12 +224,12 @@ import veilsum as vs
 from veilsum.cli.solve import METHODS
 
 assert "newcomer" in METHODS
-settings = vs.Settings(method="newcomer", smooth=2.0, iterations=60)
-for rounded in (None, vs.LinkFaults(quantise=1e-9)):
+settings = vs.minimise.Settings(method="newcomer", smooth=2.0, iterations=60)
+for rounded in (None, vs.minimise.LinkFaults(quantise=1e-9)):
     run = vs.solve(
-        [vs.Cost.squared_distance([k]) for k in (1.0, 2.0, 6.0)],
+        [vs.minimise.Cost.squared_distance([k]) for k in (1.0, 2.0, 6.0)],
         corrupted=(),
-        domain=vs.Box(-9, 9, dim=1),
+        domain=vs.minimise.Box(-9, 9, dim=1),
         law="lattice",
         sigma=1e3,
         settings=settings,
