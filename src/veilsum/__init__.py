@@ -32,9 +32,9 @@ Packages
     errors      all other errors
     files       read scenarios, agreed studies and graphs
     graphs      connectivity and mixing rates of graphs
+    masks       laws of masks
     minimise    costs, domains and methods for `solve`; sweeps, large graphs
     net         transcripts and evidence
-    masks       laws of masks
     party       studies, own rules and events of a party
     privacy     divergences, coalitions, allocation of noise, budgets
 
