@@ -144,13 +144,16 @@ def anchors_of(page):
 # The command line
 
 
-def cli_page_generator():
+def load_generator():
     spec = importlib.util.spec_from_file_location(
-        "make_cli_page", DOCS / "make_cli_page.py"
+        "make_reference", DOCS / "make_reference.py"
     )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+GENERATOR = load_generator()
 
 
 @each("command", summaries())
@@ -159,11 +162,11 @@ def test_every_command_has_its_section(command):
 
 
 def test_commands_in_a_group_have_their_section_too():
-    assert ["attack", "float"] in cli_page_generator().paths()
+    assert ["attack", "float"] in GENERATOR.paths()
     assert "\n## veilsum attack float\n" in text_of("reference/cli.md")
 
 
-@each("path", cli_page_generator().paths(), ids=" ".join)
+@each("path", GENERATOR.paths(), ids=" ".join)
 def test_every_command_takes_json_or_is_a_group(path):
     """What the page says of them all."""
     _, _, after = text_of("reference/cli.md").partition(
@@ -173,17 +176,28 @@ def test_every_command_takes_json_or_is_a_group(path):
     assert ("--json" in help_text) != ("COMMAND [ARGS]" in help_text)
 
 
-def test_the_command_page_is_what_the_commands_say_now():
-    expected = cli_page_generator().render()
-    assert text_of("reference/cli.md") == expected, (
-        "the commands' help has changed: run .venv/bin/python docs/make_cli_page.py"
+@each(("page", "expected"), GENERATOR.pages().items())
+def test_the_generated_pages_are_up_to_date(page, expected):
+    assert page.read_text("utf-8") == expected, (
+        "commands or messages have changed: run .venv/bin/python docs/make_reference.py"
     )
 
 
-@each("path", cli_page_generator().paths(), ids=" ".join)
+def test_a_message_without_its_row_is_noticed():
+    page = text_of("reference/wire.md")
+    with pytest.raises(SystemExit, match="Confirm"):
+        GENERATOR.with_fields(page.replace("| `Confirm` |", "| Confirm |"))
+
+
+def test_a_field_that_is_missing_on_the_page_is_noticed():
+    page = text_of("reference/wire.md")
+    assert GENERATOR.with_fields(page.replace("`key` (32 bytes), ", "", 1)) == page
+
+
+@each("path", GENERATOR.paths(), ids=" ".join)
 def test_every_option_says_what_it_does(path):
     """The page is their help, so what is documented nowhere shows here."""
-    command = cli_page_generator().command_at(path)
+    command = GENERATOR.command_at(path)
     options = [one for one in command.params if isinstance(one, click.Option)]
     assert not [one.name for one in options if not one.help and not one.hidden]
     title = " ".join(["veilsum", *path])
