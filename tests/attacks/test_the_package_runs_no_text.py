@@ -132,7 +132,7 @@ def test_no_line_runs_text_or_loads_code():
     )
     words = ["sys.executable", "'-m'", "'veilsum.web.planning'"]
     assert [ast.unparse(one) for one in called.args] == words
-    text = (PACKAGE / "minimise" / "sweep.py").read_text("utf-8")
+    text = (PACKAGE / "minimise" / "sweeps.py").read_text("utf-8")
     assert [line for line in text.splitlines() if "pickle import" in line] == [
         "    from pickle import PicklingError, dumps"
     ]

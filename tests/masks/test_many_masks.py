@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from veilsum.graphs.topology import Topology
+from veilsum.masks import masking
 from veilsum.masks.discrete_gaussian import strips_of
 from veilsum.masks.laws import Masks
 from veilsum.masks.masking import (
@@ -14,7 +15,6 @@ from veilsum.masks.masking import (
     exact_totals,
     masks_in_pieces,
 )
-from veilsum.numbers import masking
 
 GRAPH = Topology.family("cycles:400:6")
 
