@@ -54,7 +54,7 @@ def test_real_parties_name_no_streams_that_repeat():
         name: one & REPEATABLE for name, one in found.items() if one & REPEATABLE
     } == {}
     # The twin: a simulation does, and is found.
-    text = (PACKAGE / "minimise" / "large.py").read_text("utf-8")
+    text = (PACKAGE / "minimise" / "large_graphs.py").read_text("utf-8")
     assert {"CounterStreams", "masks_in_pieces"} <= set(named(text))
 
 
