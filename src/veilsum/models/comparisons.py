@@ -41,10 +41,6 @@ def compare_means(groups: Sequence[Marginals], column: int) -> tuple[GroupTest, 
 
     With two groups the F of each is the square of the t, which has a sign: that of the
     first group's mean less the second's.
-
-    Args:
-        groups: each one's sums.
-        column: its place in them.
     """
     held = [one for one in groups if one.rows[column]]
     found = (_anova(held, column), _welch(held, column))
@@ -110,11 +106,7 @@ def _rooted(found: GroupTest, name: str, sign: float) -> GroupTest:
 
 
 def compare_counts(cells: Crossed) -> tuple[GroupTest, ...]:
-    """Return Pearson's chi-square of a table; of two by two also as Yates corrected it.
-
-    Args:
-        cells: levels down, groups across.
-    """
+    """Return Pearson's chi-square of levels by groups; of two by two also Yates's."""
     held = _held(cells)
     degrees = (held.shape[0] - 1) * (held.shape[1] - 1)
     found = [_chi_square(held, Fraction(0), degrees, "chi-square")]

@@ -73,12 +73,7 @@ class Marginals:
         )
 
     def check(self, names: Sequence[str], where: str = "") -> None:
-        """Refuse sums, and sums of squares, that no rows of these ranges have.
-
-        Args:
-            names: of the columns.
-            where: the group of the rows, for the error.
-        """
+        """Refuse sums, and sums of squares, that no rows of these ranges have."""
         for name, (of, count, shifted, squares) in zip(names, self._each, strict=True):
             label = f"{name}{where}"
             check_sums(label, shifted, count, of)

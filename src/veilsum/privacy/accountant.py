@@ -393,11 +393,7 @@ class History:
         return next((one for one in self.reservations if one.run == run), None)
 
     def questions(self, *, but: str) -> dict[str, str]:
-        """Return by run what was asked of tables and shown, or still may be.
-
-        Args:
-            but: a run that is left out.
-        """
+        """Return by run what was asked of tables and shown, or still may be."""
         shown = {one.run for one in self.releases} | {*self.pending}
         return {
             one.run: one.question

@@ -79,7 +79,7 @@ def attack(adjacency: Matrix, size: int) -> tuple[int, ...]:
     if size == 0:
         return ()
     work = _Work(len(adjacency), MOST_PER_ATTACK)
-    starts = [_greedy(adjacency, size, work), _around_the_weakest(adjacency, size)]
+    starts = [_greedy(adjacency, size, work), around_the_weakest(adjacency, size)]
     found = [one for one in starts if one is not None]
     if size > 1:  # of one party, all exchanges have been tried by the first start
         found = [_exchange(adjacency, one, work) for one in found]
@@ -109,7 +109,7 @@ def _greedy(adjacency: Matrix, size: int, work: _Work) -> tuple[int, ...] | None
     return chosen
 
 
-def _around_the_weakest(adjacency: Matrix, size: int) -> tuple[int, ...]:
+def around_the_weakest(adjacency: Matrix, size: int) -> tuple[int, ...]:
     """Take the strongest links away from a party of least degree."""
     weakest = int(np.argmin(adjacency.sum(axis=1)))
     nearest = np.argsort(-adjacency[weakest], kind="stable")

@@ -26,7 +26,7 @@ from veilsum.graphs.connectivity import algebraic_connectivity
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray, Matrix
 from veilsum.numbers.shapes import Float, Int
-from veilsum.privacy.coalitions import attack
+from veilsum.privacy.coalitions import around_the_weakest, attack
 from veilsum.privacy.remaining import mu2_without
 from veilsum.progress import Opening, silent
 from veilsum.scale.pieces import map_pieces
@@ -272,10 +272,7 @@ def least_of(
 
 
 def suspects(adjacency: Matrix, size: int) -> list[tuple[int, ...]]:
-    weakest_party = int(np.argmin(adjacency.sum(axis=1)))
-    near = np.argsort(-adjacency[weakest_party], kind="stable")
-    around = [int(v) for v in near if v != weakest_party][:size]
-    return [tuple(sorted(around)), _least_missed(adjacency, size)]
+    return [around_the_weakest(adjacency, size), _least_missed(adjacency, size)]
 
 
 def _least_missed(adjacency: Matrix, size: int) -> tuple[int, ...]:

@@ -407,16 +407,7 @@ def simulated(
     by_tree: bool = False,
     plan: bytes = b"",
 ) -> Transcript:
-    """Return a coalition's transcript, given all that happened in a run.
-
-    Args:
-        law: how masks were drawn.
-        epochs: one for each sum, with all parties in each.
-        corrupted: the coalition.
-        reach: whose masked vectors a party held.
-        by_tree: whether sums of subtrees went up a tree.
-        plan: the digest of what was agreed on.
-    """
+    """Return a coalition's transcript, given all that happened in a run."""
     drawn = list(epochs)
     topology = drawn[0].shares.topology
     colluders = topology.indices(corrupted)

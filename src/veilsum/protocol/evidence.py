@@ -61,13 +61,6 @@ def contradict(
     A start joins once. Of an epoch it says everything once; it never is ready for one
     that it gives up, and goes on without all that it has ever gone on without. Its
     masked vector is the one that its `Ready` commits to.
-
-    Args:
-        one: a signed record.
-        other: another one.
-        digests: of their contents.
-        plan: digest of the plan that both were signed for.
-        codec: the plan's.
     """
     if (one.party, one.incarnation) != (other.party, other.incarnation):
         return False
