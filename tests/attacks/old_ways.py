@@ -29,10 +29,14 @@ def least_squares(table, response, columns):
     """A party's vector: svec(X'X), which has off-diagonal numbers times sqrt 2, X'y."""
     design = np.column_stack([np.ones(len(table)), table[list(columns)]])
     y = table[response].to_numpy(dtype=np.float64)
-    matrix = design.T @ design
-    above = np.triu_indices(len(matrix))
+    above = np.triu_indices(design.shape[1])
     factor = np.where(above[0] == above[1], 1.0, np.sqrt(2.0))
-    return on_grid([*(matrix[above] * factor), *(design.T @ y), y @ y, y.sum()])
+    # Row after row: how BLAS orders a sum, and so its low bits, depends on the machine.
+    products = design[:, above[0]] * design[:, above[1]]
+    terms = np.column_stack([products, design * y[:, None], y * y, y])
+    sums = np.cumsum(terms, axis=0)[-1]
+    sums[: len(factor)] *= factor
+    return on_grid(sums)
 
 
 def only_inside(given, outside):

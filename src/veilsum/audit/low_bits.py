@@ -24,6 +24,9 @@ ATTACK = "low bits"
 CANDIDATES, LARGER = 8, 32
 # Made-up tables by which spacings are found: no number divides them all by chance.
 OTHERS = 8
+# Made-up totals can share a factor by chance, or lie above the next power of two. If no
+# candidate is left, spacings are divided by these.
+SLACKS = (1, 2, 4, 8)
 
 Label = TypeVar("Label", bound=Hashable)
 Totals: TypeAlias = Sequence[int]
@@ -61,18 +64,24 @@ def left_by(
         given: what each candidate's tables would have contributed.
         large: what made-up large tables would have.
     """
-    left = set(given)
-    for place, whole in enumerate(rest):
-        spacing = gcd(*(one[place] for one in large))
-        here = {label: {one[place] for one in some} for label, some in given.items()}
-        told = all(len(some) == 1 for some in here.values())
-        if spacing and told and len(set.union(*here.values())) > 1:
-            left &= {
-                label
-                for label, some in here.items()
-                if (whole - min(some)) % spacing == 0
+    for slack in SLACKS:
+        left = set(given)
+        for place, whole in enumerate(rest):
+            spacing = gcd(*(one[place] for one in large))
+            spacing = spacing // slack if spacing % slack == 0 else spacing
+            here = {
+                label: {one[place] for one in some} for label, some in given.items()
             }
-    return left
+            told = all(len(some) == 1 for some in here.values())
+            if spacing and told and len(set.union(*here.values())) > 1:
+                left &= {
+                    label
+                    for label, some in here.items()
+                    if (whole - min(some)) % spacing == 0
+                }
+        if left:
+            return left
+    return set()
 
 
 def play(

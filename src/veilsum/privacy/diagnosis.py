@@ -267,8 +267,8 @@ def _helpful_links(
         tried.append(HelpfulLink(_named(topology, link), ratio, before.lower, best))
         advance(len(tried))
     helpful = [link for link in tried if link.epsilon_ratio < NO_HELP]
-    # Of equals but for rounding, the one that promised more.
-    helpful.sort(key=lambda link: round(link.epsilon_ratio, 9))
+    # Rounding differs between machines and must not decide the order.
+    helpful.sort(key=lambda link: (round(link.epsilon_ratio, 9), link.link))
     return tuple(helpful[:MOST_HELPFUL])
 
 
@@ -314,7 +314,7 @@ def _promising_links(topology: Topology, coalition: Sequence[int]) -> list[Link]
     gaps = np.triu(np.abs(x[:, None] - x[None, :]), k=1)
     gaps[left.adjacency.toarray() > 0] = 0.0
     most = MOST_TRIED if topology.n_parties <= MANY_PARTIES else FEWER_TRIED
-    best = np.argsort(-gaps, axis=None, kind="stable")[:most]
+    best = np.argsort(-gaps.round(9), axis=None, kind="stable")[:most]
     i, j = np.unravel_index(best, gaps.shape)
     pairs = zip(i.tolist(), j.tolist(), strict=True)
     return [(honest[a], honest[b]) for a, b in pairs if gaps[a, b] > 0]

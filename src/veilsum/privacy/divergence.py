@@ -403,7 +403,7 @@ class Circuit:
         for _ in range(REFINEMENTS):
             scale = max(map(abs, left))
             if scale:
-                steps = self._solve(np.array([float(one / scale) for one in left]))
+                steps = self.potentials(np.array([float(one / scale) for one in left]))
                 pairs = zip(potentials, steps.tolist(), strict=True)
                 potentials = [x + scale * Fraction(step) for x, step in pairs]
             yield potentials
@@ -485,7 +485,8 @@ class Circuit:
             joined[np.ix_(near, near)] += np.outer(weights, joined[k, near])
         return joined, degrees
 
-    def _solve(self, currents: FloatArray) -> FloatArray:
+    def potentials(self, currents: FloatArray) -> FloatArray:
+        """Return potentials in float64, node 0 at 0."""
         shares, degrees = self.eliminated
         flow, potential = currents.copy(), np.zeros(self.n)
         for k in range(self.n - 1, 0, -1):

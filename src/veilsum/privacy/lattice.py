@@ -622,9 +622,27 @@ def electrical_flow(topology: Topology, shift: Rows, deviation: PerLink) -> Link
     tension = scipy.sparse.diags_array(deviation) @ topology.incidence.T
     if shift.size and free.size:
         laplacian = scipy.sparse.csc_array((tension.T @ tension)[free][:, free])
-        solver = scipy.sparse.linalg.splu(laplacian, permc_spec="MMD_AT_PLUS_A")
-        potential[free] = solver.solve(shift[free])
+        try:
+            solver = scipy.sparse.linalg.splu(laplacian, permc_spec="MMD_AT_PLUS_A")
+            potential[free] = solver.solve(shift[free])
+        except RuntimeError:  # singular to float64: a light link beside a heavy one
+            potential = _potentials(topology, shift, deviation)
     return deviation[:, None] * (tension @ potential)
+
+
+def _potentials(topology: Topology, shift: Rows, deviation: PerLink) -> Rows:
+    """Return potentials by elimination without subtraction, right for all weights."""
+    found = np.zeros(shift.shape)
+    ends = zip(topology.edges.tolist(), deviation.tolist(), strict=True)
+    links = [(i, j, Fraction(each) ** 2) for (i, j), each in ends]
+    for part in components(topology):
+        place = {party: k for k, party in enumerate(part)}
+        inner = [(place[i], place[j], each) for i, j, each in links if i in place]
+        if inner:
+            circuit = Circuit(len(part), inner)
+            columns = [circuit.potentials(each) for each in shift[list(part)].T]
+            found[list(part)] = np.column_stack(columns)
+    return found
 
 
 def cheapest_flow_cost(
