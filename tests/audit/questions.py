@@ -70,7 +70,7 @@ def question(
         addresses={name: Address("plan", k + 1) for k, name in enumerate(names)},
         run="0" * 32,
     )
-    return kind.of(agreed)
+    return kind(agreed)
 
 
 class InFloats(Rehearsal):

@@ -105,7 +105,7 @@ def test_a_table_of_one_length_has_no_row_to_leave_out():
     schema = {"maximum_rows": fixed.size[0]}
     table = fixed.consortium.to_table()
     made = consortium_from({**table, "schema": {**table["schema"], **schema}})
-    (found,) = differencing.play(type(fixed).of(made), **HOW, ledgers=False)
+    (found,) = differencing.play(type(fixed)(made), **HOW, ledgers=False)
     assert "one party" in found.about
 
 

@@ -36,7 +36,7 @@ def test_epochs_have_masks_of_their_own(law):
     scene = scene_of(law, RING)
     found = reused.across_epochs(scene, ["0"], seed=3, trials=300)
     assert not found.exceeds(1e-4)
-    assert not found.falls_short(1e-4) or found.promised > 0.5
+    assert found.interval(1e-4)[1] >= found.promised or found.promised > 0.5
     again = PLANTED["masks used again"](scene)
     assert reused.across_epochs(again, ["0"], seed=3, trials=60).rate == 1.0
 

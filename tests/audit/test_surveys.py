@@ -376,7 +376,7 @@ def test_an_open_survey_is_audited(survey, brief):
     assert code == 0, told
     assert f"{OF_THE_SET}: the survey is open" in told
     with pytest.raises(InvalidInputError, match=r"veilsum\.audit\.surveys"):
-        Rehearsal.of(survey.consortium)
+        Rehearsal(survey.consortium)
 
 
 @pytest.mark.slow

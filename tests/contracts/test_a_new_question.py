@@ -109,7 +109,7 @@ def test_consent_own_rules_network_ledger_receipts_replay_and_audit(company):
         (account,) = ledger.totals()
         assert (account.columns, account.numbers) == (("age", "cost"), 4)
 
-    audited = Rehearsal.of(company.consortium)
+    audited = Rehearsal(company.consortium)
     _, played = audited.sound(0)
     assert len(played.sums) >= 1
 

@@ -42,7 +42,6 @@ class Aim:
     """A question and tables that single somebody out.
 
     Attributes:
-        at: what it is aimed at.
         column: by which column.
         whose: who has the row that is aimed at, and its place, where it is one.
     """
@@ -54,7 +53,6 @@ class Aim:
     whose: tuple[str, int] | None = None
 
     def answered(self, rules: Rules | None = None) -> bool:
-        """Say whether anything of rows is released."""
         return not self.question.ask(self.held, rules=rules).shows_nothing
 
 
@@ -69,11 +67,11 @@ def play(
     """Aim the question, each time at another row of another made-up table.
 
     Args:
-        question: what was agreed on.
-        coalition: who has written it.
-        seed: repeats it.
+        question: the agreed question.
+        coalition: the parties that wrote it.
+        seed: repeats the attack.
         trials: for each thing that it can be aimed at.
-        rules: others than were agreed on, to see what they were good for.
+        rules: other rules than agreed, to measure the effect of the agreed ones.
     """
     if question.schema is None:
         return (Skipped(ATTACK, "the question is not about tables"),)
@@ -184,7 +182,6 @@ def aims(
 
 
 def _used(question: Rehearsal) -> tuple[Column, ...]:
-    """Return the columns that the question looks at."""
     assert question.schema is not None
     job = question.kind.job(question.asked, question.schema)
     return () if job is None else job.schema.columns
@@ -205,7 +202,6 @@ def _by_level(question: Rehearsal, column: Column) -> bool:
 
 
 def _levels(column: Column) -> list[Any]:
-    """Return all values of a column that has few."""
     if column.is_category:
         return list(column.categories)
     return in_units(column, np.arange(column.measure.least, column.measure.most + 1))
@@ -235,7 +231,6 @@ def _site_has_it(held: Holdings, victim: str, column: Column) -> dict[str, Frame
 
 
 def _written(column: Column, values: Array[Any]) -> list[Any]:
-    """Return numbers as whole ones of a column's unit."""
     return in_units(column, np.rint(values / float(column.measure.unit)))
 
 

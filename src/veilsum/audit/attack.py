@@ -49,11 +49,8 @@ class Outcome:
     """How often one attack succeeded, beside how often it may.
 
     Attributes:
-        attack: its name.
         coalition: who attacked; empty if somebody outside did, or everybody may.
         about: what is told apart or recovered, in a few words.
-        trials: how often it was played.
-        successes: how often it was right.
         promised: the highest chance of being right that a sound run allows.
         looked_at: `masks`, `sums`, `frames`, `words` or `clock`.
     """
@@ -75,7 +72,6 @@ class Outcome:
 
     @property
     def rate(self) -> float:
-        """How often it was right."""
         return self.successes / self.trials
 
     def interval(self, alarms: float = FALSE_ALARMS) -> tuple[float, float]:
@@ -86,10 +82,6 @@ class Outcome:
         """Say whether it was right more often than promised, but for chance."""
         return self.interval(alarms)[0] > self.promised
 
-    def falls_short(self, alarms: float = FALSE_ALARMS) -> bool:
-        """Say whether it was right less often than promised, but for chance."""
-        return self.interval(alarms)[1] < self.promised
-
     def findable(self, alarms: float = FALSE_ALARMS) -> float | None:
         """Return the least chance of success that would be found, 9 times in 10.
 
@@ -98,7 +90,6 @@ class Outcome:
         return least_found(self.promised, self.trials, alarms)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
         return {**asdict(self), "coalition": list(self.coalition), "rate": self.rate}
 
     def row(self, alarms: float = FALSE_ALARMS) -> tuple[str, ...]:
@@ -183,7 +174,6 @@ Encoding = Callable[[Law, Array[Any]], Array[Any]]
 def soundly(
     topology: Topology, law: Law, root: int, size: int, epoch: int = 0
 ) -> Shares:
-    """Draw shares as simulated parties do."""
     return draw_shares(topology, law, ShareStreams(root), size=size, epoch=epoch)
 
 
@@ -205,8 +195,6 @@ class Scene:
     Attributes:
         topology: who exchanges shares with whom, as promised.
         law: of the shares, as promised.
-        width: coefficients of an execution.
-        draw: how shares are really drawn.
         encode: how a party's values really become the law's numbers.
         plan: law and width of the plan, where those above stand for them.
     """
@@ -220,18 +208,18 @@ class Scene:
 
     @property
     def plan_law(self) -> Law:
-        """The law with which parties mask whole vectors."""
         return self.law if self.plan is None else self.plan[0]
 
     @property
     def plan_width(self) -> int:
-        """The length of these vectors."""
         return self.width if self.plan is None else self.plan[1]
 
     def batch(self, root: int, executions: int) -> Batch:
-        """Return the shares of some executions."""
         law, size = widened(self.law, self.width, executions), executions * self.width
         return Batch(self, self.draw(self.topology, law, root, size, 0), root)
+
+    def colluders(self, coalition: Iterable[str]) -> tuple[str, ...]:
+        return self.topology.names(self.topology.indices(coalition))
 
     def others(self, coalition: Iterable[str]) -> list[int]:
         """Return who is not in a coalition, as places in the topology."""
@@ -244,10 +232,8 @@ class Batch:
     """Shares of some executions, for all coalitions.
 
     Attributes:
-        scene: what is promised.
         shares: of all executions: in the last axis all of the first coefficient, then
             all of the second.
-        root: what they were drawn from.
     """
 
     scene: Scene
@@ -256,7 +242,6 @@ class Batch:
 
     @property
     def executions(self) -> int:
-        """How many there are."""
         return int(self.shares.values.shape[-1]) // self.scene.width
 
     @cached_property
@@ -302,9 +287,13 @@ class Batch:
         )
 
     def by_execution(self, flat: Array[Any]) -> Numbers:
-        """Return numbers of all executions with the coefficients last."""
         shape = (*flat.shape[:-1], self.scene.width, self.executions)
         return np.swapaxes(flat.reshape(shape), -1, -2)
+
+
+def edge_noise(shares: Numbers) -> Numbers:
+    """Return r_ij - r_ji of one edge, or r_ij alone where links are one-way."""
+    return shares[0] - shares[1] if len(shares) == 2 else shares[0]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -312,7 +301,6 @@ class Sight:
     """What a coalition saw of some executions, in the law's numbers.
 
     Attributes:
-        scene: what was agreed.
         coalition: by name.
         honest: the others, as places in the topology.
         effective: what these showed: their values plus their masks, (h, executions, p).
@@ -343,7 +331,7 @@ class Sight:
         for (i, j), shares in zip(edges, self.known, strict=True):
             if i not in place and j not in place:
                 continue
-            noise = shares[0] - shares[1] if len(shares) == 2 else shares[0]
+            noise = edge_noise(shares)
             if i in place:
                 left[place[i]] -= noise
             if j in place:
@@ -390,10 +378,7 @@ class Player(Protocol):
 def played(batch: Batch, player: Player, worlds: Worlds) -> tuple[int, int]:
     """Let an attack be played on a batch; return how often, and how often it was right.
 
-    Args:
-        batch: of shares.
-        player: who guesses.
-        worlds: as many coins, 0 or 1, as the batch has executions.
+    `worlds` are as many coins, 0 or 1, as the batch has executions.
     """
     held = player.held
     together = held.shape[1]

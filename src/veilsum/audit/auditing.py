@@ -73,6 +73,7 @@ from veilsum.drivers.faults import Crash, Faults
 from veilsum.errors import InvalidInputError, MissingExtraError, NumericalError
 from veilsum.graphs.connectivity import minimum_vertex_cut, vertex_connectivity
 from veilsum.graphs.topology import Topology
+from veilsum.locale import phrase
 from veilsum.masks.laws import Law
 from veilsum.minimise.arrays import MethodArrays
 from veilsum.numbers.arrays import Array, FloatArray, listed
@@ -136,21 +137,14 @@ AIMED: Mapping[str, Aim] = {
     "private step": neighbour.aim_at_steps,
     "weak randomness": weak_randomness.aim,
 }
-# Attacks on masks that share no executions with others.
-PLAYED: Mapping[str, Callable[..., Outcome | Sequence[Outcome] | None]] = {
-    "masks of another epoch": reused.across_epochs,
-    "few seeds": weak_randomness.look_up,
-    "guesses": guesses.play,
-    share_law.ATTACK: share_law.play,
-    share_law.SYSTEM: share_law.of_the_system,
-}
-# How often: no more than one batch, but not fewer than tell something.
-MOST_TRIALS = {
-    "masks of another epoch": 1_000,
-    "few seeds": 16,
-    "guesses": 2_000,
-    share_law.ATTACK: 2_000,
-    share_law.SYSTEM: 2_000,
+# Attacks on masks that share no executions with others, each with its most trials: no
+# more than one batch, but not fewer than tell something.
+PLAYED: Mapping[str, tuple[Callable[..., Any], int]] = {
+    "masks of another epoch": (reused.across_epochs, 1_000),
+    "few seeds": (weak_randomness.look_up, 16),
+    "guesses": (guesses.play, 2_000),
+    share_law.ATTACK: (share_law.play, 2_000),
+    share_law.SYSTEM: (share_law.of_the_system, 2_000),
 }
 FEWEST_TRIALS = 100
 # Attacks on what sums say, and on what is said before them.
@@ -168,7 +162,6 @@ class Tally:
     scores: Mapping[int, ScoreCounts]
 
     def __add__(self, other: Tally) -> Tally:
-        """Return both together."""
         both = {k: self.scores[k] + other.scores[k] for k in self.scores}
         return Tally(self.counts + other.counts, both)
 
@@ -182,7 +175,6 @@ class Playing:
     executions: int
 
     def __call__(self, key: str, seed: int) -> Tally:
-        """Draw a batch and let everybody play on it."""
         batch = self.scene.batch(seed, self.executions)
         worlds = coins(seed_of(seed, f"{key}, which world"), self.executions)
         # Executions are all alike: those of one world may as well come first.
@@ -206,7 +198,6 @@ class Playing:
 
 
 def coins(seed: int, count: int) -> Worlds:
-    """Return fair coins."""
     return np.random.default_rng(seed).integers(2, size=count)
 
 
@@ -285,7 +276,6 @@ def play(
 def _lost(
     error: BrokenExecutor, kept: Unfinished | None, reached: str
 ) -> InvalidInputError:
-    """Say that those who shared an audit are gone, what is kept, and how to go on."""
     words = (
         f"{reached} are in {kept.path}: the same command goes on from there, on "
         "whomever you name"
@@ -305,9 +295,6 @@ class Control:
     """Something that must come out in one way, or the audit is broken.
 
     Attributes:
-        name: of what is played.
-        expected: in words.
-        found: in words.
         holds: whether it came out so.
     """
 
@@ -335,7 +322,6 @@ class TradeOff(Shown):
     gaussian: bool = True
 
     def showing(self) -> Showing:
-        """Return the area, and errors at some thresholds beside what is promised."""
         rows = [[float(cell) for cell in one.values()] for one in self.points]
         heads = [key.replace("_", " ") for key in (self.points or ({},))[0]]
         return Showing(
@@ -384,7 +370,6 @@ class TradeOff(Shown):
 
     @cached_property
     def points(self) -> tuple[Mapping[str, float], ...]:
-        """False alarms, misses and promised misses, at some thresholds."""
         alarms, hits = (rate[POINTS] for rate in self.rates)
         least = self.least_misses(alarms)
         return tuple(
@@ -427,13 +412,8 @@ class Audit(Shown):
     """What an audit found.
 
     Attributes:
-        seed: repeats it.
-        depth: how much was tried.
         distance: between the two inputs that are told apart.
-        executions: how many there were.
-        asked: how many there should have been.
         outcomes: of every attack by every coalition.
-        controls: what must come out in one way.
         curves: of the likelihood ratio, by coalition.
         skipped: attacks that do not apply or were not reached, and why.
         allowed: findings that the file's own rules allow, and which rules would not.
@@ -461,12 +441,10 @@ class Audit(Shown):
 
     @cached_property
     def findings(self) -> tuple[Outcome, ...]:
-        """Attacks that were right more often than promised."""
         return tuple(one for one in self.outcomes if one.exceeds(self.alarms))
 
     @cached_property
     def crossed(self) -> tuple[TradeOff, ...]:
-        """Curves with smaller errors than promised."""
         return tuple(one for one in self.curves if one.crosses(self.alarms))
 
     @property
@@ -490,36 +468,32 @@ class Audit(Shown):
         """One sentence that says no more than what was found."""
         if self.broken:
             names = ", ".join(one.name for one in self.broken)
-            return f"This audit is broken: its own controls failed ({names})."
+            return phrase("audit", "broken", names=names)
         if self.findings:
             worst = max(self.findings, key=lambda one: one.rate - one.promised)
-            return (
-                f"{len(self.findings)} of {len(self.outcomes)} attacks succeeded more "
-                f"often than promised; worst: {worst.attack}, "
-                f"{100 * worst.rate:.4g}% instead of {100 * worst.promised:.4g}%."
-                f"{self._chance}"
+            return phrase(
+                "audit",
+                "found",
+                found=len(self.findings),
+                played=len(self.outcomes),
+                worst=in_percent(worst, ", "),
+                chance=self._chance,
             )
         if self.crossed:
             names = listed(self.crossed[0].coalition) or "anybody"
-            return (
-                f"{len(self.crossed)} of {len(self.curves)} trade-off curves have "
-                f"smaller errors than promised; first: {names}."
+            crossed, curves = len(self.crossed), len(self.curves)
+            return phrase(
+                "audit", "crossed", crossed=crossed, curves=curves, names=names
             )
-        return (
-            f"None of {len(self.outcomes)} attacks succeeded more often than promised. "
-            f"{self.power}"
-        )
+        played, power = len(self.outcomes), self.power
+        return phrase("audit", "nothing", played=played, power=power)
 
     @property
     def _chance(self) -> str:
         # A finding that one sound plan in twenty has is followed up, not believed.
         if any(one.exceeds(self.alarms * PLAIN) for one in self.findings):
             return ""
-        return (
-            f" That is so close that up to {100 * FALSE_ALARMS:.0f}% of audits of "
-            "sound plans say so by chance: ask again with another --seed and more "
-            "--executions. What is chance goes away, and a leak does not."
-        )
+        return phrase("audit", "chance", alarms=FALSE_ALARMS)
 
     @property
     def power(self) -> str:
@@ -530,31 +504,20 @@ class Audit(Shown):
             if one.attack == LIKELIHOOD and one.promised < 1
         ]
         if not told:
-            return "There was nothing to tell apart."
+            return phrase("audit", "nothing_told")
         found = [(promised, least) for promised, least in told if least is not None]
         if len(found) < len(told) or any(least >= 1 for _, least in found):
-            return (
-                "There were so few executions that no excess of divergence would have "
-                "been found."
-            )
+            return phrase("audit", "too_few")
         if any(promised <= 0.5 for promised, _ in found):
             most = max(least for _, least in found)
-            return (
-                f"A coalition that is right {100 * most:.2f}% of the time instead of "
-                "50%, by all numbers together, would have been found with 90% "
-                "probability."
-            )
+            return phrase("audit", "power_of_guesses", most=100 * most)
         ratio = max(
             divergence_for_success(least) / divergence_for_success(promised)
             for promised, least in found
         )
-        return (
-            f"A divergence {ratio:.3g} times what is promised, or more, in all numbers "
-            "together would have been found with 90% probability."
-        )
+        return phrase("audit", "power", ratio=ratio)
 
     def showing(self) -> Showing:
-        """Return the verdict, the attacks, and whether the controls hold."""
         ordered = sorted(self.outcomes, key=lambda one: not one.exceeds(self.alarms))
         rows = [one.row(self.alarms) for one in ordered[:MOST_ROWS]]
         blocks: list[Block] = [*self.allowed, Table(COLUMNS, rows, align="<<>>><")]
@@ -578,7 +541,6 @@ class Audit(Shown):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
         return {
             "seed": self.seed,
             "depth": self.depth,
@@ -693,7 +655,6 @@ def one_word(scene: Scene) -> Scene:
 
 
 def executions_of(scene: Scene, depth: Depth, asked: int | None = None) -> int:
-    """Return how many executions there are to be."""
     if asked is not None:
         if asked < 1:
             raise InvalidInputError(f"executions must be at least 1, found {asked}")
@@ -729,7 +690,7 @@ def audit(
         progress: None for a bar, False for none, or a function that is called with the
             executions done, and all of them.
     """
-    groups = [scene.topology.names(scene.topology.indices(one)) for one in coalitions]
+    groups = [scene.colluders(one) for one in coalitions]
     whole, scene = scene, one_word(scene)
     if not groups:
         raise InvalidInputError("an audit needs at least one coalition to play")
@@ -827,15 +788,16 @@ def _played(
     on: Executor | None = None,
 ) -> list[Outcome]:
     found: list[Outcome] = []
+    some = max(FEWEST_TRIALS, batch_of(scene))
     for name in names:
-        some = max(FEWEST_TRIALS, batch_of(scene))
+        attack, most = PLAYED[name]
         # All others are done sooner than they are sent.
         shared = {"on": others(on)} if name == "few seeds" else {}
-        one = PLAYED[name](
+        one = attack(
             scene,
             group,
             seed=seed_of(seed, f"{name}, {group}"),
-            trials=min(MOST_TRIALS[name], some),
+            trials=min(most, some),
             **shared,
         )
         found += [one] if isinstance(one, Outcome) else one or ()
@@ -888,7 +850,6 @@ def _sham_controls(
 def _planted_controls(
     scene: Scene, groups: Sequence[Coalition], distance: float, seed: int
 ) -> Iterator[Control]:
-    """Yield whether each leak that is planted on purpose is found, by whom it must."""
     for name, leak in PLANTED.items():
         if not leak.fits(scene):
             continue
@@ -917,14 +878,12 @@ def _planted_controls(
 MORE = "more successes than promised"
 
 
-def in_percent(one: Outcome) -> str:
-    """Return how often an attack succeeded, beside how often it may."""
+def in_percent(one: Outcome, then: str = ": ") -> str:
     rates = f"{100 * one.rate:.4g}% instead of {100 * one.promised:.4g}%"
-    return f"{one.attack}: {rates}"
+    return f"{one.attack}{then}{rates}"
 
 
 def _spoilt_numbers(scene: Scene, seed: int) -> Iterator[Control]:
-    """Yield whether a defect in one number of all is found."""
     name, spoil = (
         ("a bit of one number that never changes", share_law.a_bit_stuck)
         if scene.plan_law.sums_only
@@ -962,7 +921,6 @@ MOST_EFFECTS = 60
 
 
 def scene_of(question: Rehearsal) -> Scene:
-    """Return the masks that a question is answered under."""
     topology, asked = question.consortium.topology, question.asked
     if question.simulated is not None and isinstance(asked, Minimisation):
         law = question.simulated.on(topology)
@@ -1072,7 +1030,6 @@ class Gained:
     clock: list[str] = field(default_factory=list)
 
     def take(self, gains: Iterable[Gain]) -> None:
-        """Keep what came of one attack."""
         for one in gains:
             if isinstance(one, Skipped):
                 self.skipped.append(f"{one.attack}: {one.why}")
@@ -1087,10 +1044,7 @@ class Step:
     """One attack on sums or frames, in the hands of one coalition.
 
     Attributes:
-        name: of the attack.
-        play: plays it.
         coalition: who attacks; None for everybody.
-        trials: how often.
     """
 
     name: str
@@ -1122,7 +1076,6 @@ class OnSums:
 def _gains(
     work: OnSums, on: Executor | None, kept: Unfinished | None
 ) -> Iterator[tuple[Gain, ...]]:
-    """Yield what comes of each attack, those first that were played before."""
     known = {} if kept is None else kept.attacks
     first = 0
     while str(first) in known and first < len(work.steps):
@@ -1143,7 +1096,6 @@ def _gains(
 
 
 def _steps(groups: Sequence[Coalition], depth: Depth) -> tuple[Step, ...]:
-    """Return what is played on sums and frames, one after the other."""
     found = []
     for group in groups:
         found += [
@@ -1199,7 +1151,6 @@ def _real_parties(
 def _tapped(
     question: Rehearsal, *, coalition: Coalition, seed: int, trials: int
 ) -> Iterator[Outcome]:
-    """Compare what machines really exchange with what is simulated."""
     different = 0
     for k in range(trials):
         held, _ = question.sound((seed, k, 4))
@@ -1219,7 +1170,6 @@ def _tapped(
 
 
 def _crash(parties: Sequence[str], chance: np.random.Generator) -> Crash:
-    """Return a crash of somebody at any moment, who comes back soon."""
     party = parties[int(chance.integers(len(parties)))]
     return Crash(party, after=int(chance.integers(1, MOST_EFFECTS)), back=1.0)
 

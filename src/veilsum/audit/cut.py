@@ -33,7 +33,6 @@ class PartSums:
     """The attack in the hands of one coalition.
 
     Attributes:
-        scene: what is promised.
         coalition: by name.
         parts: whose sums are named; one that is right is enough.
         promised: 1 for a part that no share leaves.
@@ -51,7 +50,6 @@ class PartSums:
 
     @property
     def about(self) -> str:
-        """Whose sum is named."""
         if len(self.parts) > 1:
             return f"the sum of one of {len(self.parts)} parts of the honest parties"
         names = self.scene.topology.names(self.parts[0])
@@ -59,13 +57,11 @@ class PartSums:
 
     @cached_property
     def held(self) -> Shaped[Array[Any], "2 together n p"]:
-        """Different numbers in the two worlds."""
         count = together(self.scene, len(self.parts))
         either = [numbers(self.scene, holdings(self.scene, seed)) for seed in (0, 1)]
         return np.stack([np.stack([one] * count) for one in either])
 
     def play(self, sight: Sight, worlds: Worlds) -> Hits:
-        """Return in which trials the sum of some part was named."""
         law, count = self.scene.law, self.held.shape[1]
         used = len(worlds) * count
         values = np.moveaxis(self.held[worlds, 0], 1, 0)
@@ -86,7 +82,6 @@ class Alone(PartSums):
 
     @property
     def about(self) -> str:
-        """Whose numbers are named."""
         return f"what {self.scene.topology.parties[self.parts[0][0]]} holds"
 
 
@@ -95,8 +90,7 @@ def aim_at_one(scene: Scene, coalition: Sequence[str]) -> Alone | None:
     pieces = honest_pieces(scene.topology, coalition)
     if [len(piece) for piece in pieces] != [1]:
         return None
-    colluders = scene.topology.names(scene.topology.indices(coalition))
-    return Alone(scene, colluders, pieces, 1.0)
+    return Alone(scene, scene.colluders(coalition), pieces, 1.0)
 
 
 def aim(scene: Scene, coalition: Sequence[str]) -> PartSums | None:
@@ -104,8 +98,8 @@ def aim(scene: Scene, coalition: Sequence[str]) -> PartSums | None:
     pieces = honest_pieces(scene.topology, coalition)
     if len(pieces) < 2:
         return None
-    colluders = scene.topology.names(scene.topology.indices(coalition))
-    return PartSums(scene, colluders, (min(pieces, key=len),), 1.0)
+    smallest = (min(pieces, key=len),)
+    return PartSums(scene, scene.colluders(coalition), smallest, 1.0)
 
 
 def aim_deeper(scene: Scene, coalition: Sequence[str]) -> PartSums | None:
@@ -118,8 +112,7 @@ def aim_deeper(scene: Scene, coalition: Sequence[str]) -> PartSums | None:
     parts = {part for piece in pieces for part in _within(topology, piece)}
     if not parts or not scene.law.hides:
         return None
-    colluders = topology.names(topology.indices(coalition))
-    return PartSums(scene, colluders, tuple(sorted(parts)), LUCK)
+    return PartSums(scene, scene.colluders(coalition), tuple(sorted(parts)), LUCK)
 
 
 def _within(topology: Topology, piece: Sequence[int]) -> Iterator[tuple[int, ...]]:

@@ -33,12 +33,7 @@ def play(
 ) -> tuple[Outcome | Skipped, ...]:
     """Ask twice, and take the difference.
 
-    Args:
-        question: what was agreed on.
-        coalition: who asks.
-        seed: repeats it.
-        trials: of each kind of difference.
-        ledgers: whether honest parties keep any, to see what they are good for.
+    Without `ledgers` the trials measure the effect of the honest parties' ledgers.
     """
     kinds: dict[str, Callable[..., Any]] = {
         "one party": lambda held, victim: {k: v for k, v in held.items() if k != victim}
@@ -69,7 +64,6 @@ def play(
 def _ledgers(
     question: Rehearsal, coalition: Sequence[str], stack: ExitStack
 ) -> dict[str, Ledger]:
-    """Return a new ledger for every honest party, as joining makes one."""
     folder = Path(stack.enter_context(TemporaryDirectory()))
     budget = Budget(tolerate=question.consortium.rules.policy.tolerate)
     return {

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.audit.attack import Hits, Scene, Sight, Worlds
+from veilsum.audit.attack import Hits, Scene, Sight, Worlds, edge_noise
 from veilsum.audit.made_up import numbers
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.shapes import Shaped
@@ -28,7 +28,6 @@ class FloatBits:
     """The attack in the hands of all but two parties.
 
     Attributes:
-        scene: what is promised.
         coalition: by name.
         pair: the two others, as places in the topology; their edge leads from the first
             to the second.
@@ -44,7 +43,6 @@ class FloatBits:
 
     @property
     def about(self) -> str:
-        """What is ruled out."""
         first, second = self.scene.topology.names(self.pair)
         return f"that {first} and {second} hold each other's number, ruled out for sure"
 
@@ -60,7 +58,6 @@ class FloatBits:
         return self.scene.encode(law, whole / 10.0)
 
     def play(self, sight: Sight, worlds: Worlds) -> Hits:
-        """Return in which trials the other world was impossible."""
         other = self.held[1 - worlds, 0, :, 0].T[list(self.pair)]
         if self.scene.law.exact:
             rest = sight.stripped[:, : len(worlds), 0].sum(axis=0) - other.sum(axis=0)
@@ -85,7 +82,7 @@ class FloatBits:
                 terms.append(None)
                 continue
             shares = sight.known_shares[places[edge], :, : len(seen), 0]
-            noise = shares[0] - shares[1] if len(shares) == 2 else shares[0]
+            noise = edge_noise(shares)
             first = topology.edges[edge, 0] == party
             terms.append(noise if first else -noise)
 
@@ -101,10 +98,9 @@ class FloatBits:
 def aim(scene: Scene, coalition: Sequence[str]) -> FloatBits | None:
     """Return the attack; None unless two honest parties are left, with one edge."""
     topology = scene.topology
-    colluders = topology.indices(coalition)
-    honest = [i for i in range(topology.n_parties) if i not in colluders]
+    honest = scene.others(coalition)
     hidden = np.isin(topology.edges, honest).all(axis=1)
     if len(honest) != 2 or hidden.sum() != 1 or not scene.law.hides:
         return None
     first, second = topology.edges[hidden][0].tolist()
-    return FloatBits(scene, topology.names(colluders), (first, second))
+    return FloatBits(scene, scene.colluders(coalition), (first, second))

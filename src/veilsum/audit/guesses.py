@@ -40,9 +40,7 @@ class Guesses:
     """Linear guesses of one coalition.
 
     Attributes:
-        scene: what is promised.
         coalition: by name.
-        tau: the deviation of what a party holds.
         runs: T, of the same numbers under fresh masks.
         matrices: from what is left of honest parties to a guess.
         deviations: of each guess's error at each of them, as predicted.
@@ -58,12 +56,7 @@ class Guesses:
     def errors(
         self, *, seed: int, trials: int
     ) -> dict[str, Float[FloatArray, "h trials p"]]:
-        """Return how far every guess is from what parties hold.
-
-        Args:
-            seed: of masks and of numbers.
-            trials: how often parties are made up.
-        """
+        """Return how far every guess is from what parties hold."""
         scene, runs = self.scene, self.runs
         shape = (trials, scene.topology.n_parties, scene.width)
         drawn = self.tau * np.random.default_rng(seed).standard_normal(shape)
@@ -117,14 +110,7 @@ class Guesses:
 def aim(
     scene: Scene, coalition: Sequence[str], *, tau: float | None = None, runs: int = 1
 ) -> Guesses | None:
-    """Return the guesses; None if nobody is honest.
-
-    Args:
-        scene: what is promised.
-        coalition: who guesses.
-        tau: sigma, if it is not given.
-        runs: T.
-    """
+    """Return the guesses; None if nobody is honest. `tau` is sigma if not given."""
     topology, sigma = scene.topology, sigma_of(scene)
     colluders = topology.indices(coalition)
     pieces = honest_pieces(topology, coalition)
@@ -151,7 +137,6 @@ def aim(
 
 
 def _mean(pieces: Sequence[Sequence[int]]) -> Float[FloatArray, "h h"]:
-    """Return what takes means over pieces, by place among honest parties."""
     places = {i: k for k, i in enumerate(sorted(i for one in pieces for i in one))}
     mean = np.zeros((len(places), len(places)))
     for piece in pieces:

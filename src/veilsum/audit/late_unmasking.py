@@ -61,13 +61,8 @@ def play(
 ) -> tuple[Outcome | Skipped, ...]:
     """Lose a party at the worst moment, and try to unmask what it has sent.
 
-    Args:
-        question: what was agreed on.
-        coalition: who looks.
-        seed: repeats it.
-        trials: each with another party, or at another moment.
-        told: what others tell of a lost party's shares; nothing, unless it is the way
-            of other protocols that is tried.
+    Each trial loses another party, or at another moment. `told` returns the shares
+    that others tell of a lost party: none here, some in other protocols.
     """
     if not coalition:
         return (Skipped(ATTACK, "nobody colludes"),)
@@ -105,14 +100,7 @@ def shown_at(world: World, party: str) -> list[int]:
 
 
 def unmasked(world: World, coalition: Sequence[str], lost: str, told: Told) -> bool:
-    """Say whether some masked vector of a party loses its mask.
-
-    Args:
-        world: what happened.
-        coalition: whose frames are looked at, sent and received.
-        lost: whose vector it is.
-        told: what others tell.
-    """
+    """Say whether some masked vector of a lost party loses its mask to a coalition."""
     masked, shares = _view(world, coalition, lost)
     shares |= told(world, lost)
     law, n = world.plan.law, len(world.plan.parties)
@@ -134,7 +122,6 @@ def unmasked(world: World, coalition: Sequence[str], lost: str, told: Told) -> b
 def _view(
     world: World, coalition: Sequence[str], lost: str
 ) -> tuple[list[tuple[int, Array[Any]]], dict[Edge, Array[Any]]]:
-    """Return a party's masked vectors, and all shares, that a coalition has seen."""
     masked: list[tuple[int, Array[Any]]] = []
     shares: dict[Edge, Array[Any]] = {}
     for event in world.history:

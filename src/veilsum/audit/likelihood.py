@@ -47,7 +47,6 @@ class LikelihoodRatio:
     """A linear form in what is left of the honest parties; its sign is the guess.
 
     Attributes:
-        scene: what is promised.
         form: one weight for each honest party and coefficient, of length one.
         spread: the form's standard deviation over executions, as far as believed.
     """
@@ -68,7 +67,6 @@ class LikelihoodRatio:
 
     @cached_property
     def middle(self) -> float:
-        """The form half way between the two worlds."""
         zero, one = self.inputs
         return float((self.form * real(self.scene, one - zero)[:, 0]).sum() / 2)
 
@@ -83,7 +81,6 @@ class LikelihoodRatio:
         return (told - self.middle) / self.spread
 
     def play(self, sight: Sight, worlds: Worlds) -> Hits:
-        """Guess by the sign."""
         return (self.scores(sight.stripped - self.inputs[0]) > 0) == (worlds == 1)
 
 
@@ -111,11 +108,7 @@ def learned(
 ) -> LikelihoodRatio | None:
     """Return a guesser that trusts what it saw instead of what is promised.
 
-    Args:
-        scene: what is promised.
-        coalition: who attacks.
-        distance: between two inputs.
-        covariance: of one coefficient of all honest parties, from other executions.
+    `covariance` is of one coefficient of all honest parties, from other executions.
     """
     return _aimed(scene, coalition, distance, covariance, "learned likelihood ratio")
 
@@ -246,7 +239,6 @@ def _weakly_masked(scene: Scene) -> list[int]:
 
 
 def _reach(scene: Scene) -> float:
-    """Return how large a party's numbers may be."""
     if (counts := scene.law.counted) is not None:
         return float(min(counts.units)) * 2.0 ** (counts.bits - 2)
     masks = scene.law.masks

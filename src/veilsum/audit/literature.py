@@ -93,11 +93,9 @@ class Curvatures:
     kind: Kind = field(default="shared", init=False)
 
     def gradient(self, x: Vectors) -> Vectors:
-        """Return curvature_i x_i by row."""
         return self.by_party[:, None] * x
 
     def rows(self, which: slice) -> Curvatures:
-        """Return those of some parties."""
         return Curvatures(self.by_party[which])
 
 
@@ -109,8 +107,6 @@ class Pair:
         topology: who talks to whom.
         curvatures: by party: h_i(x) = curvature_i ||x||^2 / 2 + alpha_i'x.
         a: alpha_i by row; what is computed with.
-        b: what it might be instead.
-        corrupted: the coalition.
     """
 
     topology: Topology
@@ -121,18 +117,15 @@ class Pair:
 
     @cached_property
     def weights(self) -> Sparse:
-        """W."""
         return metropolis(self.topology)
 
     @property
     def optimum(self) -> FloatArray:
-        """The minimiser of the sum under A."""
         found: FloatArray = -self.a.sum(axis=0) / self.curvatures.sum()
         return found
 
     @property
     def honest(self) -> list[int]:
-        """All but the coalition."""
         bad = self.topology.indices(self.corrupted)
         return [i for i in range(self.topology.n_parties) if i not in bad]
 
@@ -243,17 +236,14 @@ class Sharing:
 
     @property
     def name(self) -> str:
-        """Return the law's name."""
         return f"sharing, {self.masks.law}" if self.masks.kind.hides else "no privacy"
 
     @property
     def releases(self) -> str:
-        """Return what masks leave open."""
         return EXACT if self.masks.kind.hides else "every party's cost; the answer"
 
     @property
     def noise(self) -> str:
-        """Return the law's number."""
         if not self.masks.kind.hides:
             return "none"
         if self.masks.sigma is None:
@@ -261,7 +251,6 @@ class Sharing:
         return f"sigma {self.masks.sigma:.3g}"
 
     def divergence(self, pair: Pair) -> float:
-        """Return the number for real shares, or the bound for whole ones."""
         moved = (pair.a - pair.b)[pair.honest]
         if not self.masks.kind.hides or moved.sum(axis=0).any():
             return inf  # the sum is released
@@ -278,7 +267,6 @@ class Sharing:
         ).bound
 
     def promised(self, pair: Pair) -> float:
-        """Return what the proof of the law says at this divergence."""
         found = self.divergence(pair)
         if found == inf:
             return 1.0
@@ -287,7 +275,6 @@ class Sharing:
         return proof_of(self.masks).success(honest, None, found / far**2, far)
 
     def told_apart(self, pair: Pair, runs: int, seed: int) -> int:
-        """Return how often the test for normal masks is right, on masks of this law."""
         pair = pair.only_difference()
         topology, law = pair.topology, self.masks.on(pair.topology)
         known = touching(topology, topology.indices(pair.corrupted))
@@ -349,20 +336,15 @@ class Functional:
 
     @property
     def noise(self) -> str:
-        """Return the scale."""
         return f"b {self.scale:.3g}"
 
     def divergence(self, pair: Pair) -> float:
-        """Return the sum over all coefficients that differ."""
         return laplace_divergence(_shifts(pair) / self.scale)
 
     def promised(self, pair: Pair) -> float:
-        """Return what this divergence allows under any law."""
         return lattice_success(self.divergence(pair))
 
     def told_apart(self, pair: Pair, runs: int, seed: int) -> int:
-        """Return how often the likelihood ratio of noisy costs is right."""
-
         def sample(under_b: int) -> FloatArray:
             stream = np.random.default_rng([seed, under_b])
             true = pair.b if under_b else pair.a
@@ -402,7 +384,6 @@ def _shifts(pair: Pair) -> FloatArray:
 
 
 def _scale_for(divergence: Callable[[float], float], target: float) -> float:
-    """Return the scale of the noise at which a divergence is the target."""
     low = high = 1.0
     while divergence(low) < target:
         low /= 2.0
@@ -424,11 +405,9 @@ class _Steps:
     rounds_per_iteration: ClassVar[int] = 1
 
     def parts(self, state: Any) -> tuple[Weighting, ...]:
-        """Return symmetric weights."""
         return ("symmetric",)
 
     def aim(self, state: Any) -> Vectors:
-        """Return the state."""
         x: Vectors = state.x
         return x
 
@@ -442,7 +421,6 @@ class NoisyStates(_Steps):
         decay: q: the step is c q^t.
         scale: b, of the first message's noise.
         noise_decay: p: the noise of message t is Laplace(b p^t).
-        seed: of all noise.
     """
 
     step: float
@@ -453,7 +431,6 @@ class NoisyStates(_Steps):
     name: ClassVar[str] = "noisy-states"
 
     def begin(self, start: Vectors, cost: EffectiveCost) -> DgdState:
-        """Return the start."""
         return DgdState(start)
 
     def outgoing(self, state: DgdState) -> Vectors:
@@ -464,7 +441,6 @@ class NoisyStates(_Steps):
         return state.x + noise
 
     def advance(self, state: DgdState, mixed: Vectors, cost: EffectiveCost) -> DgdState:
-        """Return the next state, from the mixed point."""
         step = self.step_at(state.iteration)
         return DgdState(mixed - step * cost.gradient(mixed), state.iteration + 1)
 
@@ -508,7 +484,6 @@ class States:
 
     @property
     def noise(self) -> str:
-        """Return the scale and its decay."""
         return f"b {self.method.scale:.3g} x {self.method.noise_decay:.3g}^t"
 
     def ratios(self, pair: Pair) -> FloatArray:
@@ -522,15 +497,12 @@ class States:
         return np.outer(steps, _shifts(pair))
 
     def divergence(self, pair: Pair) -> float:
-        """Return the sum over all messages."""
         return laplace_divergence(self.ratios(pair))
 
     def promised(self, pair: Pair) -> float:
-        """Return what this divergence allows under any law."""
         return lattice_success(self.divergence(pair))
 
     def told_apart(self, pair: Pair, runs: int, seed: int) -> int:
-        """Return how often the likelihood ratio of all messages is right."""
         pair = pair.only_difference()
 
         def sample(under_b: int) -> FloatArray:
@@ -555,7 +527,6 @@ class States:
         return _right(sample)
 
     def answers(self, pair: Pair, seeds: int, seed: int) -> FloatArray:
-        """Return the last states."""
         return _iterated(pair, replace(self.method, seed=seed), self.iterations, seeds)
 
 
@@ -577,10 +548,7 @@ class PairwiseNoise(_Steps):
 
     Attributes:
         topology: whose links have noise.
-        step: fixed.
         own: deviation of the noise that each party adds by itself.
-        pairs: deviation of a link's noise.
-        seed: of all noise.
         clip: no gradient is longer than this.
         dim: of x, if independent runs stand side by side.
     """
@@ -595,17 +563,14 @@ class PairwiseNoise(_Steps):
     name: ClassVar[str] = "pairwise-noise"
 
     def begin(self, start: Vectors, cost: EffectiveCost) -> PairwiseState:
-        """Return the start, and its first step."""
         return PairwiseState(start, self._stepped(start, 0, cost))
 
     def outgoing(self, state: PairwiseState) -> Vectors:
-        """Return the state after its step."""
         return state.told
 
     def advance(
         self, state: PairwiseState, mixed: Vectors, cost: EffectiveCost
     ) -> PairwiseState:
-        """Return the mixed point, and the step from there."""
         after = state.iteration + 1
         return PairwiseState(mixed, self._stepped(mixed, after, cost), after)
 
@@ -658,11 +623,9 @@ class Pairwise:
 
     @property
     def noise(self) -> str:
-        """Return both deviations."""
         return f"own {self.method.own:.2g} link {self.method.pairs:.2g}"
 
     def divergence(self, pair: Pair) -> float:
-        """Return that of one iteration, times their number."""
         # Two shares of deviation sigma on a link are one of sqrt(2) sigma.
         return self.iterations * kl_divergence(
             pair.topology,
@@ -674,11 +637,9 @@ class Pairwise:
         )
 
     def promised(self, pair: Pair) -> float:
-        """Return what this divergence means for a normal law."""
         return attacker_success(self.divergence(pair))
 
     def told_apart(self, pair: Pair, runs: int, seed: int) -> int:
-        """Return how often the likelihood ratio of all messages is right."""
         pair = pair.only_difference()
         topology = pair.topology
         known = touching(topology, topology.indices(pair.corrupted))
@@ -700,7 +661,6 @@ class Pairwise:
         return _right(sample)
 
     def answers(self, pair: Pair, seeds: int, seed: int) -> FloatArray:
-        """Return the last states."""
         return _iterated(pair, replace(self.method, seed=seed), self.iterations, seeds)
 
 
@@ -730,7 +690,6 @@ def _right(sample: Callable[[int], FloatArray]) -> int:
 
 
 def _messages(engine: PlainEngine, iterations: int) -> Iterator[tuple[Any, FloatArray]]:
-    """Yield states and what was told of them, in as many iterations."""
     state = engine.begin()
     for _ in range(iterations):
         yield state, engine.task.method.outgoing(state)
@@ -830,11 +789,9 @@ class LiteratureTable(Shown):
     """All mechanisms at one divergence.
 
     Attributes:
-        target: the divergence.
         runs: under A, and as many under B.
         seeds: over which errors have their median.
         untouched: how far the start is from the minimiser: the error of no answer.
-        rows: one for each mechanism.
     """
 
     target: float
@@ -852,7 +809,6 @@ class LiteratureTable(Shown):
         return {**found, "rows": list(found["rows"])}
 
     def showing(self) -> Showing:
-        """Return the table, and what each mechanism releases."""
         heads = (
             *("mechanism", "noise", "releases", "KL of view", "if sum moves"),
             *("attacker at most", "measured", "error"),

@@ -57,13 +57,7 @@ def low_bits(
 def left_by(
     rest: Totals, given: Mapping[Label, Sequence[Totals]], large: Sequence[Totals]
 ) -> set[Label]:
-    """Return the candidates that leave the large parties whole spacings.
-
-    Args:
-        rest: what the honest parties gave together.
-        given: what each candidate's tables would have contributed.
-        large: what made-up large tables would have.
-    """
+    """Return the candidates that leave the large parties whole spacings."""
     for slack in SLACKS:
         left = set(given)
         for place, whole in enumerate(rest):

@@ -46,7 +46,6 @@ def sigma_of(scene: Scene) -> Float[FloatArray, " p"] | None:
 
 
 def step_of(scene: Scene) -> Float[FloatArray, " p"]:
-    """Return what each number is a whole one of."""
     law, sigma = scene.law, sigma_of(scene)
     if law.counted is not None:
         return np.array([float(unit) for unit in law.counted.units])
@@ -176,13 +175,8 @@ def best_chance(
     """Return the best guesser's chance between two worlds that a sound run allows.
 
     Phi(sqrt(T KL / 2)) for real shares, the proved bound for those on a lattice, and a
-    coin's under `uniform`; 1 if the worlds differ in what every view reveals.
-
-    Args:
-        scene: what is promised.
-        coalition: who guesses.
-        shift: by which the worlds differ, in whole steps.
-        runs: with fresh masks each.
+    coin's under `uniform`; 1 if the worlds differ in what every view reveals. Worlds
+    differ by `shift` whole steps; T is `runs`, each with fresh masks.
     """
     topology, law = scene.topology, scene.law
     if not shift.any():

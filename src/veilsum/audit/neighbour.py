@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -46,28 +46,24 @@ Habit = Callable[[Estimates, Estimates, Vector], Estimates]
 
 
 def _begun(start: Vector, effective: Estimates) -> tuple[Dgd, EffectiveCost, Any]:
-    """Return the method, the costs, and the state at one public start."""
     method = Dgd(Box(-REACH, REACH, dim=len(start)))
     cost = EffectiveCost(Affine(effective.shape[-1]), effective, SquaredNorm())
     return method, cost, method.begin(np.broadcast_to(start, effective.shape), cost)
 
 
 def first_round(start: Vector, effective: Estimates) -> Estimates:
-    """Return what everybody says after one round."""
     method, cost, begun = _begun(start, effective)
     # Weights of a row add up to one: estimates that are alike stay so when mixed.
     return method.outgoing(method.advance(begun, method.outgoing(begun), cost))
 
 
 def public_start(private: Estimates, effective: Estimates, start: Vector) -> Estimates:
-    """Say first what the package's method says."""
     del private
     method, _, begun = _begun(start, effective)
     return method.outgoing(begun)
 
 
 def public_step(private: Estimates, effective: Estimates, start: Vector) -> Estimates:
-    """Say after a round what the package's method says."""
     del private
     return first_round(start, effective)
 
@@ -82,11 +78,9 @@ class Neighbour:
     """The attack on one round in the hands of one coalition.
 
     Attributes:
-        scene: what is promised.
         coalition: by name.
         heard: honest neighbours of the coalition that share masks with honest parties,
             as places in the topology.
-        habit: what these really say.
     """
 
     scene: Scene
@@ -99,23 +93,19 @@ class Neighbour:
 
     @property
     def about(self) -> str:
-        """Whose coefficients are named."""
         return self.words.format(", ".join(self.scene.topology.names(self.heard)))
 
     @property
     def promised(self) -> float:
-        """All, if nothing hides them."""
         return LUCK if self.scene.law.hides else 1.0
 
     @cached_property
     def held(self) -> Shaped[Array[Any], "2 together n p"]:
-        """Different numbers in the two worlds, the same in all executions."""
         scene, count = self.scene, together(self.scene, len(self.heard))
         either = np.stack([numbers(scene, holdings(scene, seed)) for seed in (0, 1)])
         return np.broadcast_to(either[:, None], (2, count, *either.shape[1:]))
 
     def play(self, sight: Sight, worlds: Worlds) -> Hits:
-        """Return in which trials all that was named of somebody was true."""
         scene, used = self.scene, len(worlds) * self.held.shape[1]
         held = self.held[worlds]
         rows = held.reshape(-1, *held.shape[2:])[:, list(sight.honest)]
@@ -141,6 +131,9 @@ class Neighbour:
         """Return what is named of every honest party, and what would be true."""
         del effective
         return solved(start, told) - known, truth
+
+
+N = TypeVar("N", bound=Neighbour)
 
 
 class PrivateStart(Neighbour):
@@ -201,21 +194,20 @@ def aim_at_starts(
     scene: Scene, coalition: Sequence[str], *, habit: Habit = public_start
 ) -> PrivateStart | None:
     """Return the attack on starts; None where no estimates are heard, or no masks."""
-    found = aim(scene, coalition) if scene.law.hides else None
-    return (
-        None
-        if found is None
-        else PrivateStart(scene, found.coalition, found.heard, habit)
-    )
+    return _aim_at(PrivateStart, scene, coalition, habit)
 
 
 def aim_at_steps(
     scene: Scene, coalition: Sequence[str], *, habit: Habit = public_step
 ) -> PrivateStep | None:
     """Return the attack on steps; None where no estimates are heard, or no masks."""
+    return _aim_at(PrivateStep, scene, coalition, habit)
+
+
+def _aim_at(
+    attack: type[N], scene: Scene, coalition: Sequence[str], habit: Habit
+) -> N | None:
     found = aim(scene, coalition) if scene.law.hides else None
-    return (
-        None
-        if found is None
-        else PrivateStep(scene, found.coalition, found.heard, habit)
-    )
+    if found is None:
+        return None
+    return attack(scene, found.coalition, found.heard, habit)

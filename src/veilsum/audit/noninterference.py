@@ -62,7 +62,6 @@ class Interference:
     """Whether two runs looked the same to a coalition.
 
     Attributes:
-        frames: how many it received in the first.
         first: the first difference: whose, when and of what kind, without any number of
             a party; None if there is none.
     """
@@ -140,7 +139,6 @@ class MovedStreams(Streams, Secret):
         return self.source.stream(**whose)
 
     def share(self, law: Law, size: int, weight: float = 1.0, **whose: int) -> Numbers:
-        """Return the share, moved."""
         drawn = self.source.share(law, size, weight, **whose)
         if drawn.dtype == np.float64:
             drawn = np.rint(drawn / STEP) * STEP
@@ -186,7 +184,6 @@ def moves_between(
 
 
 def _vector(law: Law, work: Work, sums: Sequence[Array[Any]]) -> Array[Any]:
-    """Return what a party has masked after some sums: float64, or Python integers."""
     vector = work.vector(sums)
     assert vector is not None, "masked numbers were shown, so they were asked for"
     numbers = law.encode(vector)
@@ -197,7 +194,6 @@ def _vector(law: Law, work: Work, sums: Sequence[Array[Any]]) -> Array[Any]:
 
 
 def _typed(move: Array[Any], law: Law) -> Array[Any]:
-    """Return a move in the law's kind of number."""
     if law.dtype == np.uint64:
         return np.array([int(one) % 2**64 for one in move], dtype=np.uint64)
     if is_wide(law.dtype):
@@ -229,7 +225,6 @@ class Watching(Loopback, Secret):
         coalition: who looks.
         pattern: the worlds of the other run, one for each time that parties meet; none
             for shares as they are drawn.
-        worlds: those of this one.
     """
 
     coalition: frozenset[str] = frozenset()
@@ -238,7 +233,6 @@ class Watching(Loopback, Secret):
     worlds: list[World] = field(default_factory=list)
 
     def world(self, assignment: Assignment) -> World:
-        """Return the world, in which shares will be moved."""
         assignment.plan.topology.indices(self.coalition)  # refuses a stranger
         world = super().world(assignment)
         moves: Moves = {}
@@ -299,7 +293,6 @@ class Met(Secret):
 
 
 def _bits(value: Any) -> Any:
-    """Return a value as something that is equal only if all its bits are."""
     match value:
         case np.ndarray() if value.dtype != object:
             return value.dtype.str, value.shape, value.tobytes()

@@ -25,10 +25,7 @@ def sums_of_few(
 ) -> set[str]:
     """Return the parties that a round shows without all the others.
 
-    Args:
-        rest: what the honest parties gave together.
-        given: what each of them gave.
-        places: of statistics that no party with rows has zeros in.
+    `places` are of statistics that no party with rows has zeros in.
     """
     answering = {
         name for name, one in given.items() if any(one[place] for place in places)

@@ -33,7 +33,6 @@ class Planted:
     """One leak.
 
     Attributes:
-        alter: makes it.
         found_by: the attacks that must find it, by name, in the hands of `coalition`.
         coalition: who sees it.
         fits: whether it is a leak at all in a scene.
@@ -45,7 +44,6 @@ class Planted:
     fits: Callable[[Scene], bool] = lambda scene: scene.law.hides
 
     def __call__(self, scene: Scene) -> Scene:
-        """Return the scene with the leak."""
         return self.alter(scene)
 
 
@@ -59,7 +57,6 @@ class Spoilt:
     def __call__(
         self, topology: Topology, law: Law, root: int, size: int, epoch: int = 0
     ) -> Shares:
-        """Draw them."""
         shares = self.drawn(topology, law, root, size, epoch)
         values = to_integers(shares.values.copy())
         self.spoil(topology, values)
@@ -78,7 +75,6 @@ class FewSeeds:
     def __call__(
         self, topology: Topology, law: Law, root: int, size: int, epoch: int = 0
     ) -> Shares:
-        """Draw them."""
         return self.drawn(topology, law, root % 2**self.bits, size, epoch)
 
 
@@ -92,7 +88,6 @@ class Again:
     def __call__(
         self, topology: Topology, law: Law, root: int, size: int, epoch: int = 0
     ) -> Shares:
-        """Draw them."""
         del epoch
         drawn = self.drawn(topology, law, root, size, 0).values
         # One coefficient after the other, each of all executions.
@@ -147,17 +142,14 @@ def _in_floats(scene: Scene) -> Scene:
 
 
 def hub(topology: Topology) -> int:
-    """Return the party with most neighbours."""
     return int(np.argmax(topology.degrees))
 
 
 def at_hub(topology: Topology) -> Bool[Array[np.bool_], "e 2"]:
-    """Return which ends of links are the hub."""
     return np.asarray(topology.edges == hub(topology))
 
 
 def leaf(topology: Topology) -> tuple[int, int]:
-    """Return a party with fewest neighbours, and one of these."""
     near = np.where(topology.degrees > 0, topology.degrees, np.inf)
     party = int(np.argmin(near))
     return party, topology.index(topology.neighbours(topology.parties[party])[0])

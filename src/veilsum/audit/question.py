@@ -79,7 +79,6 @@ FEW_VALUES = 12
 OPEN_UNITS = 1000
 # Iterations of a method that machines play: in all that follow they do the same again.
 BRIEF = 20
-# Generators of a made-up site.
 
 
 @dataclass(frozen=True)
@@ -95,8 +94,6 @@ class Played:
     """A question that was answered, by made-up parties.
 
     Attributes:
-        result: what everybody knows then.
-        plan: of the run.
         vectors: finds what every party gave in each round; for the auditor alone.
     """
 
@@ -106,7 +103,6 @@ class Played:
 
     @property
     def law(self) -> Law:
-        """In whose numbers vectors are counted."""
         return self.plan.law
 
     @property
@@ -116,7 +112,6 @@ class Played:
 
     @cached_property
     def given(self) -> tuple[Mapping[str, Whole], ...]:
-        """For each round what every party gave."""
         return tuple(self.vectors())
 
     @cached_property
@@ -150,7 +145,6 @@ class Attempt:
 
     @property
     def shows_nothing(self) -> bool:
-        """Whether at most counts of parties were released."""
         return self.played is None and len(self.shown) <= self.screened
 
     @property
@@ -194,7 +188,6 @@ class Rehearsal:
     """An agreed question, as it is played on rows that are nobody's.
 
     Attributes:
-        consortium: what was agreed on.
         simulated: masks that the file's simulation has and real parties cannot have;
             None if real parties can have the file's own.
         named: the coalition that the file names for its simulation.
@@ -212,20 +205,12 @@ class Rehearsal:
             )
 
     @classmethod
-    def of(cls, agreement: Consortium) -> Rehearsal:
-        """Return what an agreement asks."""
-        return cls(agreement)
-
-    @classmethod
     def read(cls, path: Path, question: str | None = None) -> Rehearsal:
         """Return what a consortium file asks, or a scenario that plans one.
 
         Masks of float64 are for simulation: they are audited as they are, and what
-        machines do as if the file had lattice masks of the same sigma.
-
-        Args:
-            path: of the file.
-            question: which one, of a study.
+        machines do as if the file had lattice masks of the same sigma. `question` names
+        one of a study.
         """
         if question is not None:
             asked = questions_of(path)
@@ -253,12 +238,10 @@ class Rehearsal:
 
     @property
     def parties(self) -> tuple[str, ...]:
-        """Everybody, in order."""
         return tuple(self.consortium.topology.parties)
 
     @property
     def asked(self) -> Minimisation | QuestionSpec:
-        """The section that says what is asked."""
         (found,) = self.consortium.questions
         return found
 
@@ -269,7 +252,6 @@ class Rehearsal:
 
     @property
     def kind(self) -> QuestionKind[Any]:
-        """The kind of the question."""
         return kind_of(self.asked)
 
     @property
@@ -290,7 +272,6 @@ class Rehearsal:
         return found
 
     def asking(self, section: QuestionSpec) -> Rehearsal:
-        """Return another question, asked of the same parties under the same rules."""
         return replace(self, consortium=replace(self.consortium, questions=(section,)))
 
     @property
@@ -309,10 +290,7 @@ class Rehearsal:
     def made_up(self, seed: Any, n_rows: int, spread: float = 1.0) -> dict[str, Held]:
         """Return what everybody holds, drawn from what is public alone.
 
-        Args:
-            seed: repeats it.
-            n_rows: of every table.
-            spread: which part of their ranges numbers take up.
+        `spread` is the part of their ranges that numbers take up.
         """
         return {
             name: self.held((seed, place), n_rows, spread)
@@ -320,7 +298,6 @@ class Rehearsal:
         }
 
     def held(self, seed: Any, n_rows: int, spread: float = 1.0) -> Held:
-        """Return what one party may hold."""
         chance = np.random.default_rng(_flat(seed))
         own = self.kind.made_up(self.consortium, chance, spread)
         if own is not None:
@@ -356,10 +333,8 @@ class Rehearsal:
     ) -> tuple[dict[str, Held], Played]:
         """Return what everybody may hold so that all answer, and the answer.
 
-        Args:
-            seed: repeats it.
-            sizes: how many rows some parties have, as far as so many were agreed on;
-                the others as many as are needed.
+        `sizes` are rows of some parties, as far as so many were agreed on; the others
+        have as many as are needed.
         """
         n_rows, spread = self.size
         rows = {name: self.at_most(n) for name, n in (sizes or {}).items()}
@@ -523,13 +498,11 @@ class Rehearsal:
         return found
 
     def job(self, played: Played) -> Any:
-        """Return the job that a question to tables is."""
         asked, schema = self.asked, self.schema
         assert schema is not None
         return getattr(played.result, "job", None) or self.kind.job(asked, schema)
 
     def screened(self, played: Played) -> bool:
-        """Say whether the first round counts parties."""
         return isinstance(played.result.recipe, Screened)
 
     def _work(self, played: Played, held: Held) -> PartyWork:
@@ -567,7 +540,6 @@ def whole(law: Law, vector: Array[Any] | None) -> Whole:
 
 
 def total(vectors: Iterable[Sequence[int]]) -> Whole:
-    """Return the sum of some parties' vectors."""
     return tuple(sum(column) for column in zip(*vectors, strict=True))
 
 
@@ -577,7 +549,6 @@ def minus(whole: Sequence[int], *own: Sequence[int]) -> Whole:
 
 
 def _is_released(law: Law, found: Whole, told: Array[Any]) -> bool:
-    """Say whether a sum of whole numbers is what was released."""
     if told.dtype == object:
         return list(found) == told.tolist()
     # A grid: as real numbers, all of which float64 holds to its last bits.
@@ -588,7 +559,6 @@ def _is_released(law: Law, found: Whole, told: Array[Any]) -> bool:
 
 
 def _flat(seed: Any) -> list[int]:
-    """Return the whole numbers of a seed, however deep it is."""
     if isinstance(seed, int):
         return [seed]
     return [one for part in seed for one in _flat(part)]

@@ -76,11 +76,7 @@ def play(
 ) -> Iterator[Outcome | Skipped | str]:
     """Let real parties run on two dealings; compare what they leave behind.
 
-    Args:
-        question: what was agreed on.
-        coalition: all parties: the auditor looks at everybody's files.
-        seed: of the rows, which is all that can be repeated.
-        trials: how often.
+    The seed repeats the rows only. The auditor looks at everybody's files.
     """
     if (why := _too_much(question)) is not None:
         yield Skipped(REAL_PARTIES, why)
@@ -155,7 +151,6 @@ def differing(first: LeftBehind, between: LeftBehind, last: LeftBehind) -> set[s
 
 
 def _wrong_vectors(run: LeftBehind, played: Played) -> Iterator[str]:
-    """Yield what is not a sum of the party's own vector and its mask."""
     law, rounds = run.transcript.law, run.transcript.rounds
     if len(rounds) != len(played.sums):
         yield "there are other rounds than in a simulation"
@@ -171,7 +166,6 @@ def _wrong_vectors(run: LeftBehind, played: Played) -> Iterator[str]:
 
 
 def _mask(law: Law, exchange: Exchange, name: str) -> Array[Any]:
-    """Return what a party sent minus what it got."""
     size = len(exchange.own[name])
     found: Array[Any] = np.zeros(size, dtype=law.dtype)
     for (sender, receiver), share in exchange.shares.items():
@@ -183,7 +177,6 @@ def _mask(law: Law, exchange: Exchange, name: str) -> Array[Any]:
 
 
 def _signed(numbers: Array[Any]) -> tuple[int, ...]:
-    """Return numbers of a law as whole ones with their signs."""
     if numbers.dtype == np.uint64:
         numbers = numbers.view(np.int64)
     return tuple(int(one) for one in to_integers(numbers).tolist())
@@ -212,7 +205,6 @@ class LeftBehind(Secret):
 
     @property
     def shares(self) -> list[Array[Any]]:
-        """All that were drawn."""
         return [one for each in self.transcript.rounds for one in each.shares.values()]
 
     def in_the_clear(self) -> Iterator[str]:
@@ -236,7 +228,6 @@ class Company:
     """Made-up parties that keep their keys from run to run.
 
     Attributes:
-        question: what they are asked.
         folder: of everything that they write.
         readable: kinds of files with secrets that other users of the computer may read.
     """
@@ -329,7 +320,6 @@ class Company:
         *,
         is_over: bool,
     ) -> None:
-        """Keep what is in the folders by now."""
         for path in sorted(base.rglob("*")):
             if not path.is_file() or path.suffix in (".key", ".crt"):
                 continue

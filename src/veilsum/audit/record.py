@@ -136,12 +136,10 @@ class AuditRecord(Shown):
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What was asked of the audit."""
         return dict(self.content["asked"])
 
     @property
     def unsigned(self) -> dict[str, Any]:
-        """All of it but who signed."""
         return {key: one for key, one in self.content.items() if key not in SIGNED}
 
     def signed_by(self, identity: Identity) -> AuditRecord:
@@ -172,8 +170,7 @@ class AuditRecord(Shown):
     def signed_words(self, members: Mapping[str, str]) -> tuple[bool, str]:
         """Say who signed it, and whether that can be relied on.
 
-        Args:
-            members: certificates by name, of those whom others know.
+        `members` are certificates by name, of those whom others know.
         """
         if not any(key in self.content for key in SIGNED):
             return True, "the record is not signed"
@@ -209,7 +206,6 @@ class AuditRecord(Shown):
         return _difference(self.unsigned, other.unsigned, "")
 
     def to_json(self) -> str:
-        """Return it as a file holds it."""
         return as_json(self.content) + "\n"
 
 
@@ -263,7 +259,6 @@ def _has_all(found: Any) -> bool:
 
 
 def made_with() -> dict[str, str]:
-    """Return what could make a difference, beside the seed."""
     return {
         **{name: version(name) for name in ("veilsum", "numpy", "scipy")},
         "python": platform.python_version(),

@@ -39,12 +39,7 @@ def play(
 ) -> tuple[Outcome | Skipped, ...]:
     """Guess from words, and from absences.
 
-    Args:
-        question: what was agreed on.
-        coalition: who sends the files.
-        seed: repeats it.
-        trials: of each.
-        ledger: whether the party that is sent files keeps one.
+    `ledger`: whether the party that receives the files keeps one.
     """
     if question.schema is None:
         return (Skipped(ATTACK, "no rules refuse what is not about tables"),)
@@ -102,7 +97,6 @@ def _with(table: Any, column: str, values: Any) -> Any:
 def _by_absences(
     question: Rehearsal, coalition: Sequence[str], seed: Any, *, ledger: bool
 ) -> bool:
-    """Say whether bisection by files finds how many rows a party has."""
     # Not before: who draws a figure would need the packages of real parties.
     from veilsum.party.checks import tried
     from veilsum.party.inputs import OwnTable
@@ -133,7 +127,6 @@ def _by_absences(
 
 
 def _at_most(consortium: Consortium, rows: int) -> Consortium:
-    """Return the same file, with another most of rows."""
     table = consortium.to_table()
     table["schema"] = {**table["schema"], "maximum_rows": rows}
     return replace(consortium_from(table), members=consortium.members)

@@ -42,11 +42,8 @@ class Repeated:
     """The attack in the hands of one coalition.
 
     Attributes:
-        scene: what is promised.
         coalition: by name.
         first: what parties hold in the first world, (n, p), in whole steps.
-        shift: what they hold more in the second.
-        runs: T.
     """
 
     scene: Scene
@@ -59,7 +56,6 @@ class Repeated:
 
     @property
     def about(self) -> str:
-        """What is told apart, by how many runs."""
         places = np.flatnonzero(self.shift.any(axis=1)).tolist()
         moved = self.scene.topology.names(places)
         return f"what {', '.join(moved)} hold, from {self.runs} runs"
@@ -71,13 +67,11 @@ class Repeated:
 
     @cached_property
     def held(self) -> Shaped[Array[Any], "2 together n p"]:
-        """The same in all runs of a trial."""
         worlds = (self.first, self.first + self.shift)
         either = np.stack([numbers(self.scene, one) for one in worlds])[:, None]
         return np.broadcast_to(either, (2, self.runs, *either.shape[2:]))
 
     def play(self, sight: Sight, worlds: Worlds) -> Hits:
-        """Return in which trials the world was guessed."""
         honest, used = list(sight.honest), len(worlds) * self.runs
         middle = self.shift[honest] * step_of(self.scene) / 2.0
         seen = sight.stripped[:, :used] - self.held[0, 0][honest, None]
@@ -119,7 +113,7 @@ def aim(
     ends = farthest(topology, coalition)
     if ends is None or not scene.law.hides:
         return None
-    colluders = topology.names(topology.indices(coalition))
+    colluders = scene.colluders(coalition)
     if pair is not None:
         first, second = pair
         pieces = honest_pieces(topology, coalition)

@@ -18,7 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.audit.attack import Drawing, Hits, Numbers, Outcome, Scene, Sight, Worlds
+from veilsum.audit.attack import (
+    Drawing,
+    Hits,
+    Numbers,
+    Outcome,
+    Scene,
+    Sight,
+    Worlds,
+    edge_noise,
+)
 from veilsum.audit.made_up import best_chance, farthest, holdings, numbers, same
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Law
@@ -32,7 +41,6 @@ class Reused:
     """The attack in the hands of one coalition.
 
     Attributes:
-        scene: what is promised.
         coalition: by name.
         change: of the numbers from the first execution to the second, (n, p), in steps;
             in the second world it is the other way round.
@@ -52,7 +60,6 @@ class Reused:
 
     @cached_property
     def held(self) -> Shaped[Array[Any], "2 together n p"]:
-        """Before and after, in either world."""
         before = holdings(self.scene)
         worlds = [[before, before + self.change], [before, before - self.change]]
         return np.stack(
@@ -60,7 +67,6 @@ class Reused:
         )
 
     def play(self, sight: Sight, worlds: Worlds) -> Hits:
-        """Return in which trials the world was guessed."""
         seen = sight.effective[:, : 2 * len(worlds)]
         told = self.second(seen[:, 0::2], seen[:, 1::2])
         if len(sight.known_edges):
@@ -74,15 +80,13 @@ class Reused:
         return self._all_same(wrap(after - before), wrap(held[1, 1] - held[1, 0]))
 
     def _all_same(self, found: Numbers, truth: Shaped[Array[Any], "n p"]) -> Hits:
-        colluders = self.scene.topology.indices(self.coalition)
-        honest = [i for i in range(len(truth)) if i not in colluders]
+        honest = self.scene.others(self.coalition)
         wanted = np.broadcast_to(truth[honest, None], found.shape)
         return np.asarray(same(self.scene, found, wanted).all(axis=0), dtype=np.bool_)
 
     def _if_edges_were_alike(self, sight: Sight) -> Numbers:
         """Return what parties held, had all hidden edges the shares of a known one."""
-        topology, shares = self.scene.topology, sight.known_shares[0]
-        noise = shares[0] - shares[1] if len(shares) == 2 else shares[0]
+        topology, noise = self.scene.topology, edge_noise(sight.known_shares[0])
         hidden = np.ones(topology.n_edges)
         hidden[sight.known_edges] = 0.0
         # How many of them add that noise to a party, less how many take it off.
@@ -98,8 +102,7 @@ def aim(scene: Scene, coalition: Sequence[str]) -> Reused | None:
         return None
     change = np.zeros((scene.topology.n_parties, scene.width), dtype=np.int64)
     change[list(pair)] = [[1], [-1]]
-    colluders = scene.topology.names(scene.topology.indices(coalition))
-    return Reused(scene, colluders, change)
+    return Reused(scene, scene.colluders(coalition), change)
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,6 @@ class InEpoch:
     def __call__(
         self, topology: Topology, law: Law, root: int, size: int, epoch: int = 0
     ) -> Shares:
-        """Draw them."""
         del epoch
         return self.drawn(topology, law, root, size, self.epoch)
 

@@ -47,7 +47,6 @@ class RunFolder:
 
     @cached_property
     def files(self) -> tuple[Path, ...]:
-        """Everything in the folder and in the one around it, in order."""
         own = self.folder.resolve()
         found = [one for place in (own, own.parent) for one in sorted(place.iterdir())]
         return tuple(one for one in found[:MOST_FILES] if one.is_file())
@@ -89,19 +88,16 @@ class RunFolder:
 
     @property
     def file(self) -> Path | None:
-        """Where the run's consortium file is."""
         return None if self.agreed is None else self.agreed[0]
 
     @property
     def run(self) -> str | None:
-        """The run's name."""
         if self.receipt is not None:
             return self.receipt.run
         return None if self.agreed is None else self.agreed[1].run
 
     @cached_property
     def identities(self) -> tuple[Identity, ...]:
-        """Whose keys are here."""
         return tuple(_identities(self.files))
 
     @cached_property

@@ -56,11 +56,7 @@ def play(
 ) -> Outcome | None:
     """Count the shares of some executions; None where there are no masks.
 
-    Args:
-        scene: what is promised, and how shares come about.
-        coalition: not asked: whoever is at one end of a link sees its shares.
-        seed: of the shares.
-        trials: executions.
+    Whoever is at one end of a link sees its shares: the coalition does not matter.
     """
     del coalition
     if not scene.law.hides or not scene.topology.n_edges:
@@ -124,7 +120,6 @@ class ByNumber:
 
     @cached_property
     def links(self) -> list[tuple[int, int, float]]:
-        """Sender, receiver and weight of every share of an epoch."""
         topology = self.scene.topology
         pairs = zip(topology.edges.tolist(), topology.weights.tolist(), strict=True)
         return [
@@ -135,7 +130,6 @@ class ByNumber:
 
     @property
     def shares(self) -> int:
-        """How many are drawn."""
         most = MOST_NUMBERS // self.scene.plan_width
         return min(SHARES, max(FEWEST_SHARES, most))
 
@@ -147,7 +141,6 @@ class ByNumber:
 
     @property
     def tests(self) -> int:
-        """How many there are of one number."""
         groups = 1 + (len(self.links) if self.on_a_link else 0)
         law = self.scene.plan_law
         return groups * (8 * law.number_bytes if law.sums_only else 1 + PLACES)
@@ -202,7 +195,6 @@ class ByNumber:
     def _deviates(
         self, drawn: Draws, weights: Float[FloatArray, " shares"]
     ) -> Float[FloatArray, "shares p"]:
-        """Return shares in their agreed deviations, spread over their steps."""
         own = self.scene
         scene = replace(own, law=own.plan_law, width=own.plan_width)
         chance = np.random.default_rng((self.seed % 2**64, 15))
@@ -276,7 +268,6 @@ def an_eighth(drawn: Draws) -> Draws:
 
 
 def a_bit_stuck(drawn: Draws) -> Draws:
-    """Return residues whose last number is even."""
     drawn = drawn.copy()
     drawn[:, -1] = drawn[:, -1] // 2 * 2
     return drawn
@@ -299,7 +290,6 @@ Arc = tuple[Numbers, Float[FloatArray, " p"]]
 
 
 def _arcs(batch: Batch) -> list[Arc]:
-    """Return every share, executions by numbers, and its deviation by number."""
     found, weights = [], batch.scene.topology.weights.tolist()
     for edge, weight in zip(
         batch.by_execution(to_integers(batch.shares.values)), weights, strict=True
@@ -310,7 +300,6 @@ def _arcs(batch: Batch) -> list[Arc]:
 
 
 def _step(scene: Scene) -> Float[FloatArray, " p"]:
-    """Return how far apart the values of shares are; zero for real ones."""
     law = scene.law
     if law.counted is not None:
         return np.array([float(unit) for unit in law.counted.units])
@@ -331,7 +320,6 @@ def _deviations(scene: Scene, weight: float) -> Float[FloatArray, " p"]:
 
 
 def _tests(scene: Scene, arcs: Sequence[Arc], seed: int) -> Iterator[bool]:
-    """Yield for every test whether it finds something."""
     wrap = scene.law.wrap
     chance = np.random.default_rng((seed % 2**64, 14))
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from veilsum.audit.question import Holdings, Played, Rehearsal
 from veilsum.graphs.connectivity import components
+from veilsum.locale import phrase
 from veilsum.models.leverage import OwnColumns
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import listed
@@ -23,13 +24,7 @@ from veilsum.numbers.arrays import listed
 
 @dataclass(frozen=True)
 class Remark:
-    """One number about sums, and what it means.
-
-    Attributes:
-        about: what was counted or measured.
-        number: what was found.
-        words: the same in a sentence.
-    """
+    """One number about sums, and what it means."""
 
     about: str
     number: float
@@ -45,7 +40,6 @@ def play(
 
 
 def in_words(question: Rehearsal, **how: Any) -> Iterator[str]:
-    """Yield the sentences alone."""
     yield from (one.words for one in play(question, **how))
 
 
@@ -58,24 +52,25 @@ def _remarks(
     yield _whose(question, coalition, played)
     numbers = sum(one.numbers for one in played.result.releases)
     if question.schema is None:
-        words = f"{numbers} numbers become known about what parties hold, each exact"
+        words = phrase("audit", "numbers", numbers=numbers)
         yield Remark("numbers released", numbers, words)
         return
     honest = question.honest(coalition)
     rows = sum(len(held[name]) for name in honest)
     shortest = min(len(held[name]) for name in honest)
+    fewest = question.schema.minimum_rows
     yield Remark(
         about="numbers released for each row of the shortest table",
         number=numbers / shortest,
-        words=f"{numbers} numbers become known, and the shortest table made up here "
-        f"has {shortest} rows; the fewest agreed on are {question.schema.minimum_rows}",
+        words=phrase(
+            "audit", "shortest", numbers=numbers, rows=shortest, fewest=fewest
+        ),
     )
     if question.by_row:
         yield Remark(
             about="rows that leave one alone",
             number=rows - 1,
-            words=f"whoever knows {rows - 1} of the honest parties' {rows} rows made "
-            "up here has the last one's part of every sum, exactly",
+            words=phrase("audit", "all_but_one", known=rows - 1, rows=rows),
         )
     yield _leverage(question, honest, [one for one, _ in draws])
     yield from _dominance(question, honest, [one for one, _ in draws])
@@ -91,17 +86,12 @@ def _whose(question: Rehearsal, coalition: Sequence[str], played: Played) -> Rem
     about = "fewest parties whose sum a coalition knows"
     who = listed(coalition) or "somebody outside"
     if len(fewest) > 1:
-        words = (
-            f"the sums that {who} can work out are over {len(fewest)} parties or more"
-        )
+        words = phrase("audit", "over", who=who, fewest=len(fewest))
         return Remark(about=about, number=len(fewest), words=words)
     if len(honest) == 1:
         given = tuple(each[honest[0]] for each in played.given)
         assert played.rest(coalition) == given
-    words = (
-        f"nobody but {who} is between {fewest[0]} and the others: what is left of "
-        f"every sum without their parts is {fewest[0]}'s own, to the last digit"
-    )
+    words = phrase("audit", "alone", who=who, alone=fewest[0])
     return Remark(about=about, number=1, words=words)
 
 
@@ -119,8 +109,7 @@ def _leverage(
     return Remark(
         about="largest leverage of one row at its party",
         number=found,
-        words=f"some combination of columns has {found:.0%} of its square on one row "
-        f"made up here; the agreed rules let up to {most:.0%} pass",
+        words=phrase("audit", "leverage", found=found, most=most),
     )
 
 
@@ -167,10 +156,11 @@ def _dominance(
     if not parts:
         return
     column = max(parts, key=lambda name: parts[name])
+    most = question.rules.dominance
     yield Remark(
         about="largest part of a sum that is one row's",
         number=parts[column],
-        words=f"of the sum of {column} over honest parties {parts[column]:.1%} is one "
-        "row's, on rows made up here; the agreed rules let two rows have up to "
-        f"{question.rules.dominance:.0%} of their party's",
+        words=phrase(
+            "audit", "dominance", column=column, part=parts[column], most=most
+        ),
     )

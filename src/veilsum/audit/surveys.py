@@ -75,7 +75,6 @@ class RehearsedSurvey:
     """A survey's file, as it is played with guests that are nobody.
 
     Attributes:
-        consortium: what was agreed on.
         path: of its file; submissions of a closed one are looked for beside it.
     """
 
@@ -87,17 +86,14 @@ class RehearsedSurvey:
 
     @cached_property
     def terms(self) -> SurveyTerms:
-        """What was agreed on about guests."""
         return survey_terms(self.consortium)
 
     @cached_property
     def visits(self) -> Visits:
-        """Guests like those of the roster."""
         return Visits.like(self.terms)
 
     @cached_property
     def scene(self) -> Scene:
-        """The masks that delegates sum under."""
         witness = Witness(Arrays(seed=0))
         self.run(self.sent({}, 0), witness)
         assert witness.assignment is not None
@@ -275,7 +271,6 @@ class RehearsedSurvey:
         return lines
 
     def handed_out(self) -> Iterator[Outcome | Skipped]:
-        """Look at what the host has handed out."""
         if self.submissions:
             yield look(self.terms, self.submissions)
             return
@@ -337,12 +332,6 @@ def _share_sum(made: Visits, lines: Sequence[Submission], name: str) -> Any:
 
 
 def rehearsed(path: Path, question: str | None = None) -> Rehearsal | RehearsedSurvey:
-    """Return what a file asks, as it is played on what is nobody's.
-
-    Args:
-        path: of the file.
-        question: which one, of a study.
-    """
     table = read_toml(path, most_bytes=MOST_BYTES)
     if "survey" not in table:
         return Rehearsal.read(path, question)

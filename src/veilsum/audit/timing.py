@@ -41,7 +41,6 @@ class Slope:
     """How much longer something takes for one row more, as measured here.
 
     Attributes:
-        about: what was timed.
         rows: of each table that was timed.
         seconds: that it took at best.
         slope: seconds for a row more.
@@ -76,7 +75,6 @@ class Slope:
 
     @property
     def words(self) -> str:
-        """What was found, in a sentence."""
         found = f"{self.about}: {self.slope:.2g} s for a row more (+- {self.error:.1g})"
         if not self.is_real:
             return f"{found}, which measurements do not tell from none"

@@ -63,14 +63,12 @@ class AttackSoFar(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def of(cls, gain: Gain) -> AttackSoFar:
-        """Return it as a file has it."""
         if isinstance(gain, str):
             return cls(said=gain)
         return cls(**vars(gain))
 
     @property
     def gain(self) -> Gain:
-        """What it was."""
         if self.said:
             return self.said
         if self.why:
@@ -141,7 +139,6 @@ class Unfinished:
         counts: Int[Array[Any], "players 2"],
         scores: Mapping[int, Int[Array[Any], "2 bins"]],
     ) -> None:
-        """Keep what was counted so far."""
         self.counted[what] = CountedSoFar(
             executions,
             tuple((int(trials), int(right)) for trials, right in counts.tolist()),

@@ -43,11 +43,7 @@ def play(
 ) -> Iterator[Outcome | Skipped | str]:
     """Compare what parties mask with the list of released numbers.
 
-    Args:
-        question: what was agreed on.
-        coalition: not used: every party's vector is compared.
-        seed: repeats it.
-        trials: runs with other made-up rows.
+    Every party's vector is compared, with other made-up rows in each trial.
     """
     filled: dict[Kind, set[int]] = {}
     wrong, words = 0, dict[str, None]()
@@ -128,7 +124,6 @@ def _of_parties(question: Rehearsal, played: Played) -> Iterator[str]:
 def _beside_the_job(
     question: Rehearsal, played: Played, held: Holdings
 ) -> Iterator[str]:
-    """Yield parties whose vector is not what the job makes of the table."""
     for name, own in held.items():
         direct = question.direct(played, own)
         if direct is not None and direct != [one[name] for one in played.given]:
@@ -158,7 +153,6 @@ def _not_by_row(
 def _other_columns(
     question: Rehearsal, played: Played, held: Holdings, seed: Any
 ) -> Iterator[str]:
-    """Yield parties whose vector changes with a column that is not asked about."""
     if question.schema is None:
         return
     used = set(question.job(played).schema.names)
@@ -211,11 +205,7 @@ def _dropped(played: Played) -> int | None:
 def _with_gaps(own: Frame, many: int, column: str, *, last: bool) -> Frame:
     """Return a table with some rows more, of which one column is missing.
 
-    Args:
-        own: a party's table.
-        many: rows that are added.
-        column: that is missing.
-        last: whether other columns are copied from the last rows, or the first.
+    `last`: other columns are copied from the last rows, else from the first.
     """
     rows: Any = own.iloc[-many:] if last else own.iloc[:many]
     # An object column keeps its numbers beside None.

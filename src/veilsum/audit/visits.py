@@ -78,7 +78,6 @@ Spoiling: TypeAlias = Callable[[Source, str, int], Source]
 
 
 def unspoilt(source: Source, guest: str, number: int) -> Source:
-    """Return the chance as it is."""
     del guest, number
     return source
 
@@ -92,7 +91,6 @@ class Visits(Secret):
 
     Attributes:
         terms: of the survey, with keys that the auditor has made.
-        codes: everybody's invitation.
         keys: by delegate.
         spoil: what becomes of the program's chance, by guest and number; a planted leak
             changes it.
@@ -159,12 +157,10 @@ class Visits(Secret):
 
     @property
     def n_words(self) -> int:
-        """How many words a share has."""
         guest = next(iter(self.codes))
         return len(self.come(guest, (None,) * self.terms.n_cells, tape(0)).words)
 
     def share(self, sent: Submission, delegate: str) -> Words:
-        """Return what a delegate finds in its seal."""
         return open_share(self.terms, sent, delegate, self.keys[delegate])
 
     def left(self, sent: Submission, coalition: Coalition) -> Words:
@@ -193,7 +189,6 @@ class Visits(Secret):
         return int(words[len(words) - self.terms.n_cells + cell])
 
     def honest(self, coalition: Coalition) -> Coalition:
-        """Return the delegates that are left."""
         return tuple(name for name in self.terms.names if name not in coalition)
 
     def hidden(self, coalition: Coalition) -> tuple[str, ...]:
@@ -276,13 +271,11 @@ class Against:
     trials: int
 
     def chance(self, trial: int, what: str) -> np.random.Generator:
-        """Return a trial's own."""
         return np.random.default_rng(seed_of(self.seed, f"{what}/{trial}"))
 
     def outcome(
         self, attack: str, about: str, hits: Sequence[bool], promised: float
     ) -> Outcome:
-        """Return how often it was right."""
         return Outcome(
             attack=attack,
             coalition=self.coalition,
@@ -474,7 +467,6 @@ ATTACKS: Mapping[str, Callable[[Against], Outcome | Skipped]] = {
 def play(
     visits: Visits, coalition: Coalition, *, seed: int, trials: int
 ) -> Iterator[Outcome | Skipped]:
-    """Play every attack in the hands of a coalition."""
     left = visits.hidden(coalition)
     if len(left) < 2:
         yield Skipped(
@@ -495,7 +487,6 @@ def play(
 
 
 def _seen(aim: Against, sent: Sequence[Submission]) -> list[Any]:
-    """Return what a coalition has of submissions, with its own seals opened."""
     visits, inside = aim.visits, set(aim.coalition)
     names = visits.terms.names
     found: list[Any] = [
@@ -645,7 +636,6 @@ class UsedAgain:
     kept: dict[str, bytes] = field(default_factory=dict)
 
     def __call__(self, source: Source, guest: str, number: int) -> Source:
-        """Return a source that remembers."""
         calls = 0
 
         def draw(size: int) -> bytes:

@@ -63,9 +63,7 @@ class WeakRandomness:
     """The attack in the hands of one coalition.
 
     Attributes:
-        scene: what is promised.
         coalition: by name.
-        together: executions in one trial.
     """
 
     scene: Scene
@@ -84,7 +82,6 @@ class WeakRandomness:
         return np.broadcast_to(held, (2, self.together, *held.shape))
 
     def play(self, sight: Sight, worlds: Worlds) -> Hits:
-        """Return in which trials a share was none that chance would have made."""
         trials, known = len(worlds), sight.known_shares
         arcs = known.shape[0] * known.shape[1]
         used = known[:, :, : trials * self.together]
@@ -202,7 +199,6 @@ class _Roots:
     bits: int
 
     def __call__(self, key: int, seed: int) -> list[int]:
-        """Return what is seen of each, of a part of all roots."""
         del seed
         whole = range(2**self.bits)
         many = -(-len(whole) // PARTS)

@@ -42,7 +42,6 @@ COMMANDS = {
 
 
 def summaries() -> dict[str, str]:
-    """Return all commands with their lines, in the order of their names."""
     found = {name: command["summary"] for name, command in commands().items()}
     return dict(sorted((COMMANDS | found).items()))
 

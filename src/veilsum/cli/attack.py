@@ -135,7 +135,6 @@ def _values(text: str) -> Values:
 def _excluded(
     values: Values, sigma: float, runs: int, seed: int, bits: int | None = None
 ) -> FloatLeak:
-    """Return what float64 masks rule out; with bits, masks on that lattice."""
     import numpy as np
 
     from veilsum.privacy.float_leak import float_exclusions, lattice_exclusions
@@ -155,7 +154,6 @@ def _counts(leak: FloatLeak) -> dict[str, float]:
 
 
 def _figure(values: Values, sigma: float, runs: int, seed: int, bits: int) -> Any:
-    """Return the figure: the examples and these values, over several sigmas."""
     from veilsum.report.figures import float_leak_figure
 
     sigmas = sorted({*SIGMAS, sigma})

@@ -190,7 +190,6 @@ def _audited(
     transcripts: tuple[tuple[Path, Path], ...],
     place: Path | None,
 ) -> tuple[Audit, AuditRecord, dict[str, str]]:
-    """Return what an audit found, its record, and the certificates of the file."""
     import hashlib
     from dataclasses import replace
     from functools import partial
@@ -298,7 +297,6 @@ def _audited(
 
 
 def _drawn(name: str, draw: Callable[[], Any]) -> dict[str, bytes]:
-    """Return a figure's files; none, which is said, without the extra that draws."""
     from veilsum.errors import MissingExtraError
     from veilsum.report.figures import render
 

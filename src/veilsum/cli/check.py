@@ -67,10 +67,11 @@ def command(
       veilsum check consortium.toml --data ward7.csv --ledger hospital-3.ledger
     """
     from veilsum.consortium.study import runs_of
+    from veilsum.files.consortiums import read_described
     from veilsum.party.own_rules import own_rules_in
     from veilsum.party.study_page import page_of
 
-    agreed, drawn = _read(plan)
+    agreed, drawn = read_described(plan)
     page = page_of(agreed, drawn=drawn)
     rules = own_rules_in(plan.parent, own)
     consortium = runs_of(agreed)[0]
@@ -103,22 +104,9 @@ def _verdict(consortium: Consortium, *, good: bool, given: bool) -> str:
     )
 
 
-def _read(plan: Path) -> tuple[Consortium | AgreedStudy, bool]:
-    """Return what a file describes, and whether it is a consortium file already."""
-    from veilsum.consortium.study import is_study
-    from veilsum.files.consortiums import read_agreement, read_plan, read_study_plan
-    from veilsum.files.scenarios import read_toml
-
-    table = read_toml(plan)
-    if "members" in table:
-        return read_agreement(plan), True
-    return (read_study_plan if is_study(table) else read_plan)(plan), False
-
-
 def at_home(
     agreed: Consortium | AgreedStudy, page: Consent, *given: Any
 ) -> tuple[tuple[Part, ...], int]:
-    """Return the owner's half of the page, and how many questions are refused."""
     from veilsum.consortium.study import AgreedStudy
 
     if isinstance(agreed, AgreedStudy):
@@ -134,7 +122,6 @@ def _study_at_home(
     ledger_file: Path | None,
     how: dict[str, Any],
 ) -> tuple[tuple[Part, ...], int]:
-    """Return the same about all questions of a study, each and all together."""
     from tempfile import TemporaryDirectory
 
     from veilsum.errors import InvalidInputError
@@ -184,7 +171,6 @@ def _run_at_home(
     ledger_file: Path | None,
     how: dict[str, Any],
 ) -> tuple[tuple[Part, ...], int]:
-    """Return the same about one run."""
     from contextlib import ExitStack
 
     from veilsum.files.ledger import open_ledger

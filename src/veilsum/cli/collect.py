@@ -742,7 +742,6 @@ def erase(*, survey: Path, folder: Path, yes: bool, as_json: bool) -> None:
 
 
 def _read(survey: Path) -> tuple[Consortium, SurveyTerms]:
-    """Return an open survey."""
     from veilsum.files.consortiums import read_consortium
     from veilsum.surveys.terms import survey_terms
 
@@ -757,7 +756,6 @@ def _read(survey: Path) -> tuple[Consortium, SurveyTerms]:
 
 
 def _store(folder: Path) -> DelegateStore:
-    """Return the store of a member that has made its key."""
     from veilsum.party.own_survey import STORE
     from veilsum.surveys.delegate import DelegateStore
 

@@ -21,6 +21,24 @@ if TYPE_CHECKING:
 
 PATH = click.Path(path_type=Path)
 
+certificate_option = click.option(
+    "--certificate",
+    "files",
+    type=PATH,
+    multiple=True,
+    help="A member's .crt file; its name is in it. May be repeated.",
+)
+organiser_option = click.option(
+    "--organiser", help="The member that writes this file, by its name."
+)
+new_file_option = click.option(
+    "-o",
+    "--out",
+    type=PATH,
+    required=True,
+    help="The consortium file to write; one that is there is left alone.",
+)
+
 
 @click.group("consortium")
 def command() -> None:
@@ -35,20 +53,8 @@ def command() -> None:
 
 @command.command("new")
 @click.argument("plan", type=PATH)
-@click.option(
-    "-o",
-    "--out",
-    type=PATH,
-    required=True,
-    help="The consortium file to write; one that is there is left alone.",
-)
-@click.option(
-    "--certificate",
-    "files",
-    type=PATH,
-    multiple=True,
-    help="A member's .crt file; its name is in it. May be repeated.",
-)
+@new_file_option
+@certificate_option
 @click.option(
     "--address",
     "places",
@@ -57,7 +63,7 @@ def command() -> None:
     help="Where the others dial a member; without one it only dials. May be repeated. "
     "If nobody has one, all meet through files.",
 )
-@click.option("--organiser", help="The member that writes this file, by its name.")
+@organiser_option
 @json_option
 def new(
     *,
@@ -131,13 +137,7 @@ def show(*, file: Path, as_json: bool) -> None:
 
 @command.command("amend")
 @click.argument("file", type=PATH)
-@click.option(
-    "-o",
-    "--out",
-    type=PATH,
-    required=True,
-    help="The consortium file to write; one that is there is left alone.",
-)
+@new_file_option
 @click.option(
     "--renewal",
     "renewals",

@@ -143,7 +143,6 @@ def passphrase(*, key: Path, remove: bool, as_json: bool) -> None:
 
 
 def _chosen() -> str:
-    """Ask for a new passphrase, twice."""
     from veilsum.net.passphrase import check_strength
 
     return check_strength(

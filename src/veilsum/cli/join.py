@@ -18,7 +18,7 @@ import click
 from click.exceptions import Exit
 
 from veilsum.cli.app import BadInput
-from veilsum.cli.output import FILE, json_option, print_json, say
+from veilsum.cli.output import FILE, json_option, log_option, print_json, say
 from veilsum.cli.own_table import new_data_option, table_options, taken
 from veilsum.errors import InvalidInputError, VeilsumError, WaitingError, printable
 
@@ -34,7 +34,6 @@ _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "ta
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """Return what was said beside the event's name."""
     return {key: v for key, v in vars(record).items() if key not in _USUAL}
 
 
@@ -42,7 +41,6 @@ class ForPeople(logging.Formatter):
     """The time, the event, then its fields as name=value."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line."""
         found = (f"{key}={value}" for key, value in fields_of(record).items())
         words = (timed(record.created), record.getMessage(), *found)
         return printable(f"  {' '.join(words)}")
@@ -61,7 +59,6 @@ class ForMachines(logging.Formatter):
     """One JSON object a line: time, level, event, and the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line."""
         time = datetime.fromtimestamp(record.created, UTC)
         line = {
             "time": time.isoformat(timespec="milliseconds"),
@@ -182,14 +179,7 @@ REMIND_SECONDS = 10.0
     metavar="NAME",
     help="Of a study, a question to stay away from. May be repeated.",
 )
-@click.option(
-    "--log",
-    "style",
-    type=click.Choice(("text", "json")),
-    default="text",
-    show_default=True,
-    help="How events are written to standard error.",
-)
+@log_option
 @json_option
 def command(
     *,
@@ -277,7 +267,6 @@ def command(
 
 @contextmanager
 def _told(style: str) -> Iterator[None]:
-    """Say in the log's own form how it ended otherwise."""
     try:
         with ended_like_ctrl_c():
             yield
@@ -321,7 +310,6 @@ def _end(style: str, words: str, code: int) -> NoReturn:
 
 
 def _agree(page: Consent, *, yes: bool, style: str) -> bool:
-    """Ask a person; without one, point out what the page would have."""
     from veilsum.party.checks import ASKED_BEFORE
 
     if not yes:
@@ -346,7 +334,6 @@ def _warn(lines: Sequence[str], style: str) -> None:
 def _tell_question(
     found: QuestionStatus, joined: Joined | None, *, style: str, as_json: bool
 ) -> None:
-    """Say how a question of a study went."""
     if style == "json":
         about = {"question": found.name, "stage": found.stage}
         LOG.info("question over", extra=about)
@@ -357,7 +344,6 @@ def _tell_question(
 
 
 def only_key(folder: Path, *, where: str = "beside the consortium file") -> Path:
-    """Return the one key file of a folder."""
     from veilsum.net.identity import LOST_KEY, NEXT
 
     not_in_force = (".former", NEXT)
@@ -411,7 +397,6 @@ def _withheld(event: RunEvent) -> str:
 
 
 def _teller(style: str) -> Callable[[RunEvent], None]:
-    """Return what tells a person, or a log, of each event."""
     told = [monotonic()]
 
     def listen(event: RunEvent) -> None:
@@ -452,14 +437,12 @@ NOW_AND_THEN: dict[str, Callable[[RunEvent], str]] = {
 
 
 def _where(event: RunEvent) -> str:
-    """Say which epoch and round it is, from the second one on."""
     counts = {"epoch": event.epoch, "round": event.round}
     told = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
     return f" ({told})" if told else ""
 
 
 def _log(event: RunEvent) -> None:
-    """Write an event into a log for machines."""
     if event.what == "phase":
         where = {"phase": event.phase, "epoch": event.epoch, "round": event.round}
         LOG.info("phase", extra=where)

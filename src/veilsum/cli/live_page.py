@@ -36,7 +36,6 @@ _OPTIONS = (
 
 
 def page_options(command: Command) -> Command:
-    """Add the options to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

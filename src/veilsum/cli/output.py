@@ -26,6 +26,14 @@ optional_graph_option = click.option("--graph", "spec", **_GRAPH)
 # Spelt out: importing them would load numpy for --help.
 LAWS = ("none", "gaussian", "lattice", "uniform")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON only.")
+log_option = click.option(
+    "--log",
+    "style",
+    type=click.Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    help="How events are written to standard error.",
+)
 on_option = click.option(
     "--on",
     metavar="WHERE",
@@ -66,12 +74,10 @@ def on_screen(message: str) -> str:
 
 
 def print_json(data: Any) -> None:
-    """Write one JSON document to standard output."""
     click.echo(as_json(data))
 
 
 def console() -> Console:
-    """Return the console that tables go to."""
     return _screen()(highlight=False, emoji=False)
 
 

@@ -54,7 +54,6 @@ _NAMES = ("decimal", "separator", "missing", "encoding", "dates", "query")
 
 
 def table_options(command: Command) -> Command:
-    """Add the options to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

@@ -155,7 +155,6 @@ def command(
 
 
 def _show_page(listen: str, spec: str | None, given: dict[str, Any]) -> None:
-    """Serve the planner page until somebody says to stop."""
     import asyncio
 
     from veilsum.web import pages  # which says what is missing, if something is

@@ -98,5 +98,4 @@ def command(
 
 
 def names(text: str | None) -> list[str]:
-    """Return the names in a comma-separated option."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]

@@ -114,7 +114,6 @@ def _run(
     shown: Mapping[str, Any],
     instead: Mapping[str, Any],
 ) -> None:
-    """Read a question, run it, and show or write its result and figures."""
     with show_activity(f"Reading {printable(scenario.name)}"):
         import msgspec
 
@@ -170,7 +169,6 @@ def _briefer(showing: Showing, first: tuple[str, ...]) -> Showing:
 def _figures(
     kind: Any, result: Any, title: str, shown: Mapping[str, Any]
 ) -> dict[str, bytes]:
-    """Return the figures of a result as files."""
     from veilsum.report import figures
 
     drawn = kind.figures(figures, result, title.partition("\n")[0], **shown)

@@ -14,7 +14,7 @@ import click
 
 from veilsum.cli.app import BadInput
 from veilsum.cli.live_page import page_options, shown_page
-from veilsum.cli.output import FILE, json_option, print_json, say
+from veilsum.cli.output import FILE, json_option, log_option, print_json, say
 from veilsum.cli.own_table import new_data_option, table_options, taken
 
 if TYPE_CHECKING:
@@ -83,14 +83,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Look at FOLDER once, take part to the end in what may be joined, and leave.",
 )
-@click.option(
-    "--log",
-    "style",
-    type=click.Choice(("text", "json")),
-    default="text",
-    show_default=True,
-    help="How events are written to standard error.",
-)
+@log_option
 @json_option
 def command(
     *,
@@ -159,7 +152,6 @@ def command(
 
 
 def _serve(serving: Serving, shown_at: str | None, *, once: bool) -> None:
-    """Look, again and again, until somebody says to stop."""
     from veilsum.net.metrics import MetricsServer, loopback
     from veilsum.party.serving import LOOK_SECONDS
 
@@ -180,7 +172,6 @@ def _serve(serving: Serving, shown_at: str | None, *, once: bool) -> None:
 
 
 def _agree(home: Household, file: Path, *, as_json: bool) -> None:
-    """Show a page, ask, and write down what a person has agreed to."""
     from veilsum.cli.check import at_home
     from veilsum.cli.join import ask
     from veilsum.consortium.study import runs_of
@@ -220,7 +211,6 @@ def _agree(home: Household, file: Path, *, as_json: bool) -> None:
 
 
 def _refuse(home: Household, file: Path) -> None:
-    """Write down a person's no, which whoever serves keeps to."""
     from time import time
 
     from veilsum.files.consortiums import read_agreement

@@ -64,7 +64,6 @@ def command(*, folder: Path, page: str | None, page_open: bool, as_json: bool) -
 
 
 def _show(folder: Path, page: str | None, *, opened: bool) -> None:
-    """Show a page until somebody says to stop."""
     from veilsum.cli.join import ended_like_ctrl_c
 
     if not folder.is_dir():

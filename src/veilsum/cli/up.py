@@ -84,7 +84,6 @@ def _leave(number: int, frame: object) -> NoReturn:
 
 
 def _phases(run: LocalRun) -> Callable[[], None]:
-    """Return what tells a person how far the parties are."""
     seen: dict[str, str] = {}
     read: dict[str, int] = {}
 
@@ -178,7 +177,6 @@ def _report_run(
 
 
 def one_answer(results: list[dict[str, Any]]) -> bool:
-    """Say whether all parties have found the same."""
     return all(one["minimiser"] == results[0]["minimiser"] for one in results)
 
 
@@ -194,7 +192,6 @@ def _print(results: list[dict[str, Any]], *, same: bool, good: bool) -> None:
 
 
 def _promise(guarantee: dict[str, Any]) -> str:
-    """Return a guarantee in two lines or three; result.json has all of it."""
     from veilsum.sums.releases import SUM_LIMITS
 
     most, epsilon = guarantee.get("tolerate") or 0, guarantee["epsilon"]

@@ -135,7 +135,6 @@ class Report:
 
     Attributes:
         verdict: on the receipts, if there are any.
-        receipts: these.
         evidence: what was shown, and what each comes to.
     """
 
@@ -159,7 +158,6 @@ class Report:
         return [(party, digest) for party, digest in spoken if digest not in shown]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         found = {"good": True, "findings": [], "fingerprints": []}
         found |= {} if self.verdict is None else self.verdict.to_dict()
         evidence = [
@@ -170,7 +168,6 @@ class Report:
         return {**found, "good": self.good, "evidence": evidence, "absent": absent}
 
     def print(self, *, telephone: bool) -> None:
-        """Print a line for each finding, and for each piece of evidence."""
         from veilsum.net.identity import fingerprint
 
         prints = [] if self.verdict is None else [*self.verdict.fingerprints]

@@ -63,6 +63,14 @@ def plan_of(file: ScenarioFile, path: Path) -> Consortium:
     return consortium_of(file, **_stand_ins(file, path))[0]
 
 
+def read_described(path: Path) -> tuple[Consortium | AgreedStudy, bool]:
+    """Return what a file describes, and whether it is a consortium file, not a plan."""
+    table = read_toml(path)
+    if "members" in table:
+        return read_agreement(path), True
+    return (read_study_plan if is_study(table) else read_plan)(path), False
+
+
 def read_study_plan(path: Path) -> AgreedStudy:
     """Return the study that a plan with several questions would become; the same."""
     file = read_scenario_file(path)

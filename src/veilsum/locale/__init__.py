@@ -27,11 +27,21 @@ def catalogue(language: str, part: str = "sums") -> Mapping[str, Any]:
 
     Args:
         language: such as `en`.
-        part: `sums`, statistics and limits; `consent`, the page of consent, in English
-            only; `officer`, the papers of a data-protection officer; `survey`, what
-            guests read.
+        part: `sums`, statistics and limits; `officer`, the papers of a data-protection
+            officer; `survey`, what guests read; in English only `audit`, `consent`, the
+            page of consent, and `report`, the page of a finished run.
     """
     return tomllib.loads((FOLDER / language / f"{part}.toml").read_text("utf-8"))
+
+
+def phrase(part: str, key: str, /, **values: object) -> str:
+    """Return a sentence from the words of one English file, its braces filled in.
+
+    >>> phrase("audit", "nothing_told")
+    'There was nothing to tell apart.'
+    """
+    text: str = catalogue("en", part)["words"][key]
+    return text.format(**values)
 
 
 def languages(part: str = "officer") -> tuple[str, ...]:

@@ -159,7 +159,6 @@ class MethodArrays(Arrays):
 def _told(
     plan: Plan, rounds: Mapping[str, Rounds], masked: Array[Any]
 ) -> dict[tuple[int, str], Array[Any]]:
-    """Return what every party tells its neighbours, by round and party."""
     graph, names = plan.topology, plan.parties
     pairs = zip(names, masked, strict=True)
     states = {name: rounds[name].begin(row, graph, name) for name, row in pairs}
@@ -200,12 +199,7 @@ def broken_bound(
 ) -> str | None:
     """Return in words what the costs did that the bounds exclude, if anything.
 
-    Args:
-        cost: all parties' masked costs.
-        bounds: what the steps were taken from.
-        x: estimates.
-        before: other estimates, a step earlier.
-        names: of the parties.
+    `before` are estimates a step earlier than `x`.
     """
     moved = np.linalg.norm(x - before, axis=1)
     turned = cost.gradient_change(x, before)
@@ -262,7 +256,6 @@ class Iterated:
 
     Attributes:
         times: the iterations at which estimates were kept, the last included.
-        estimates: x_i at those times.
         stopped: why it ended: "tolerance", "iterations" or "bytes".
     """
 
@@ -272,7 +265,6 @@ class Iterated:
 
     @property
     def iterations(self) -> int:
-        """How many were carried out."""
         return int(self.times[-1])
 
 
@@ -297,7 +289,6 @@ class Journey:
     """A run under way.
 
     Attributes:
-        engine: carries iterations out.
         schedule: how many, and when to stop.
         cost: what the engine runs on, to find out what went wrong.
         names: of the parties, to say where.
@@ -345,7 +336,6 @@ class Journey:
         return iteration in {self.schedule.iterations, self._end}
 
     def _next(self, now: int) -> int:
-        """Return the next iteration at which there is something to do."""
         found = [self._stops[bisect_right(self._stops, now)]]
         if (rule := self.schedule.stopping) is not None:
             look = now + rule.every - now % rule.every
@@ -361,7 +351,6 @@ class Journey:
 
     @cached_property
     def _looks(self) -> frozenset[int]:
-        """When numbers are looked at."""
         last = self.schedule.iterations
         listens = self.progress is not None
         stride = max(1, last // REPORTS) if listens else max(FEWEST, last // LOOKS)
@@ -444,7 +433,6 @@ class Journey:
             raise DivergedError(furthest, last.iteration, x, why)
 
     def _strayed(self, state: State) -> Array[np.bool_]:
-        """Say whose numbers are lost."""
         points, aims = self.engine.points(state), self.engine.aims(state)
         within = np.asarray((np.abs(points) < LOST).all(axis=-1))  # nan is not
         if aims is not points:

@@ -50,10 +50,7 @@ def fingerprint(settings: tuple[Any, ...], *arrays: Array[Any]) -> str:
 def write_checkpoint(path: Path, digest: str, state: State) -> None:
     """Write a state beside the file, then move it there at once.
 
-    Args:
-        path: where to; an earlier state of the same run is replaced, and nothing else.
-        digest: of all that decides what the run computes.
-        state: to go on from.
+    An earlier state of the same run, by its digest, is replaced, and nothing else.
     """
     try:
         _check_owner(path, digest)

@@ -81,7 +81,6 @@ def _named(name: str, cost: Cost, domain: Domain, ranges: Ranges) -> Between:
 
 
 def _of_basis(cost: Cost) -> Gram:
-    """Return the Hessian of the masked part."""
     match cost.basis:
         case Affine(dim):
             return np.zeros((dim, dim))
@@ -124,7 +123,6 @@ def _of_rows(rho: RowRemainder, ranges: Ranges) -> Between:
 
 
 def _ends(matrix: Gram) -> tuple[float, float]:
-    """Return the least and the greatest eigenvalue."""
     values = np.linalg.eigvalsh(matrix)
     return float(values[0]), float(values[-1])
 

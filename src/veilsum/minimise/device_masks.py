@@ -76,7 +76,6 @@ def threefry(key: Halves, counter: Halves) -> Halves:
 
 
 def key_of(seed: int, *, purpose: int = SHARES, epoch: int = 0) -> Halves:
-    """Return the key of a seed, of any length, for one purpose and epoch."""
     left = as_whole(seed, what="a seed", least=0)
     key: Halves = (np.zeros(1, np.uint32), np.zeros(1, np.uint32))
     parts = [purpose, epoch & 0xFFFFFFFF, epoch >> 32]
@@ -142,7 +141,6 @@ def device_masks(heard: Any, law: Law, seed: int, *, size: int, epoch: int = 0) 
 
 @lru_cache(16)  # one epoch after the other draws by the same program
 def _compiled(law: Law, size: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return what draws shares, and what adds them up by rows."""
     jit, draw = load_jax().jit, drawing(law, size)
     return jit(draw), jit(partial(_masks_of, draw))
 
@@ -209,7 +207,6 @@ def drawing(law: Law, size: int) -> Drawing:
 
 
 def words(key: Halves, places: Any, attempt: Any = 0) -> Any:
-    """Return the words at some places of every key's share."""
     jnp = load_jax().numpy
     at = jnp.asarray(places, dtype=np.uint32)[None, :]
     return joined(threefry(key, (at, jnp.full_like(at, attempt))))

@@ -154,7 +154,6 @@ class Parts:
     def __call__(
         self, key: int, seed: int
     ) -> tuple[Float[FloatArray, "n p part"], Float[FloatArray, "h p part"]]:
-        """Return what a part leaves behind, and what C is left with."""
         del seed
         count = self.slices[key].stop - self.slices[key].start
         n_honest = self.topology.n_parties - len(self.colluders)
@@ -207,7 +206,6 @@ ShareChunk = Float[FloatArray, "e arcs p chunk"]
 def _chunks(
     topology: Topology, width: int, count: int, stream: np.random.Generator
 ) -> Iterator[tuple[slice, ShareChunk]]:
-    """Yield standard normal shares for a few executions at a time."""
     shape = (topology.n_edges, topology.shares_per_edge, width)
     chunk = max(1, CHUNK_NORMALS // prod(shape))
     buffer = np.empty((*shape, chunk))

@@ -220,7 +220,6 @@ def _same(rows: Mapping[str, Rows], ask: Callable[[Rows], T], what: str) -> T:
 
 
 def _costs(rows: Mapping[str, Rows], model: Model) -> dict[str, Cost]:
-    """Return every party's cost, with its equal part of the ridge."""
     share = _penalty(model) / len(rows)
     costs = {}
     for party, part in rows.items():
@@ -236,7 +235,6 @@ def _penalty(model: Model) -> Vector:
 
 
 def _pooled(rows: Mapping[str, Rows], model: Model) -> Vector:
-    """Return the coefficients of all rows; refuse columns that are dependent."""
     _check_independent(_curvature(rows, model, np.zeros(len(model.names))), model.names)
     return model.pooled(rows)
 
@@ -252,7 +250,6 @@ def _check_independent(curvature: Gram, names: Sequence[str]) -> None:
 
 
 def _curvature(rows: Mapping[str, Rows], model: Model, at: Vector) -> Gram:
-    """Return second derivatives of the sum of all costs."""
     parts = [curvature(model.family, part, at) for part in rows.values()]
     return np.asarray(np.sum(parts, axis=0) + np.diag(_penalty(model)))
 

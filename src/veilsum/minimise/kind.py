@@ -55,7 +55,6 @@ class MinimiseKind(QuestionKind[Minimisation]):
         raise InvalidInputError("a [cost] is not run on tables: use veilsum.solve")
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
-        """Yield the question in words."""
         question = self.section(asked.consortium)
         recipe = cast("Minimise", asked.recipe)
         cost = question.cost
@@ -83,13 +82,11 @@ class MinimiseKind(QuestionKind[Minimisation]):
         )
 
     def limits(self, asked: Asked) -> Iterator[str]:
-        """Yield what iterations leave open."""
         yield from cast("Minimise", asked.recipe).limits
 
     def made_up(
         self, consortium: Consortium, chance: np.random.Generator, spread: float
     ) -> dict[str, Any]:
-        """Return a party's own entries of a cost, well within the declared range."""
         question = self.section(consortium)
         cost, largest = question.cost, consortium.masks.largest or 100.0
         # Twice a target is a coefficient, and the squares of matrices are, too.

@@ -29,7 +29,7 @@ from veilsum.files.output import prepare_folder
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.spectrum import FAILURE_PROBABILITY, Mu2, certified_mu2
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.masks.laws import LatticeMasks, Masks
+from veilsum.masks.laws import LatticeMasks, Law, Masks
 from veilsum.masks.masking import (
     PIECE,
     CounterStreams,
@@ -333,13 +333,7 @@ def large(
         )
         rows = _drawn(topology.n_parties, dim, seed) if given is None else given
         reach = _reach(rows)
-        law = Masks("lattice", sigma, grid, 2.0 * reach).on(topology)
-        assert isinstance(law, LatticeMasks)
-        if law.wide:
-            raise InvalidInputError(
-                f"masks on a grid of {law.grid.bits} bits do not fit 64-bit integers: "
-                "use a coarser grid, or a smaller sigma"
-            )
+        law = in_words(Masks("lattice", sigma, grid, 2.0 * reach).on(topology))
         promise, mu2 = None, None
         if certify:
             with measured.phase("certificate"):
@@ -448,15 +442,7 @@ def task_of(
     step: float | None,
     reach: float,
 ) -> Task:
-    """Return what an engine is to carry out, whichever it is.
-
-    Args:
-        topology: who talks to whom.
-        cost: all parties' masked costs.
-        method: its name.
-        step: its step, or None for the usual one.
-        reach: half the width of dgd's box.
-    """
+    """Return what an engine is to carry out, whichever it is; see `method_of`."""
     parties, dim = cost.coefficients.shape
     weights = mixing_weights(topology, MIXING[method])
     return Task(
@@ -502,14 +488,12 @@ def method_of(
 
 
 def _drawn(parties: int, dim: int, seed: int) -> FloatArray:
-    """Return a made-up row for each party."""
     seed = as_whole(seed, what="a seed", least=0)
     stream = np.random.default_rng((TARGETS_PURPOSE, seed))
     return stream.standard_normal((parties, dim))
 
 
 def given_targets(targets: ArrayLike, parties: int) -> FloatArray:
-    """Return somebody's rows, one for each party."""
     rows = np.asanyarray(targets)
     if rows.dtype.kind not in "fiu":
         raise InvalidInputError(f"targets must be numbers, found {rows.dtype}")
@@ -548,20 +532,40 @@ def _masked(
         part = law.encode(-2.0 * np.asarray(rows[here], dtype=np.float64))
         masks[here] += part
         own = [a + b for a, b in zip(own, exact_totals(part), strict=True)]
-    if any(sums) or exact_totals(masks) != own:
-        raise NumericalError(
-            f"masks of all parties add up to {sums} steps of the grid instead of 0: "
-            "this is an error in the package, please report it"
-        )
+    check_cancelled(sums, own, exact_totals(masks))
     coefficients = masks.view(np.float64)
     for low in range(0, parties, PIECE):
         here = slice(low, low + PIECE)
         coefficients[here] = law.decode(masks[here])
+    cost = EffectiveCost(Affine(dim), coefficients, SquaredNorm(1.0))
+    return cost, exact_answer(law, own, parties), tuple(sums)
+
+
+def in_words(law: Law) -> LatticeMasks:
+    """Return the law if its masks are 64-bit integers; else refuse."""
+    assert isinstance(law, LatticeMasks)
+    if law.wide:
+        raise InvalidInputError(
+            f"masks on a grid of {law.grid.bits} bits do not fit 64-bit integers: use "
+            "a coarser grid, or a smaller sigma"
+        )
+    return law
+
+
+def check_cancelled(sums: Iterable[int], own: list[int], masked: list[int]) -> None:
+    """Refuse masks that do not add up to zero, or change the sum that they mask."""
+    if any(sums) or masked != own:
+        raise NumericalError(
+            f"masks of all parties add up to {sums} steps of the grid instead of 0: "
+            "this is an error in the package, please report it"
+        )
+
+
+def exact_answer(law: LatticeMasks, total: Iterable[int], parties: int) -> Vector:
+    """Return the mean of all targets p from the sum of -2 p, in steps of the grid."""
     # In Python's integers: a total may be larger than what float64 holds exactly.
     step = law.grid.exact_step / (-2 * parties)
-    answer = np.array([float(step * one) for one in own])
-    cost = EffectiveCost(Affine(dim), coefficients, SquaredNorm(1.0))
-    return cost, answer, tuple(sums)
+    return np.array([float(step * one) for one in total])
 
 
 def _promise(
@@ -570,7 +574,6 @@ def _promise(
     corrupted: Iterable[Hashable],
     opening: Opening,
 ) -> tuple[Guarantee, Mu2 | None]:
-    """Return what masks promise, with the bounds on mu2 it rests on."""
     found: list[Mu2] = []
 
     def certify(honest: Topology) -> Mu2:
@@ -617,7 +620,6 @@ class _Saving:
             self.write(state)
 
     def write(self, state: Any) -> None:
-        """Write now."""
         write_checkpoint(self.path, self.digest, state)
         self.last = monotonic()
 
@@ -629,7 +631,6 @@ def _advanced(
     opening: Opening,
     saving: _Saving | None,
 ) -> Any:
-    """Return the last state, a few iterations after the other."""
     told, looked = opening("iterations", iterations), monotonic()
     while state.iteration < iterations:
         # Always up to the same ones: a run that is resumed computes the same bits.
@@ -675,6 +676,5 @@ def _digest(
 
 
 def _order_of(engine: Engine) -> str:
-    """Return in which order an engine keeps parties, as far as it says so."""
     nearness = getattr(engine, "nearness", None)
     return "the parties' own order" if nearness is None else nearness.words

@@ -62,7 +62,6 @@ class Row:
 
     @property
     def holds(self) -> bool:
-        """Whether every number is within the tolerance."""
         gap = np.abs(np.subtract(self.here, self.paper))
         return bool((gap <= self.tolerance).all())
 
@@ -82,7 +81,6 @@ class PaperReport(Shown):
     under_b: Executions
 
     def showing(self) -> Showing:
-        """Return every number of Section V beside what is expected of it."""
         rows = [
             (
                 row.quantity,
@@ -163,7 +161,6 @@ class PaperReport(Shown):
         return sum(not _is_convex(row, QUARTIC_RADIUS) for row in rows)
 
     def rows(self) -> list[Row]:
-        """Return the comparison, tolerances at four standard errors."""
         exact = attacker_success(self.kl_exact)
         root = sqrt(self.executions)
         mean, spread = 4 * sqrt(2.0) / root, 4 * 2 * sqrt(2.0) / root
@@ -198,7 +195,6 @@ class PaperReport(Shown):
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the numbers as plain values for JSON."""
         return {
             "mean_A": self.means[0].tolist(),
             "mean_B": self.means[1].tolist(),

@@ -25,12 +25,7 @@ from veilsum.sums.terms import Terms
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PartyCost(Secret):
-    """One party's cost under what all have agreed on.
-
-    Attributes:
-        recipe: what the parties do.
-        terms: how they sum.
-    """
+    """One party's cost under what all have agreed on."""
 
     cost: Cost
     recipe: Minimise
@@ -84,7 +79,6 @@ class PartyCost(Secret):
 
     @property
     def unit(self) -> str:
-        """What coefficients are whole numbers of, in words."""
         masks = self.terms.law.masks
         return f"2^{-(masks.grid or 0)}" if masks.unit is None else str(masks.unit)
 
@@ -103,7 +97,6 @@ class PartyCost(Secret):
 
     @property
     def plan(self) -> Plan:
-        """What everybody agrees on."""
         return plan_for(self.recipe, self.terms, self.recipe.agreed)
 
     @property
@@ -115,7 +108,6 @@ class PartyCost(Secret):
     def run(
         self, driver: Driver, ledger: Ledger | None = None, *, new_data: bool = False
     ) -> Minimised:
-        """Take part, and return what everybody knows then."""
         party = driver.party
         assert party is not None
         ledgers = {} if ledger is None else {party: ledger}

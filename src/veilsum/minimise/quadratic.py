@@ -46,8 +46,6 @@ class QuadraticProgram(Minimise):
 
     Attributes:
         grid: what coefficients are whole numbers of, in steps fine enough for masks.
-        reach: how many steps one party's may be.
-        layout: the sum of these whole numbers.
     """
 
     grid: Grid
@@ -55,7 +53,6 @@ class QuadraticProgram(Minimise):
     layout: Layout
 
     def check_sum(self, sums: Sums) -> None:
-        """Refuse coefficients beyond the range of all parties together."""
         check_sizes(self.layout.counts, sums[-1])
 
     def contribution(self, party: str, cost: Cost) -> Contribution:
@@ -72,7 +69,6 @@ class QuadraticProgram(Minimise):
         return Contribution(lambda _: whole, (cost.coefficients,))
 
     def answer(self, sums: Sums) -> Vector:
-        """Return the minimiser within the domain."""
         total = self.layout.counts.values(sums[0])
         self.check(total)
         return super().answer((total,))
@@ -98,7 +94,6 @@ class QuadraticProgram(Minimise):
             )
 
     def release(self, sums: Sums) -> Release:
-        """Return what the sum shows."""
         del sums
         return Release("quadratic program", self.layout.released)
 
@@ -109,7 +104,6 @@ class QuadraticProgram(Minimise):
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]
     ) -> tuple[Line, ...]:
-        """Return in words what the sum shows."""
         return shown_of([members], releases)
 
 

@@ -30,6 +30,7 @@ from veilsum.minimise.costs.bases import Basis, Quadratic
 from veilsum.minimise.costs.cost import Cost, common_basis
 from veilsum.minimise.costs.domains import Domain
 from veilsum.minimise.costs.remainders import (
+    Alike,
     Kind,
     Remainder,
     SquaredNorm,
@@ -60,7 +61,7 @@ AGREED = (
 
 
 @dataclass(frozen=True)
-class Withheld:
+class Withheld(Alike):
     """Stands for the part of a cost that its owner keeps: known to be there, no more.
 
     Attributes:
@@ -71,15 +72,10 @@ class Withheld:
     kind: Kind = field(default="local", init=False)
 
     def gradient(self, x: Vectors) -> Vectors:
-        """Refuse: only its owner can say."""
         raise ProtocolError(
             f"a gradient at {len(x)} numbers was asked of a part of a cost that stays "
             "with its owner"
         )
-
-    def rows(self, which: slice) -> Withheld:  # alike for all
-        """Return itself."""
-        return self
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -88,14 +84,10 @@ class Minimise:
 
     Attributes:
         basis: phi, which all coefficients belong to.
-        domain: X.
         remainders: by party, what of its cost is not masked; `Withheld` where only its
             owner has it.
-        law: of the masks.
-        settings: as they were agreed.
         schedules: how an iterative method runs among whoever is in the epoch; None for
             one sum.
-        schedule: the same among all.
         start: by party, x_i(0).
         limits: what masks do not cover here.
         tolerance_unused: why a tolerance that was asked for cannot end the method.
@@ -180,12 +172,10 @@ class Minimise:
 
     @property
     def size(self) -> int:
-        """As many numbers as the basis has."""
         return self.basis.size
 
     @property
     def answer_size(self) -> int:
-        """The dimension."""
         return self.basis.dim
 
     @property
@@ -197,7 +187,6 @@ class Minimise:
 
     @property
     def tolerance(self) -> float:
-        """How far two parties' answers may be apart."""
         far = self.settings.agreement(iterative=self.schedule is not None)
         if self.schedule is None or self.schedule.stopping is None:
             return far
@@ -211,12 +200,10 @@ class Minimise:
 
     @property
     def spread(self) -> str:
-        """How masked vectors reach everybody."""
         return self.settings.spread if self.schedule is None else "flooding"
 
     @property
     def agreed(self) -> dict[str, Any]:
-        """Everything else that parties compare before they start."""
         settings = self.settings
         return {
             "basis": plain_value(self.basis),
@@ -231,14 +218,12 @@ class Minimise:
     # What they do.
 
     def request(self, sums: Sums) -> str | None:
-        """Ask for coefficients, once."""
         return None if sums else "coefficients"
 
     def check_sum(self, sums: Sums) -> None:
         """Accept every sum: coefficients of costs have no agreed range."""
 
     def contribution(self, party: str, cost: Cost) -> Contribution:
-        """Return how one party answers, and how it goes on with what is its own."""
         rounds = None
         if self.schedules is not None:
             rounds = MethodRounds(
@@ -258,17 +243,14 @@ class Minimise:
 
     @property
     def remainder(self) -> Remainder:
-        """What is known of all remainders together."""
         return stack(list(self.remainders.values()))
 
     @property
     def one_shot(self) -> OneShot:
-        """What follows from the sum of all coefficients."""
         n = len(self.remainders)
         return OneShot(self.basis, self.remainder, n, self.domain)
 
     def answer(self, sums: Sums) -> Vector:
-        """Return the minimiser within the domain."""
         if not self.stand_in:
             raise ProtocolError(
                 "a sum is not the answer where costs have a part of their own"
@@ -277,11 +259,9 @@ class Minimise:
 
     @property
     def method(self) -> str:
-        """The name of what runs."""
         return OneShot.name if self.schedule is None else self.schedule.name
 
     def iterations(self, rounds: int) -> int:
-        """Return how many iterations so many rounds of messages make."""
         if (plan := self.schedule) is None:
             return 0
         return max(0, rounds - plan.recentring) // plan.method.rounds_per_iteration
@@ -294,7 +274,6 @@ class Minimise:
         return self.size
 
     def release(self, sums: Sums) -> Release:
-        """Return what the sum shows."""
         del sums
         shown = {"cost_coefficients": self.size}
         return Release("a minimiser of summed costs", shown)
@@ -305,7 +284,6 @@ class Minimise:
         return (Foreseen("only_sum", self.release(()).statistics),)
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
-        """Return what holds, with what masks do not cover of these costs."""
         del releases
         if not promise.kind.hides:
             return promise
@@ -315,7 +293,6 @@ class Minimise:
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]
     ) -> tuple[Line, ...]:
-        """Return in words that the sum of the costs becomes known."""
         del releases
         return (released_by(members),)
 
@@ -336,22 +313,18 @@ class Minimised(JobResult):
 
     @property
     def minimiser(self) -> Vector:
-        """What the parties computed."""
         return self.answer
 
     @property
     def method(self) -> str:
-        """The name of the method that ran."""
         return self.costs.method
 
     def answered(self) -> Showing:
-        """Return the minimiser, to be seen."""
         many = counted(len(self.released.members), "party")
         return Showing(f"Minimiser over {many}: {in_line(self.minimiser.tolist())}")
 
     @property
     def road(self) -> str:
-        """What it took."""
         if not self.iterations:
             return super().road
         return (
@@ -365,7 +338,6 @@ class Minimised(JobResult):
         return self.costs.iterations(self.released.rounds)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {
             "minimiser": self.minimiser.tolist(),
             "reference": None,
@@ -384,7 +356,6 @@ def public_facts(
     remainder: Remainder,
     faults: LinkFaults | None = None,
 ) -> Facts:
-    """Return what everybody knows of a problem."""
     drawn = np.asarray(law.masks.sigma or 0.0)
     if isinstance(basis, Quadratic):
         drawn = drawn / basis.widths

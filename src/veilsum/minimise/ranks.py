@@ -21,7 +21,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.errors import InvalidInputError
 from veilsum.files.output import prepare_folder
 from veilsum.graphs.cutting import CutParts, even_ends
 from veilsum.graphs.families import build_part
@@ -54,7 +54,10 @@ from veilsum.minimise.large_graphs import (
     TARGETS_PURPOSE,
     LargeMethod,
     check_asked,
+    check_cancelled,
+    exact_answer,
     given_targets,
+    in_words,
     method_of,
 )
 from veilsum.minimise.methods.base import Method, State
@@ -114,12 +117,10 @@ class OwnGraph:
 
     @property
     def n_parties(self) -> int:
-        """How many there are, on all ranks together."""
         return int(self.ranks.ends[-1])
 
     @cached_property
     def topology(self) -> Topology:
-        """All parties, with the links that are here."""
         return Topology.numbered(self.n_parties, self.links, sorted_already=True)
 
     @cached_property
@@ -135,23 +136,19 @@ class OwnGraph:
 
     @cached_property
     def degrees(self) -> Int[Array[np.int64], " own"]:
-        """How many neighbours each of this rank's parties has."""
         return np.diff(self._heard.indptr).astype(np.int64)
 
     @cached_property
     def _far(self) -> Bool[Array[np.bool_], " heard"]:
-        """Which of those that are heard are on other ranks."""
         own, heard = self.ranks.own, self._heard.indices
         return np.asarray((heard < own.start) | (heard >= own.stop))
 
     @cached_property
     def _outside(self) -> Int[Array[np.int64], " outside"]:
-        """The halo."""
         return np.unique(self._heard.indices[self._far]).astype(np.int64)
 
     @cached_property
     def parts(self) -> CutParts:
-        """How the graph is cut, with the halo of every rank."""
         halo = np.empty(self.ranks.comm.size, np.int64)
         self.ranks.comm.Allgather(np.array([len(self._outside)]), halo)
         return CutParts(order=None, ends=self.ranks.ends, halo=halo, by="own order")
@@ -188,7 +185,6 @@ class OwnGraph:
         return scipy.sparse.csr_array(apart + kept)
 
     def _degrees_of_heard(self) -> Float[Array[np.float64], " heard"]:
-        """Return how many neighbours everybody has that is heard, link by link."""
         own, outside = self.ranks.own, self._outside
         table = np.empty((len(self.degrees) + len(outside), 1))
         table[: len(self.degrees), 0] = self.degrees
@@ -242,13 +238,8 @@ def own_engine(
 ) -> RankEngine:
     """Return what carries iterations of this rank's parties out, with all ranks.
 
-    Args:
-        graph: this rank's part.
-        method: the same on every rank; its weights are symmetric.
-        weights: this rank's rows.
-        cost: this rank's rows, masks added.
-        start: this rank's rows.
-        precision: of all numbers.
+    The method is the same on every rank, and its weights are symmetric; weights, cost
+    and start are this rank's rows.
     """
     own = graph.ranks.own
     if len(start) != own.stop - own.start or len(cost.coefficients) != len(start):
@@ -278,10 +269,7 @@ class RanksFound:
     """What ranks came to together; all but `own` is the same on every rank.
 
     Attributes:
-        own: this rank's estimates.
-        mean: of everybody's estimates.
         apart: the largest distance of an estimate from the mean.
-        iterations: how many were carried out.
     """
 
     own: Float[Array[np.float64], "own m"]
@@ -335,24 +323,13 @@ DRAWN = 1 << 16
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RanksRun(Shown):
-    """What ranks came to; all but `own` is the same on every rank.
+    """What ranks came to; all but `own` is the same on every rank. See `LargeRun`.
 
     Attributes:
-        graph: what it was made from.
-        parties: how many there are.
-        ranks: how many shared them.
         halo: how much of the graph crossed between ranks in a round.
-        method: its name.
-        iterations: how many there were.
-        resumed: after how many of them checkpoints took over; 0 without.
         own: this rank's estimates, by row.
         first: the number of this rank's first party.
         minimiser: all parties' estimates, averaged.
-        answer: the exact minimiser, the mean of all targets.
-        max_error: the worst party's distance from it.
-        sum_of_masks: of each coefficient, exactly; all zero, else there is no result.
-        sigma: of the masks.
-        grid: bits q of their grid 2^-q.
     """
 
     graph: str
@@ -383,7 +360,6 @@ class RanksRun(Shown):
         }
 
     def showing(self) -> Showing:
-        """Return the minimiser, and what it rests on."""
         return Showing(
             f"Minimiser over {self.parties:,} parties: "
             f"{in_line(self.minimiser.tolist())}",
@@ -428,25 +404,12 @@ def large_on_ranks(
 ) -> RanksRun:
     """Simulate very many parties that find the mean of their private targets.
 
-    Every rank calls it with the same arguments; alone it is one rank.
-
-    Args:
-        graph: a family such as "geometric:10000000:6", of which a rank makes its own
-            part, or a graph, of whose links it keeps its own.
-        targets: p_i by row, of all parties; a file that numpy maps into memory is read
-            where a rank's rows are. Without any they are drawn from the seed.
-        dim: of drawn targets.
-        method: dgd, gradient-tracking or extra.
-        iterations: how many.
-        sigma: standard deviation of one coordinate of one share.
-        grid: bits q of the masks' grid 2^-q; the finest that fits without.
-        seed: of shares and drawn targets.
-        step: dgd's first, or that of the other methods; a usual one without.
-        checkpoint: every rank writes its rows to this name and its own number. If all
-            are there, the run goes on from them, to the same bits.
-        every: minutes between two of them.
-        comm: how ranks reach each other; all that were started together without.
-        progress: of the first rank; see `veilsum.progress`.
+    Every rank calls it with the same arguments, which are those of `large`; alone it is
+    one rank. Of a graph's links a rank keeps its own, of a family such as
+    "geometric:10000000:6" it makes no others, and of a file of targets it reads its
+    rows. Every rank writes its checkpoint to a name with its own number; if all are
+    there, the run goes on from them, to the same bits. `comm` is how ranks reach each
+    other, by default all that were started together.
 
     Raises:
         InvalidInputError: the halo is most of the graph, or memory does not suffice;
@@ -470,24 +433,14 @@ def large_on_ranks(
     if not reach < np.inf:
         raise InvalidInputError("targets must be finite numbers, found nan or inf")
     reach = max(1.0, reach)
-    law = here.law(Masks("lattice", sigma, grid, 2.0 * reach))
-    assert isinstance(law, LatticeMasks)
-    if law.wide:
-        raise InvalidInputError(
-            f"masks on a grid of {law.grid.bits} bits do not fit 64-bit integers: use "
-            "a coarser grid, or a smaller sigma"
-        )
+    law = in_words(here.law(Masks("lattice", sigma, grid, 2.0 * reach)))
     numbers = here.masks(law, CounterStreams(seed), rows.shape[1])
     sums = here.exact_sums(numbers)
     # ||x - p||^2 is ||x||^2 - 2 p'x and a number: -2 p is masked.
     own = law.encode(-2.0 * rows)
     total = here.exact_sums(own)
     numbers += own
-    if any(sums) or here.exact_sums(numbers) != total:
-        raise NumericalError(
-            f"masks of all parties add up to {sums} steps of the grid instead of 0: "
-            "this is an error in the package, please report it"
-        )
+    check_cancelled(sums, total, here.exact_sums(numbers))
     cost = EffectiveCost(Affine(rows.shape[1]), law.decode(numbers), SquaredNorm(1.0))
     start = np.zeros_like(rows)
     del rows, own, numbers
@@ -523,9 +476,7 @@ def large_on_ranks(
                 kept.look(now, at_end=now.iteration >= iterations)
 
         found = go_through(engine, iterations, state=state, told=told)
-    # In Python's integers: a total may be larger than what float64 holds exactly.
-    unit = law.grid.exact_step / (-2 * here.n_parties)
-    answer = np.array([float(unit * one) for one in total])
+    answer = exact_answer(law, total, here.n_parties)
     away = np.linalg.norm(found.own - answer, axis=1).max()
     return RanksRun(
         graph=graph if isinstance(graph, str) else "a graph",
@@ -549,7 +500,6 @@ def large_on_ranks(
 def _own_targets(
     here: OwnGraph, targets: ArrayLike | None, dim: int, seed: int
 ) -> Float[Array[np.float64], "own m"]:
-    """Return this rank's rows of all targets."""
     own, parties = here.ranks.own, here.n_parties
     if targets is not None:
         return np.array(given_targets(targets, parties)[own], dtype=np.float64)

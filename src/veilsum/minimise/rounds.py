@@ -60,7 +60,6 @@ class Schedules:
     _known: dict[int, tuple[Topology, Schedule]] = field(default_factory=dict)
 
     def on(self, members: Topology) -> Schedule:
-        """Return the schedule for the members' graph."""
         known = self._known.get(id(members))
         if known is None:
             known = members, schedule(self.settings, self.facts, members)
@@ -74,7 +73,6 @@ class MixingRow:
 
     Attributes:
         me: whose row it is.
-        along: recentring's weights of the links.
         factors: Chebyshev's, one for each round of recentring.
         weights: of what it tells itself and of what it hears, in this order.
     """
@@ -88,7 +86,6 @@ class MixingRow:
 
     @classmethod
     def of(cls, plan: Schedule, members: Topology, me: str) -> MixingRow:
-        """Return a party's row of every matrix."""
         names, i = members.neighbours(me), members.index(me)
         order = [i, *(members.index(name) for name in names)]
         rows = {kind: w.tocsr()[[i]] for kind, w in plan.weights.items()}
@@ -105,11 +102,9 @@ class RoundsState(msgspec.Struct, frozen=True, eq=False):
     """Where a party is: still drawing masked integers together, or iterating.
 
     Attributes:
-        index: how many rounds are done.
         inner: the method's state; None before it has begun.
         masked: its masked coefficients, as far as they are drawn together.
         flow: what moved along each of its links in the last round of recentring.
-        cost: what the method runs on.
         packed: masked and flow, as they are written to disk.
         loudest: the largest residual heard of since the last look.
         before: estimate and aim an iteration before the next look.
@@ -133,7 +128,6 @@ class MethodRounds(Secret):
     """Recentring, then an iterative method, for one party.
 
     Attributes:
-        schedules: what all parties do.
         remainder: this party's own, in its own hands; masks do not touch it.
         start: x_i(0), public.
     """
@@ -145,7 +139,6 @@ class MethodRounds(Secret):
     start: Vector
 
     def begin(self, masked: Numbers, members: Topology, me: str) -> RoundsState:
-        """Return the start: the masked coefficients and the public start point."""
         row = MixingRow.of(self.schedules.on(members), members, me)
         flow = np.zeros((len(row.along), masked.size))
         return self._begun(self._drawn(0, row, masked, flow))
@@ -158,7 +151,6 @@ class MethodRounds(Secret):
         return RoundsState(index, None, row, masked, flow, cost, packed)
 
     def _begun(self, state: RoundsState) -> RoundsState:
-        """Return the state with the method begun, once recentring is done."""
         plan = state.row.schedule
         if state.index < plan.recentring:
             return state
@@ -169,7 +161,6 @@ class MethodRounds(Secret):
         return replace(state, inner=inner)
 
     def outgoing(self, state: RoundsState) -> Numbers:
-        """Return masked integers while they are drawn together, then what is told."""
         if state.inner is None:
             return state.masked
         plan = state.row.schedule
@@ -187,7 +178,6 @@ class MethodRounds(Secret):
         return FLOAT64, size + (plan.stopping is not None)
 
     def advance(self, state: RoundsState, heard: Mapping[str, Numbers]) -> RoundsState:
-        """Return the state after one more round."""
         rows = [heard[name] for name in state.row.neighbours]
         if state.inner is None:
             return self._begun(self._drawn_together(state, np.array(rows)))
@@ -219,7 +209,6 @@ class MethodRounds(Secret):
         return self._looked(state, rule)
 
     def _looked(self, state: RoundsState, rule: Stopping) -> RoundsState:
-        """Return the state after an iteration: what a look shows, and what follows."""
         method, inner = state.row.schedule.method, state.inner
         near = rule.decides_at(inner.iteration) and rule.is_enough(state.loudest)
         now, loudest = (inner.x, method.aim(inner)), state.loudest
@@ -246,7 +235,6 @@ class MethodRounds(Secret):
         return DivergedError(state.row.me, state.inner.iteration, None, TOO_LONG)
 
     def answer(self, state: RoundsState) -> Vector:
-        """Return this party's estimate, if it is one."""
         if (wrong := self.strayed(state)) is not None:
             raise wrong
         return np.array(state.inner.x)
@@ -280,7 +268,6 @@ class MethodRounds(Secret):
         )
 
     def ending(self, packed: bytes, members: Topology) -> RoundsEnding:
-        """Return how far a packed state has come, taken for the last one."""
         plan, done = self.schedules.on(members), rounds_done(packed)
         iterations = (done - plan.recentring) // plan.method.rounds_per_iteration
         early = iterations < plan.iterations
@@ -295,13 +282,11 @@ def _placed(
 
 
 def rounds_done(packed: bytes) -> int:
-    """Return the round at which a state was packed."""
     index: int = msgspec.msgpack.decode(packed)[0]
     return index
 
 
 def _plain(value: Any) -> Any:
-    """Return a method's state as what MessagePack knows."""
     if type(value) is np.ndarray:
         return value.tobytes()
     names = _names(value)
@@ -320,5 +305,4 @@ def _like(model: Any, plain: Any) -> Any:
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    """Return a state's parts; nothing for a plain value."""
     return getattr(type(value), "__slots__", ())

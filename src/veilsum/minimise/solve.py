@@ -75,7 +75,6 @@ class Trace(Shown):
         errors: ||x_i(k) - reference||, (times, n).
         sent: the bytes of bare numbers that each party has sent by then, shares
             included, (times, n); None for one-shot, which has one time only.
-        parties: their names.
     """
 
     iterations: Array[np.int64]
@@ -113,7 +112,6 @@ class Quantisation:
         step: g, its step.
         bias_bound: how far rounding the coefficients can move the minimiser, from the
             released sum alone; None where the sum of the costs is flat.
-        bias: how far it did move it.
         solver_error: the worst party's distance from the rounded problem's minimiser.
     """
 
@@ -125,7 +123,6 @@ class Quantisation:
 
     @property
     def sentence(self) -> str:
-        """What the grid did, in words."""
         bound = "" if self.bias_bound is None else f", at most {self.bias_bound:.2g}"
         return (
             f"grid 2^{-self.bits}: rounding moved the answer by {self.bias:.2g}{bound};"
@@ -513,11 +510,7 @@ def _drowned(
 ) -> str | None:
     """Return in words that masks kept parties apart to the end; None if they did not.
 
-    Args:
-        estimates: the last ones.
-        effective: all parties' masked costs, as the method found them.
-        costs: their private ones; a simulation has them.
-        domain: X; one that is not bounded is never filled.
+    A domain that is not bounded is never filled.
     """
     if not domain.is_bounded:
         return None
@@ -582,7 +575,6 @@ def central_minimiser(costs: Sequence[Cost], domain: Domain) -> Vector:
 def _by_party(
     costs: Mapping[str, Cost] | Sequence[Cost], given: GraphLike | str | None
 ) -> tuple[dict[str, Cost], Topology]:
-    """Return the costs in the order of the parties, and the parties' graph."""
     if isinstance(costs, Mapping):
         named = by_name(costs)
     else:

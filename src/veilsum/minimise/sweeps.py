@@ -136,7 +136,6 @@ class _Runs:
 
     @property
     def costs(self) -> list[Cost]:
-        """One for each party."""
         return [Cost(**one) for one in self.parts]
 
     def masks_of(self, choice: SweptRun) -> Masks:
@@ -312,7 +311,6 @@ class Sweep(Shown):
 
 
 def _came(lines: Sequence[Row], varied: Sequence[str]) -> Table:
-    """Return what runs came to: a line for each run, whoever colludes."""
     keys = _keys(varied, "tolerate")
     rows: dict[tuple[Any, ...], list[Any]] = {}
     # A column of zeros says nothing.
@@ -504,7 +502,6 @@ def _carried_out(
     where: str | None,
     progress: Report | None,
 ) -> list[Row]:
-    """Return all lines, or those there are when somebody stops it."""
     kept = None if out is None else _File.begun(Path(out), made)
     rows = [] if kept is None else list(kept.rows)
     first = len(rows) // len(made.tolerate)
@@ -551,7 +548,6 @@ class _Lines:
     """What runs come to becomes lines, with what is promised of them.
 
     Attributes:
-        runs: what is carried out.
         tolerate: numbers of colluders, a line for each.
         distance: that attackers are measured at.
         sweep: its name, which is a hash of all that it depends on.
@@ -568,7 +564,6 @@ class _Lines:
         self._promises: dict[tuple[str, Masks, int], Guarantee] = {}
 
     def of(self, key: int, ended: RunFound) -> list[Row]:
-        """Return the lines of one run."""
         lines = []
         for t in self.tolerate:
             row: Row = {**self.chosen(key, t), **dict.fromkeys(FOUND), **ended.found}
@@ -610,7 +605,6 @@ class _Lines:
 def _given(
     problem: Problem, *, domain: Domain | None, settings: Settings | None
 ) -> dict[str, Any]:
-    """Return what is swept, whether it was given as costs or in a scenario."""
     if isinstance(problem, str | Path):
         problem = read_scenario(Path(problem))
     if isinstance(problem, Scenario):
@@ -754,7 +748,6 @@ def _parts(cost: Cost) -> dict[str, Any]:
 
 
 def _check_portable(runs: _Runs) -> None:
-    """Refuse costs that cannot go to another process, before one is started."""
     from pickle import PicklingError, dumps
 
     try:

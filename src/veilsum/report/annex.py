@@ -180,7 +180,6 @@ def glossary(facts: PlanFacts, told: str, language: str) -> SentenceTable:
 
 
 def who_table(facts: PlanFacts, language: str) -> SentenceTable:
-    """Return the table of who learns what."""
     columns = tuple(
         words(language, "words")[key] for key in ("person", "learns", "not")
     )
@@ -208,7 +207,6 @@ def risk_table(facts: PlanFacts, language: str) -> SentenceTable:
 
 
 def level(number: int, language: str) -> str:
-    """Return a level of risk in words, with its number of four."""
     return f"{words(language, 'grades')[str(number)]} ({number}/4)"
 
 
@@ -238,7 +236,6 @@ def every_sum(facts: PlanFacts, language: str) -> Block:
 
 
 def summed(found: SumFacts, language: str) -> tuple[str, ...]:
-    """Return every statistic of a round with its count and its meaning."""
     told = partial(meaning, first=found.first, zero=not found.drops, officer=True)
     return tuple(
         f"{count}: {told(key, language)}"
@@ -248,7 +245,6 @@ def summed(found: SumFacts, language: str) -> tuple[str, ...]:
 
 
 def own_limit(line: str, language: str) -> str:
-    """Return the limit of one kind of question, in a language."""
     if not isinstance(line, Line):
         return line  # of a cost that somebody else wrote
     text: str = catalogue(language)["limits"][line.facts["key"]]
@@ -256,7 +252,6 @@ def own_limit(line: str, language: str) -> str:
 
 
 def times(one: SumFacts) -> str:
-    """Return how many such rounds there are."""
     return f"{one.least}" if one.least == one.most else f"{one.least} - {one.most}"
 
 
@@ -317,7 +312,6 @@ def as_html(paper: Paper) -> bytes:
 
 
 def _folded(parts: Sequence[PaperPart]) -> Iterator[PaperPart]:
-    """Yield parts of the first level, each with what belongs to it."""
     held: list[PaperPart] = []
     for part in parts:
         if part.level == 1:

@@ -87,17 +87,7 @@ def panels(
 ) -> tuple[Any, Any]:
     """Return a figure of panels above each other, and their axes; all in inches.
 
-    Args:
-        heights: of the panels.
-        title: what to notice, above all of them.
-        caption: what it rests on, below.
-        left: what the left margin takes.
-        right: the other one.
-        bottom: below the last panel.
-        gap: between two panels.
-        headed: whether panels have titles of their own.
-        sharex: whether panels have one horizontal axis.
-        width: of the whole.
+    `headed`: panels have titles of their own.
     """
     above, below = wrapped(title, width), wrapped(caption, width, size=SMALL)
     top = 0.25 + 0.19 * (above.count("\n") + 1 if above else 0) + 0.22 * headed
@@ -191,11 +181,6 @@ def error_figure(run: Run | RunRecord | Trace, title: str, caption: str = "") ->
 
     Of more than six parties the worst, the middle and the best one are drawn: they may
     be others at every iteration.
-
-    Args:
-        run: an iterative one, or its trace.
-        title: what to notice.
-        caption: what it rests on.
     """
     trace = run if isinstance(run, Trace) else run.trace
     assert trace.sent is not None, "one exchange leaves no curve"
@@ -307,16 +292,8 @@ def network_figure(
 ) -> Any:
     """Return who talks to whom, who colludes, and how well everybody else is hidden.
 
-    Args:
-        topology: the network.
-        title: what to notice.
-        caption: what it rests on.
-        corrupted: the coalition; it knows all that passes over its links.
-        cut: parties whose loss takes the network apart.
-        dangers: of every honest party, darker for more; infinite for one that the
-            coalition knows exactly. See `dangers`.
-        added: links that would mend the network.
-        helpful: links that would help further.
+    The loss of the parties `cut` takes the network apart; `dangers` is infinite for a
+    party that the coalition knows exactly; links `added` would mend the network.
     """
     bad, weak, known = set(corrupted), set(cut), dict(dangers or {})
     places = layout(topology)
@@ -374,7 +351,6 @@ def network_figure(
 
 
 def _way(start: FloatArray, end: FloatArray, *, bent: bool) -> FloatArray:
-    """Return the points of a link: its ends, or those of a bow between them."""
     along = np.linspace(0.0, 1.0, 25 if bent else 2)
     across = np.array([end[1] - start[1], start[0] - end[0]])
     bow = 4.0 * along * (1.0 - along) * (0.13 if bent else 0.0)
@@ -385,7 +361,6 @@ def _way(start: FloatArray, end: FloatArray, *, bent: bool) -> FloatArray:
 def _role(
     name: str, bad: set[str], weak: set[str], known: Mapping[str, float]
 ) -> tuple[str, str, str]:
-    """Return what a party is in a network, its mark, and the mark's edge."""
     if name in bad:
         return "colludes", "X" if name in weak else "s", BLACK
     if not isfinite(known.get(name, 0.0)):
@@ -429,15 +404,9 @@ def epsilon_figure(
     chosen: tuple[float, float] | None = None,
     target: float | None = None,
 ) -> Any:
-    """Return epsilon against sigma, for each number of colluders.
+    """Return epsilon against sigma, by number of colluders: `mu2` of the weakest graph.
 
-    Args:
-        mu2: for each number of colluders that of the weakest honest graph.
-        title: what to notice.
-        caption: what it rests on.
-        shares_per_edge: two, or one where links are one-way.
-        chosen: sigma and epsilon that were agreed on, or found.
-        target: an epsilon that was asked for.
+    `chosen` is a sigma with its epsilon, `target` an epsilon that was asked for.
     """
     figure, (axis,) = panels(3.2, title=title, caption=caption)
     middle = 1.0 if chosen is None else chosen[0]
@@ -465,14 +434,6 @@ def epsilon_figure(
 def success_figure(
     success: Callable[[float], float], furthest: float, title: str, caption: str = ""
 ) -> Any:
-    """Return the best attacker's success against how far apart two inputs are.
-
-    Args:
-        success: at a distance.
-        furthest: the largest distance that is drawn.
-        title: what to notice.
-        caption: what it rests on.
-    """
     figure, (axis,) = panels(2.9, title=title, caption=caption)
     distances = np.linspace(0.0, furthest, 161)
     heights = [success(float(one)) for one in distances]
@@ -510,9 +471,6 @@ def literature_figure(tables: Sequence[LiteratureTable]) -> Any:
 
     Exact answers are so much better that they have an axis of their own, below. Open
     marks are of mechanisms that hide the sum as well.
-
-    Args:
-        tables: of several divergences, or of one.
     """
     title = "At the same divergence of the view: how far answers are from the true one"
     lines = (len(tables[0].rows) + 1) // 2
@@ -669,12 +627,9 @@ def float_leak_figure(
     *,
     lattice: Sequence[float],
 ) -> Any:
-    """Return how often float64 masks rule an alternative out, over sigma.
+    """Return how often float64 masks rule an alternative out, over ascending sigmas.
 
-    Args:
-        sigmas: standard deviations of one share, ascending.
-        curves: for each input, in words, the share of runs at each sigma.
-        lattice: for integer masks, the largest of all these inputs.
+    `lattice` has the largest share of runs of all inputs, for integer masks.
     """
     title = "In float64 more noise helps whole numbers, not decimals"
     # The lattice comes last, over the others, and lowest where it meets them.
@@ -746,7 +701,6 @@ def audit_figure(found: Audit) -> Any:
 def _name_at_end(
     axis: Any, curves: Mapping[str, Sequence[float]], colours: Sequence[str]
 ) -> None:
-    """Write the curves' names in the right margin, where no curve passes."""
     ends = [rates[-1] for rates in curves.values()]
     heights = _apart(ends, gap=0.08)
     for name, height, colour in zip(curves, heights, colours, strict=True):
@@ -756,7 +710,6 @@ def _name_at_end(
 def _write_beside(
     axis: Any, height: float, text: str, *, at: float = 1.02, **look: Any
 ) -> None:
-    """Write text in the right margin, at a height of the vertical axis."""
     look |= {"transform": axis.get_yaxis_transform(), "va": "center"}
     axis.text(at, height, text, **look, fontsize=SMALL)
 
@@ -783,14 +736,6 @@ def survival_figure(
     *,
     life_table: bool = False,
 ) -> Any:
-    """Return the curves with their intervals, and below them the numbers at risk.
-
-    Args:
-        result: the curves.
-        title: what to notice.
-        caption: what it rests on.
-        life_table: whether these are life tables; else by Kaplan and Meier.
-    """
     curves = result.life_tables if life_table else result.curves
     agreed = counted(len(result.times), "agreed time")
     told = (
@@ -862,13 +807,7 @@ def _numbers_at_risk(axis: Any, curves: Mapping[str, SurvivalCurve]) -> None:
 def evaluation_figure(
     result: ChanceEvaluation, title: str = "", caption: str = ""
 ) -> Any:
-    """Return the ROC curve, and below it what was predicted and what happened.
-
-    Args:
-        result: an evaluation of chances.
-        title: what to notice.
-        caption: what it rests on.
-    """
+    """Return the ROC curve, and below it what was predicted and what happened."""
     figure, (upper, lower) = panels(3.1, 3.1, title=title, caption=caption)
     false, true = result.found.roc()
     # Between two edges the curve may be anywhere in the box that they span.
@@ -942,16 +881,9 @@ def forest_figure(
 ) -> Any:
     """Return estimates with their intervals, one below the other.
 
-    Args:
-        rows: of a result's table, with name, coefficient, low and high: hazard ratios
-            of a Cox regression, fixed effects of a mixed model, pooled estimates of a
-            meta-analysis. No party's own number is among these.
-        title: what to notice.
-        caption: what it rests on.
-        ratio: whether to show exp of all of them, on a logarithmic axis.
-        scaled: whether to draw each in its own standard_error, since they have
-            different units; what is written beside is not scaled.
-        xlabel: what the lines are.
+    `ratio` shows exp of all of them on a logarithmic axis. `scaled` draws each in its
+    own standard error, since they have different units; the numbers beside are not
+    scaled.
     """
     names = [str(row["name"]) for row in rows]
     shown = np.exp if ratio else np.asarray
@@ -1017,14 +949,8 @@ def boxes_figure(
 
     A line stands where a quantile is if values are spread evenly between two
     thresholds; the bar across it is where it surely is. There are no dots and no ends:
-    the smallest and the largest value are single rows.
-
-    Args:
-        groups: the quantiles of each: the quartiles make the box, and the outermost
-            ones, if there are any beyond, its whiskers.
-        name: what was measured.
-        title: what to notice.
-        caption: what it rests on.
+    the smallest and the largest value are single rows. Quartiles make the box, and the
+    outermost quantiles beyond them its whiskers.
     """
     wide = max(WIDTH, 1.0 + 0.75 * len(groups))
     figure, (axis,) = panels(2.7, title=title, caption=caption, width=wide, bottom=0.95)
@@ -1066,15 +992,7 @@ def counts_figure(
     title: str,
     caption: str = "",
 ) -> Any:
-    """Return a table of counts in colours: with bins, a histogram of two columns.
-
-    Args:
-        cells: how many rows there are, the first column's places down.
-        names: of the two columns.
-        labels: of the places of each.
-        title: what to notice.
-        caption: what it rests on.
-    """
+    """Return a table of counts in colours: with bins, a histogram of two columns."""
     down, across = cells.shape
     left = 0.3 + beside(labels[0], 14)
     width = max(WIDTH, left + 0.45 * across + 0.2)
@@ -1115,15 +1033,7 @@ def histogram_figure(
     """Return counts between agreed edges; over unequal bins as rows per unit.
 
     So an area is a number of rows, and a wide bin with many does not look like more.
-
-    Args:
-        edges: of the bins, one more than there are counts.
-        counts: of rows.
-        name: what was measured.
-        title: what to notice.
-        caption: what it rests on.
-        open_ends: whether the first and the last bin go on as far as values may, which
-            is hatched.
+    Hatched ends go on as far as values may.
     """
     ends = np.asarray(edges, dtype=np.float64)
     widths, heights = np.diff(ends), np.asarray(counts, dtype=np.float64)
@@ -1153,14 +1063,7 @@ def histogram_figure(
 def differences_figure(
     values: Mapping[str, float], xlabel: str, title: str, caption: str = ""
 ) -> Any:
-    """Return standardised differences of groups as points, with a line at 0.1.
-
-    Args:
-        values: by variable, the largest first.
-        xlabel: what they are.
-        title: what to notice.
-        caption: what they rest on.
-    """
+    """Return standardised differences of groups as points, with a line at 0.1."""
     figure, (axis,) = panels(
         0.3 * len(values) + 0.3,
         title=title,
@@ -1191,12 +1094,7 @@ def values_figure(
 ) -> Any:
     """Return numbers as bars, one below the other, each written at its end.
 
-    Args:
-        values: by name.
-        xlabel: what they are.
-        title: what to notice.
-        caption: what they rest on.
-        ends: for some of them, from where to where.
+    `ends` are intervals of some of them.
     """
     places = np.arange(len(values))[::-1]
     figure, (axis,) = panels(
@@ -1229,16 +1127,6 @@ def lines_figure(
     *,
     scales: tuple[str, str] = ("linear", "linear"),
 ) -> Any:
-    """Return curves over one axis, with their names below it.
-
-    Args:
-        x: what they are drawn over.
-        curves: by name.
-        labels: of both axes.
-        title: what to notice.
-        caption: what they rest on.
-        scales: of both axes, `linear` or `log`.
-    """
     figure, (axis,) = panels(
         2.8, title=title, caption=caption, bottom=0.6 + 0.19 * ((len(curves) + 1) // 2)
     )
@@ -1274,15 +1162,9 @@ def sweep_figure(
     *,
     baselines: Mapping[str, Sequence[float]] | None = None,
 ) -> Any:
-    """Return what runs came to over what was chosen: medians, from least to most.
+    """Return medians of `groups` by series and place on the axis, from least to most.
 
-    Args:
-        groups: for each series and each place on the axis, the values of all seeds.
-        labels: of both axes; both are logarithmic.
-        title: what to notice.
-        caption: what it rests on.
-        baselines: values that belong to no place on the axis, whose medians are
-            drawn all along it.
+    `baselines` belong to no place on the axis: their medians are drawn all along it.
     """
     level = baselines or {}
     deep = 0.6 + 0.19 * ((len(groups) + len(level) + 1) // 2)

@@ -18,9 +18,9 @@ from typing import Literal, TypeAlias
 
 from veilsum.audit.run_folder import OF_ALL, SUFFIXES, RunFolder
 from veilsum.consortium.consortium import Consortium
-from veilsum.consortium.study import AgreedStudy, is_study, runs_of
+from veilsum.consortium.study import AgreedStudy, runs_of
 from veilsum.errors import InvalidInputError, VeilsumError, printable
-from veilsum.files.consortiums import read_agreement, read_plan, read_study_plan
+from veilsum.files.consortiums import read_agreement, read_described
 from veilsum.files.scenarios import read_toml
 from veilsum.minimise.question import Minimise
 from veilsum.net.receipt import verify_receipts
@@ -68,7 +68,6 @@ class CountedGroup:
             varying for columns in which rows of a member differ; other for what has a
             name of its own.
         columns: whose they are, or that name.
-        places: what each is called.
     """
 
     kind: str
@@ -91,7 +90,6 @@ class QuestionFacts:
         sums: everything that becomes known.
         most_sums: how many sums there are at most; rules may leave room for fewer than
             all kinds of them come to.
-        most_numbers: how many numbers they hold at most.
         counted: what members are counted by before all else, place by place.
         holders: how many members must have each of these, but for none; 0 where nobody
             is counted.
@@ -120,22 +118,16 @@ class QuestionFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class SurveyFacts:
-    """What is said of a survey: a table that guests fill, and members add up.
-
-    Attributes:
-        terms: as its file has them.
-    """
+    """What is said of a survey: a table that guests fill, and members add up."""
 
     terms: SurveyTerms
 
     @property
     def closed(self) -> bool:
-        """Whether it is settled which submissions are added."""
         return self.terms.tally is not None
 
     @property
     def invited(self) -> Mapping[str, int]:
-        """How many guests each member has invited."""
         found = Counter(guest.invited_by for guest in self.terms.guests)
         return {name: found[name] for name in self.terms.names}
 
@@ -164,8 +156,6 @@ class RunEnd:
         parties: who took part to the end.
         lost: who was lost before anything was shown.
         started: when, by that member's clock.
-        finished: when.
-        version: of the program.
         failed: checks of the receipt that do not hold; nothing may be believed then.
     """
 
@@ -183,18 +173,12 @@ class PlanFacts:
     """Everything about a plan that is said to a data-protection officer.
 
     Attributes:
-        kind: what the facts were read from.
         file: the name of what they were read from.
-        title: in the organiser's words.
         run: its name; "" for a plan that has none yet.
         digest: of the file that members compare; "" for a plan.
         organiser: the member that wrote the file, by its own word; "" if it is silent.
-        parties: all members.
-        links: how many pairs of them exchange masks.
         tolerate: what is promised holds while so many pool what they saw.
-        minimum_honest: how many others there are at least.
         drop: whether the others may go on without a member that is lost.
-        fewest: how few of them may.
         sums_only: whether masks hide everything but sums.
         epsilon: of all sums of the plan together; None if no bound holds.
         rules: every rule about tables and members, by name.
@@ -249,7 +233,6 @@ class PlanFacts:
 
     @property
     def may_lose(self) -> bool:
-        """Whether members may yet be lost."""
         return self.drop and self.ended is None
 
     @property
@@ -270,14 +253,12 @@ class PlanFacts:
 
     @property
     def levels(self) -> Mapping[str, tuple[str, ...]]:
-        """By column that is a category, its levels."""
         return {
             name: found for one in self.questions for name, found in one.levels.items()
         }
 
     @property
     def formulas(self) -> tuple[str, ...]:
-        """What is fitted, as it is written."""
         return tuple(
             dict.fromkeys(one.formula for one in self.questions if one.formula)
         )
@@ -317,7 +298,6 @@ class PlanFacts:
 
     @property
     def all_linked(self) -> bool:
-        """Whether every two members exchange masks."""
         n = len(self.parties)
         return 2 * self.links == n * (n - 1)
 
@@ -338,7 +318,6 @@ class PlanFacts:
 
     @property
     def headings(self) -> frozenset[str]:
-        """Which kinds of question there are."""
         return frozenset(one.heading for one in self.questions)
 
     @property
@@ -348,7 +327,6 @@ class PlanFacts:
 
     @property
     def most_numbers(self) -> int:
-        """How many numbers they hold at most."""
         return sum(one.most_numbers for one in self.questions)
 
     def others(self, together: int = 1) -> int:
@@ -387,23 +365,16 @@ def facts_of(path: Path) -> PlanFacts:
     """
     if path.is_dir():
         return _facts_of_folder(path)
-    agreed, drawn = _read(path)
-    kind: Kind = "plan"
-    if drawn:
-        kind = "study" if isinstance(agreed, AgreedStudy) else "consortium"
-    return replace(_facts(agreed, kind), file=printable(path.name))
-
-
-def _read(path: Path) -> tuple[Consortium | AgreedStudy, bool]:
-    table = read_toml(path)
-    if "members" in table:
-        return read_agreement(path), True
-    if "survey" in table:
+    if "survey" in (table := read_toml(path)) and "members" not in table:
         raise InvalidInputError(
             f"{path} is the plan of a survey, which has no guests yet: veilsum collect "
             "new makes the open file of it, of which there is an officer's paper"
         )
-    return (read_study_plan if is_study(table) else read_plan)(path), False
+    agreed, drawn = read_described(path)
+    kind: Kind = "plan"
+    if drawn:
+        kind = "study" if isinstance(agreed, AgreedStudy) else "consortium"
+    return replace(_facts(agreed, kind), file=printable(path.name))
 
 
 def _facts_of_folder(path: Path) -> PlanFacts:

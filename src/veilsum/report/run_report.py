@@ -24,6 +24,7 @@ from veilsum.consortium.consortium import Consortium
 from veilsum.consortium.study import AgreedStudy
 from veilsum.errors import InvalidInputError, MissingExtraError, VeilsumError
 from veilsum.files.consortiums import read_agreement
+from veilsum.locale import catalogue, phrase
 from veilsum.net.identity import fingerprint
 from veilsum.net.receipt import (
     Finding,
@@ -72,7 +73,6 @@ from veilsum.sums.running import JobResult
 # said. On the page a byte of them takes a third more.
 MOST_DRAWN = 150_000
 AUDIT = "audit.json"
-YOU = "These are words of the page that every member agreed to; you is any member."
 MOST_ABOUT = 80  # letters
 MARKS = {True: "ok", False: "NOT ok"}
 
@@ -129,7 +129,6 @@ class ReportedRun:
     Attributes:
         folder: what `veilsum join` wrote to.
         others: receipts of other members; of other runs, too.
-        room: what all runs on a page share.
         study: of a question, the file of its study, if that is here.
     """
 
@@ -140,12 +139,10 @@ class ReportedRun:
 
     @cached_property
     def files(self) -> RunFolder:
-        """What is in the folder."""
         return RunFolder(self.folder)
 
     @cached_property
     def receipt(self) -> Receipt:
-        """What this member signed."""
         if self.files.receipt is None:
             raise InvalidInputError(
                 f"there is no receipt.json in {self.folder}: give the folder that "
@@ -162,12 +159,10 @@ class ReportedRun:
 
     @cached_property
     def consortium(self) -> Consortium:
-        """What was agreed on."""
         return self._agreed[1]
 
     @property
     def file(self) -> Path:
-        """Where that is written."""
         return self._agreed[0]
 
     @cached_property
@@ -182,11 +177,9 @@ class ReportedRun:
 
     @cached_property
     def page(self) -> Consent:
-        """What every member agreed to."""
         return consent_to(self.consortium)
 
     def words(self, heading: str) -> tuple[str, ...]:
-        """Return the lines under one heading of that page."""
         return next(one.lines for one in self.page.shared if one.heading == heading)
 
     @cached_property
@@ -226,7 +219,6 @@ class ReportedRun:
 
     @property
     def good(self) -> bool:
-        """Whether all of it holds."""
         return all(one.good for one in self.findings)
 
     @cached_property
@@ -341,11 +333,7 @@ def _question(run: ReportedRun) -> Iterator[Html]:
 def _answer(run: ReportedRun) -> Iterator[Html]:
     result = run.result
     if result is None:
-        yield notice(
-            "The sums of this run are not here (sums.json), or the answer does not "
-            "follow from them; these are numbers of result.json as they stand.",
-            bad=True,
-        )
+        yield notice(phrase("report", "no_sums"), bad=True)
         yield from _rows(run.plain.get("table"), run.plain.get("minimiser"))
         return
     yield shown(result.answered())
@@ -353,7 +341,6 @@ def _answer(run: ReportedRun) -> Iterator[Html]:
 
 
 def _rows(given: Any, answer: Any) -> Iterator[Html]:
-    """Yield a result's table; without one, the numbers of its answer."""
     if isinstance(given, list) and given and all(isinstance(x, dict) for x in given):
         keys = [str(key) for key in given[0]]
         rows = [[_told(row.get(key)) for key in keys] for row in given]
@@ -401,28 +388,11 @@ def _network(run: ReportedRun) -> Iterator[Html]:
         alt=f"The network: {words}",
         caption=words,
     )
-    yield paragraph(
-        "A link is where two parties exchange random shares, over a connection that is "
-        "encrypted and on which each proves who it is."
-        if not agreed.by_files
-        else "A link is where two parties exchange random shares, in letters that are "
-        "encrypted and signed; no connection was made."
-    )
+    yield paragraph(phrase("report", "link_by_files" if agreed.by_files else "link"))
 
 
 def _names(given: Any) -> tuple[str, ...]:
     return tuple(map(str, given)) if isinstance(given, list | tuple) else ()
-
-
-# What of a guarantee is a number, or as short, and how it is called.
-NUMBERS: Mapping[str, str] = {
-    "status": "status",
-    "epsilon": "epsilon",
-    "attacker_success": "best attacker's chance (a coin: 0.5)",
-    "tolerate": "members who may pool what they saw",
-    "vertex_connectivity": "vertex connectivity of the network",
-    "law": "masks",
-}
 
 
 def _promise(run: ReportedRun) -> Iterator[Html]:
@@ -433,7 +403,8 @@ def _promise(run: ReportedRun) -> Iterator[Html]:
         yield shown(run.result.guarantee.showing())
     if not run.page.facts["relaxed"]:
         yield _lines(first)
-    named = ((NUMBERS[key], signed.get(key)) for key in NUMBERS)
+    numbers = catalogue("en", "report")["numbers"]
+    named = ((name, signed.get(key)) for key, name in numbers.items())
     yield facts((name, _told(value)) for name, value in named if value is not None)
     yield folded(
         "What was released, over all members",
@@ -444,18 +415,16 @@ def _promise(run: ReportedRun) -> Iterator[Html]:
 def _who(run: ReportedRun) -> Iterator[Html]:
     if run.receipt.lost:
         left = run.receipt.parties
+        lost, others = listed(run.receipt.lost), len(left) - 1
         yield notice(
-            f"{listed(run.receipt.lost)} did not stay to the end: all sums are over "
-            f"{listed(left)}, and each of these alone can take its own part off, and "
-            f"knows them over the {len(left) - 1} others. What follows was said before "
-            "the run, of all members."
+            phrase("report", "lost", lost=lost, left=listed(left), others=others)
         )
     yield _lines(run.words("WHO CAN COMPUTE WHAT FROM IT"))
     yield folded(
         "What became known to every member",
         _lines(run.words("WHAT BECOMES KNOWN TO EVERY MEMBER")),
     )
-    yield tag("p", YOU, class_="soft")
+    yield tag("p", phrase("report", "you"), class_="soft")
 
 
 def _rules(run: ReportedRun) -> Html:
@@ -471,19 +440,12 @@ def _audit(run: ReportedRun) -> Iterator[Html]:
     try:
         record = run.audit
         if record is None:
-            yield paragraph(
-                "There is no audit.json beside this run. An audit attacks what the "
-                "file agrees on, with made-up inputs, and counts how often it succeeds:"
-            )
+            yield paragraph(phrase("report", "no_audit"))
             yield commands(f"veilsum audit {run.file.name} --out audit")
             return
         yield from [*_audited(run, record)]
     except (InvalidInputError, KeyError, TypeError, AttributeError, ValueError):
-        yield notice(
-            f"The {AUDIT} beside this run is not as veilsum audit writes it, and is "
-            "left out.",
-            bad=True,
-        )
+        yield notice(phrase("report", "odd_audit"), bad=True)
 
 
 def _audited(run: ReportedRun, record: AuditRecord) -> Iterator[Html]:
@@ -530,16 +492,9 @@ def _receipts(run: ReportedRun) -> Iterator[Html]:
         caption="Who signed",
     )
     if run.receipt.evidence:
-        yield notice(
-            f"{run.receipt.party} holds evidence of a member that contradicted itself "
-            "(evidence-NAME.json): veilsum verify says what it proves.",
-            bad=True,
-        )
+        yield notice(phrase("report", "evidence", party=run.receipt.party), bad=True)
     if not here >= {*run.receipt.parties}:
-        yield paragraph(
-            "Only the receipts of all members show that all of them found this result "
-            "and confirmed every link: ask for theirs, and give them with --receipt."
-        )
+        yield paragraph(phrase("report", "some_receipts"))
 
 
 def _checks(run: ReportedRun) -> Html:
@@ -549,24 +504,18 @@ def _checks(run: ReportedRun) -> Html:
 
 def _limits(run: ReportedRun) -> Iterator[Html]:
     yield _lines(run.words("WHAT IS NOT PROTECTED"))
-    yield tag("p", YOU, class_="soft")
+    yield tag("p", phrase("report", "you"), class_="soft")
 
 
 def _again(run: ReportedRun) -> Iterator[Html]:
-    yield paragraph(
-        "Whoever has the members' receipts and the consortium file works plan, page "
-        "and promise out again; with a member's result and sums, every number above:"
-    )
+    yield paragraph(phrase("report", "verify"))
     yield commands(_verifying(run))
     yield paragraph(
         "The digest of the consortium file is ",
         tag("code", run.consortium.digest.hex()),
         "; members compared it before they took part.",
     )
-    yield paragraph(
-        "A run is never repeated, for masks hide once: to ask again, all members agree "
-        "on a new file with the same question."
-    )
+    yield paragraph(phrase("report", "again"))
     yield commands(
         "veilsum consortium new plan.toml -o again.toml\nveilsum join again.toml"
     )
@@ -592,14 +541,8 @@ def _verifying(run: ReportedRun) -> str:
 
 
 def _readers() -> Iterator[Html]:
-    yield paragraph(
-        "This file names the members, and holds the result that all of them know: it "
-        "is for whoever may read that result. Beyond the result, and what follows from "
-        "it, nothing of anybody's own is in it: no table, no key, no share, no masked "
-        "number, not the sums themselves, and nothing that opens the digests in "
-        "receipts. What a result tells of one member or of one row stands under Limits."
-    )
-    yield paragraph("It needs no network, and runs nothing.")
+    yield paragraph(phrase("report", "readers"))
+    yield paragraph(phrase("report", "runs_nothing"))
 
 
 # Several questions
@@ -671,7 +614,6 @@ def _study(
 
 
 def _study_file(folder: Path, digest: str) -> tuple[Path, AgreedStudy] | None:
-    """Return the study that lies in a folder or around it, and where."""
     for path in RunFolder(folder).files:
         if path.suffix in SUFFIXES:
             try:
@@ -684,7 +626,6 @@ def _study_file(folder: Path, digest: str) -> tuple[Path, AgreedStudy] | None:
 
 
 def _one_of(run: ReportedRun) -> Iterator[Html]:
-    """Yield one question of several, its answer, and the rest folded."""
     yield from _question(run)
     yield from _answer(run)
     yield folded("What is promised", *_promise(run))

@@ -90,7 +90,6 @@ def _few_in_a_sum(facts: PlanFacts) -> bool:
 
 
 def _pooling(facts: PlanFacts) -> int:
-    """Return how likely more members pool what they saw than is tolerated."""
     return {0: 4, 1: 2}.get(facts.tolerate, 1)
 
 
@@ -163,7 +162,6 @@ LEVELS: Mapping[str, Callable[[PlanFacts], int]] = {
 
 
 def words(language: str, table: str) -> Mapping[str, str]:
-    """Return one table of the officer's catalogue."""
     found: Mapping[str, str] = catalogue(language, "officer")[table]
     return found
 
@@ -184,19 +182,15 @@ class Sentence:
 
     @property
     def key(self) -> str:
-        """Its name among all sentences."""
         return f"{self.part}.{self.name}"
 
     def holds(self, facts: PlanFacts) -> bool:
-        """Say whether it is true of a plan."""
         return all(_holds(one, facts) for one in self.when)
 
     def written(self, language: str) -> str:
-        """Return its words, with braces."""
         return words(language, self.part)[self.name]
 
     def text(self, facts: PlanFacts, language: str) -> str:
-        """Return it about one plan."""
         return self.written(language).format_map(values(facts, language))
 
 
@@ -214,7 +208,6 @@ class PlanRisk(Sentence):
     """Something that may happen all the same.
 
     Attributes:
-        title: key of its name.
         kind: as the forms of authorities sort risks: `access`, somebody learns what
             they should not; `change`; `loss`.
         levels: likelihood and severity, each from 1 (negligible) to 4 (maximum), or
@@ -227,15 +220,12 @@ class PlanRisk(Sentence):
     levels: tuple[int | str, int | str]
 
     def heading(self, language: str) -> str:
-        """Return its name in a table of risks."""
         return words(language, "risk_titles")[self.title]
 
     def likelihood(self, facts: PlanFacts) -> int:
-        """Return how likely it is by the plan."""
         return _level(self.levels[0], facts)
 
     def severity(self, facts: PlanFacts) -> int:
-        """Return how grave it is by the plan."""
         return _level(self.levels[1], facts)
 
 
@@ -274,7 +264,6 @@ def said(facts: PlanFacts, part: str) -> Iterator[Sentence]:
 
 
 def risks(facts: PlanFacts) -> Iterator[PlanRisk]:
-    """Yield what may happen all the same."""
     return (one for one in said(facts, "risk") if isinstance(one, PlanRisk))
 
 
@@ -328,14 +317,12 @@ def written(value: Value, language: str) -> str:
 
 
 def _column(name: str, facts: PlanFacts, language: str) -> str:
-    """Return a column's name, of a category with its levels."""
     levels = facts.levels.get(name)
     told = f" ({_names(levels, language, texts=True)})" if levels else ""
     return quoted(name) + told
 
 
 def _statistics(facts: PlanFacts, language: str) -> str:
-    """Return the statistics that are made of the sums."""
     rounds = [one.statistics for question in facts.questions for one in question.sums]
     return ", ".join(
         entry["answer"]
@@ -410,7 +397,6 @@ def named_group(name: str, language: str) -> str:
 
 @lru_cache(8)  # every sentence about a plan asks for them
 def values(facts: PlanFacts, language: str) -> Mapping[str, str]:
-    """Return what stands for each word in braces."""
     n, ended, phrases = len(facts.summed), facts.ended, words(language, "phrases")
     beyond = max(facts.tolerate + 1, 2)  # one alone does not pool anything
     shown = [
@@ -481,7 +467,6 @@ def _moment(text: str, language: str) -> str:
 def _of_guests(
     facts: PlanFacts, survey: SurveyFacts, language: str
 ) -> dict[str, str | int]:
-    """Return what is filled in about a survey and its guests."""
     terms = survey.terms
     invited = [f"{name} {count}" for name, count in survey.invited.items()]
     left = words(language, "phrases")[
@@ -509,7 +494,6 @@ def _of_guests(
 
 
 def _rules(facts: PlanFacts, language: str) -> Iterator[tuple[str, str]]:
-    """Yield every rule as it is, as it usually is, and as a percentage."""
     for name, value in facts.rules.items():
         yield f"rule_{name}", written(value, language)
         yield f"percent_{name}", number(100 * value, language, 3)

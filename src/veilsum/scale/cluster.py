@@ -72,7 +72,6 @@ class RayWorkers(Executor):
     """Workers of a cluster; Ray does a piece again whose worker ended without a word.
 
     Attributes:
-        count: how many pieces are done at once.
         address: where others of this computer may join the cluster: `ray:HOST:PORT`.
     """
 
@@ -135,7 +134,6 @@ class RayWorkers(Executor):
     def submit(
         self, fn: Callable[..., Found], /, *args: Any, **kwargs: Any
     ) -> Future[Found]:
-        """Begin one piece."""
         told: Future[Found] = Future()
         with self._lock:
             if self._ended is not None:
@@ -156,7 +154,6 @@ class RayWorkers(Executor):
         return told
 
     def _forget(self, number: int, told: Future[Any]) -> None:
-        """Have a piece ended that nobody waits for any more."""
         if told.cancelled():
             with self._lock, suppress(OSError):
                 if self._told.pop(number, None) is not None:
@@ -317,7 +314,6 @@ def _shut_off() -> str:
 
 
 def _joined(ray: Any, address: str, count: int, folder: str | None) -> int:
-    """Join or start a cluster; return how many workers it has."""
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if not count:
         for left in reversed(range(STARTS)):

@@ -91,7 +91,6 @@ class Bundle(Generic[Key, Found]):
     seed: int
 
     def __call__(self, keys: Sequence[Key]) -> tuple[list[Found], float]:
-        """Return what comes of each, and the seconds."""
         began = monotonic()
         found: list[Any] = [self.work(key, seed_of(self.seed, key)) for key in keys]
         return found, monotonic() - began

@@ -39,9 +39,6 @@ class Processes(Executor):
 
     What a worker was about when it ended without a word (killed, out of memory) is done
     again. A function that is called many times travels to each worker once.
-
-    Attributes:
-        count: how many there are.
     """
 
     def __init__(self, count: int) -> None:
@@ -55,7 +52,6 @@ class Processes(Executor):
     def submit(
         self, fn: Callable[..., Found], /, *args: Any, **kwargs: Any
     ) -> Future[Found]:
-        """Begin one piece."""
         told: Future[Found] = Future()
         self._jobs.put((told, fn, args, kwargs))
         if len(self._minders) < self.count:
@@ -120,14 +116,12 @@ class Processes(Executor):
         self.shutdown(wait=True)
 
     def kill(self) -> None:
-        """End them in the middle of what they are doing."""
         with self._lock:
             self._killed = True
             for hand in list(self._hands):
                 hand.process.kill()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - as in the library
-        """End them when they have done what there is to do."""
         if cancel_futures or self._killed:
             while not self._jobs.empty():
                 if (job := self._jobs.get()) is not None:

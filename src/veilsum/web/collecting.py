@@ -148,7 +148,6 @@ class SurveyHost:
         self._is_proxied = urlsplit(public).netloc not in _names(address)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if self._is_proxied:
             scope = _from_proxy(scope)
         path = str(scope.get("path", ""))
@@ -169,7 +168,6 @@ class SurveyHost:
         )
 
     async def _take(self, request: Request) -> Response:
-        """Take what a guest sent."""
         line = await request.body()
         try:
             found, is_new = await run_in_threadpool(self._collection.take, line)
@@ -227,11 +225,9 @@ class SurveyHost:
         return JSONResponse({"error": "there is no such page"}, status_code=404)
 
     async def _challenge(self, _: Request) -> Response:
-        """Give something fresh, for a member to sign."""
         return Response(self._door.challenge(), media_type="text/plain")
 
     async def _give_single(self, _: Request) -> Response:
-        """Give the page as one file, to be saved."""
         return Response(
             self._single,
             media_type="text/html; charset=utf-8",
@@ -242,13 +238,11 @@ class SurveyHost:
         )
 
     async def _give_result(self, _: Request) -> Response:
-        """Give what delegates have signed, once it is here."""
         if not (self._folder / RESULT).is_file():
             return JSONResponse({"error": "there is no result yet"}, status_code=404)
         return FileResponse(self._folder / RESULT, media_type="application/json")
 
     async def _show_result(self, request: Request) -> Response:
-        """Show the totals, and the digests by which a guest finds its receipt."""
         if not (self._folder / RESULT).is_file():
             return JSONResponse({"error": "there is no result yet"}, status_code=404)
         found = json.loads((self._folder / RESULT).read_bytes())
@@ -298,7 +292,6 @@ class SurveyHost:
         return JSONResponse(await run_in_threadpool(self._collection.progress))
 
     async def _show_progress(self, _: Request) -> Response:
-        """Show the host how many have come."""
         found = await run_in_threadpool(self._collection.progress)
         state = "closed" if found["closed"] else "open"
         missing = "Enough have come to close it."
@@ -346,7 +339,6 @@ def bounds_of(terms: SurveyTerms) -> PageBounds:
 
 
 def _html(title: str, body: Html, language: str) -> Response:
-    """Return a page that runs nothing."""
     head = (
         '<meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -53,12 +53,7 @@ _SHOWN = re.compile(rf"{SCHEME} ([0-9a-f]{{{CHALLENGE_DIGITS}}}) ([0-9a-f]{{128}
 
 
 class MemberDoor:
-    """What lets members in, and nobody else.
-
-    Args:
-        consortium: whose members.
-        clock: seconds, which only go forward.
-    """
+    """What lets members in, and nobody else; the clock's seconds only go forward."""
 
     def __init__(
         self, consortium: Consortium, clock: Callable[[], float] = time.monotonic
@@ -77,10 +72,8 @@ class MemberDoor:
     def admits(self, shown: str, *, host: str, file: str) -> bool:
         """Say whether a member has signed a challenge for this, for the first time.
 
-        Args:
-            shown: the header that came.
-            host: the name under which the caller asked, one of this host's.
-            file: what it asked for.
+        The header shown is for one file, and for one of this host's names, under which
+        the caller asked.
         """
         parts = _SHOWN.fullmatch(shown)
         if parts is None:
@@ -121,12 +114,7 @@ class MemberDoor:
 def proof(identity: Identity, run: str, *, host: str, file: str, challenge: str) -> str:
     """Return the header by which a member gets a file, once.
 
-    Args:
-        identity: the member's.
-        run: of the survey's file.
-        host: the name under which it asks, with the port where the address has one.
-        file: what it asks for.
-        challenge: what the host gave it.
+    The host's name has its port where the address has one.
     """
     if not re.fullmatch(rf"[0-9a-f]{{{CHALLENGE_DIGITS}}}", challenge):
         raise InvalidInputError(
@@ -138,7 +126,6 @@ def proof(identity: Identity, run: str, *, host: str, file: str, challenge: str)
 
 
 def _statement(run: str, host: str, file: str, challenge: str) -> bytes:
-    """Return what is signed."""
     said = {"run": run, "host": host, "file": file, "challenge": challenge}
     return CONTEXT + canonical(said)
 

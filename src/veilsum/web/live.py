@@ -157,7 +157,6 @@ class SeenRun:
     """A status as it was last seen.
 
     Attributes:
-        status: what the file says.
         shown: what the page is told, but for samples.
         version: of the look that found it so.
         samples: (version, sample) of the last looks that found something else.
@@ -202,15 +201,7 @@ class Looked:
 
 
 class RunWatch:
-    """Looks at the statuses of a folder, and knows what has changed since when.
-
-    Args:
-        folder: what `veilsum status` would be given.
-        clock: the time.
-
-    Attributes:
-        found: by the last look.
-    """
+    """Looks at the statuses of a folder, and knows what has changed since when."""
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
         self.found = Looked()
@@ -311,13 +302,11 @@ def _shown(name: str, one: RunStatus, now: float) -> dict[str, Any]:
 
 
 def _is_reported(one: RunStatus) -> bool:
-    """Say whether there is something to report of a run that is over."""
     files = (Path(one.out) / name for name in ("receipt.json", "study.json"))
     return one.out != "" and any(file.exists() for file in files)
 
 
 def _drawn(digest: str, file: Path) -> dict[str, Any] | None:
-    """Return a run's title, parties, places and links, from its consortium file."""
     agreed = _agreed(digest, file)
     if agreed is None:
         return None
@@ -361,7 +350,6 @@ class LiveView:
     """Answers whoever has the page open.
 
     Args:
-        watch: what is looked at.
         report: returns the page about a finished run; its arguments are the folder of
             the run and receipts of other members.
         lines: the log of this process, if it has one.
@@ -379,7 +367,6 @@ class LiveView:
 
     @property
     def app(self) -> Starlette:
-        """What stands behind the guard."""
         made = Starlette(
             routes=[
                 Route("/", self._page),
@@ -482,15 +469,7 @@ class LiveView:
 
 
 class LiveServer:
-    """Shows the runs in a folder, from a thread of its own until it is closed.
-
-    Args:
-        address: where the page is.
-        folder: what `veilsum status` would be given.
-        report: returns the page about a finished run, see `LiveView`.
-        lines: the log of this process, if it has one.
-        bounds: what one caller may use.
-    """
+    """Shows the runs in a folder, from a thread of its own until it is closed."""
 
     def __init__(
         self,
@@ -517,7 +496,6 @@ class LiveServer:
 
     @property
     def url(self) -> str:
-        """What to open."""
         return f"http://{self.address}/?token={self.token}"
 
     def _run(self) -> None:

@@ -121,10 +121,8 @@ class Guard:
     """Stands before an application; answers itself where it must not be asked.
 
     Args:
-        app: what is behind it.
         hosts: names, with ports, under which this server is known; a page under another
             name that leads here reads nothing.
-        bounds: what one caller may use.
         token: whoever opens the page shows it once, in the address, and has a cookie
             from then on; None: anybody may come.
         open_to_files: paths that a page saved as a file may ask, with all below them.
@@ -144,7 +142,6 @@ class Guard:
         self._rates = CallRates(bounds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or let it through."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -167,7 +164,6 @@ class Guard:
         await self._app(scope, receive, tell)
 
     def _refused(self, request: Request, *, from_file: bool) -> Response | None:
-        """Return why this is not answered, or None."""
         caller = request.client.host if request.client else ""
         if not self._rates.takes(origin(caller)):
             return _plain(429, "too many requests: wait a little", {"Retry-After": "1"})
@@ -208,7 +204,6 @@ class Guard:
         return own and site == "same-origin"
 
     async def _read(self, receive: Receive) -> tuple[Response | None, Receive]:
-        """Read a body whole, or say why not; return what gives it to the page."""
         pieces: list[bytes] = []
         try:
             async with asyncio.timeout(self._bounds.seconds):
@@ -366,9 +361,7 @@ class PageServer:
     """Serves an application, until it is told to stop.
 
     Args:
-        app: with its guard.
         listener: what to listen at; it is closed at the end.
-        bounds: what one caller may use.
         tls: files of a certificate and its key; None: plain HTTP, which is for this
             computer, or for behind a proxy.
     """

@@ -82,7 +82,6 @@ class PlannerTarget(Section, frozen=True, kw_only=True):
 
     @property
     def wanted(self) -> Target:
-        """The same as the planner has it."""
         return target(
             attacker_success=float(self.success), epsilon=None, distance=self.far
         )
@@ -92,7 +91,6 @@ class PlannerQuestion(Section, frozen=True, kw_only=True):
     """A network as it is drawn, who may collude, and what is wanted of it.
 
     Attributes:
-        parties: their names.
         links: by the places of their ends in that list.
         sigma: of shares on a lattice; None for what the target needs.
     """
@@ -106,7 +104,6 @@ class PlannerQuestion(Section, frozen=True, kw_only=True):
 
     @property
     def topology(self) -> Topology:
-        """The network."""
         _check_size(len(self.parties), len(self.links))
         names = [*map(check_name, self.parties)]
         places = range(len(names))
@@ -134,7 +131,6 @@ class PlannerFile(Section, frozen=True, kw_only=True):
 
     Attributes:
         name: whose ending tells the format.
-        text: what is in it.
     """
 
     name: Text
@@ -222,14 +218,12 @@ def _met(success: float | None, wanted: Target) -> bool:
 
 
 def most_work(topology: Topology) -> float:
-    """Return how much a search for colluders may do while somebody draws."""
     return EXACT_WORK if topology.n_parties < EXACT_BELOW else QUICK_WORK
 
 
 def _needed(
     asked: PlannerQuestion, topology: Topology, wanted: Target, work: float
 ) -> NetworkPlan | None:
-    """Return the plan for this network, or None where no sigma would do."""
     try:
         return plan(
             tolerate=asked.tolerate,
@@ -302,7 +296,6 @@ def _no_file(name: str, weight: str | None) -> Topology:
 
 
 def of_family(asked: PlannerFamily) -> dict[str, Any]:
-    """Return a named network."""
     _check_family(asked.family)
     return drawn(Topology.family(asked.family))
 
@@ -323,7 +316,6 @@ def _check_family(spec: str) -> None:
 
 
 def drawn(topology: Topology) -> dict[str, Any]:
-    """Return a network with places for its parties, within the unit circle."""
     _check_size(topology.n_parties, topology.n_edges)
     names = [*map(check_name, topology.parties)]
     if topology.directed:

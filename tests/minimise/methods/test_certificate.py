@@ -25,7 +25,6 @@ from veilsum.minimise.methods.certificate import (
     contraction,
     spectral_radius,
     tracking_matrix,
-    usual_accelerated_rounds,
 )
 from veilsum.minimise.methods.chebyshev import Chebyshev
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
@@ -262,12 +261,6 @@ def test_a_domain_never_takes_fewer_rounds(rate, bounds):
     assert free <= bound
 
 
-@given(rates, bounds_of_costs)
-def test_the_rule_of_thumb_never_takes_more_than_are_certified(rate, bounds):
-    usual = usual_accelerated_rounds(rate, bounds)
-    assert 1 <= usual <= certified_accelerated_rounds(rate, bounds)
-
-
 def test_rounds_grow_with_the_logarithm_of_the_masks():
     """A thousand times more curvature in single costs: the same rounds more each."""
     rounds = [
@@ -297,7 +290,6 @@ def test_perfect_mixing_takes_one_round():
     assert contraction(1e-300, 10**6) == 0.0
     assert certified_rounds(0.0, bounds, constrained=True) == 1
     assert certified_accelerated_rounds(0.0, bounds) == 1
-    assert usual_accelerated_rounds(0.0, bounds) == 1
 
 
 @each("rate", [1.0, 1.5, -0.1, np.nan])
@@ -306,7 +298,6 @@ def test_a_rate_that_no_connected_graph_has_is_refused(rate):
     for ask in (
         lambda: certified_rounds(rate, bounds, constrained=False),
         lambda: certified_accelerated_rounds(rate, bounds),
-        lambda: usual_accelerated_rounds(rate, bounds),
     ):
         with pytest.raises(InvalidInputError, match=r"\[0, 1\).*connected"):
             ask()

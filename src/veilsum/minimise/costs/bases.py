@@ -225,7 +225,6 @@ class Quadratic:
 
 
 def times(matrices: FloatArray, x: Vectors) -> Vectors:
-    """Return every row's matrix times its own x."""
     return (matrices @ x[..., None])[..., 0]
 
 

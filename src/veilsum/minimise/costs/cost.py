@@ -329,12 +329,9 @@ class _Comparison:
     """One slope, by both functions, and how far apart the two could be.
 
     Attributes:
-        radius: how far from the anchor.
         by_value: the slope by differences of the value.
         by_gradient: the same by the gradient.
         smooth: how far apart what differences leave out could put the two.
-        size: of the values.
-        width: of the difference.
     """
 
     radius: float
@@ -385,7 +382,6 @@ def _check_value(gradient: Gradient, value: Value, anchor: Vector) -> None:
 def _comparisons(
     gradient: Gradient, value: Value, anchor: Vector
 ) -> Iterator[_Comparison]:
-    """Yield comparisons at points where both functions are defined."""
     size = max(1.0, float(np.linalg.norm(anchor)))
     stream = np.random.default_rng(SEED)
     for radius in RADII:
@@ -416,7 +412,6 @@ def _compare(
 def _difference(
     value: Value, point: Vector, step: Vector, width: float
 ) -> tuple[float, float]:
-    """Return the value's slope along a step, and the size of the values."""
     ends = [float(np.asarray(value(x)).item()) for x in (point + step, point - step)]
     if not np.isfinite(ends).all():
         raise ArithmeticError("the value is not defined on both sides of the point")

@@ -68,7 +68,6 @@ class _Bounded:
 
     @property
     def is_bounded(self) -> bool:
-        """Always."""
         return True
 
 
@@ -342,6 +341,5 @@ def _by_nnls(normals: FloatArray, violation: Vector) -> Iterator[Vector]:
 
 
 def _set(frozen: object, **fields: Any) -> None:
-    """Fill a frozen value from its own constructor."""
     for name, value in fields.items():
         object.__setattr__(frozen, name, value)

@@ -22,7 +22,6 @@ class ClosedForm:
 
     Attributes:
         slopes: at the origin, by row.
-        curve: one number for all parties and coordinates.
         squares: a symmetric matrix for each party, if they differ.
     """
 

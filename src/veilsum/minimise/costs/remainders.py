@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -52,23 +52,25 @@ class Remainder(Protocol):
         ...
 
 
+class Alike:
+    """A remainder that is the same for every party of a stack."""
+
+    def rows(self, which: slice) -> Self:
+        return self
+
+
 @dataclass(frozen=True)
-class NoRemainder:
+class NoRemainder(Alike):
     """rho = 0: the whole cost is in the masked coefficients."""
 
     kind: Kind = field(default="none", init=False)
 
     def gradient(self, x: Vectors) -> Vectors:
-        """Return zero."""
         return np.zeros_like(x)
-
-    def rows(self, which: slice) -> NoRemainder:  # alike for all
-        """Return itself."""
-        return self
 
 
 @dataclass(frozen=True)
-class SquaredNorm:
+class SquaredNorm(Alike):
     """rho(x) = scale ||x||^2, known to all; the paper's example has scale 1."""
 
     scale: float = 1.0
@@ -78,13 +80,9 @@ class SquaredNorm:
         """Return 2 scale x."""
         return (2.0 * self.scale) * x
 
-    def rows(self, which: slice) -> SquaredNorm:  # alike for all
-        """Return itself."""
-        return self
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LocalGradient(Secret):
+class LocalGradient(Alike, Secret):
     """A closure over a party's own data; evaluated one row at a time."""
 
     gradient_at: Callable[[Vector], Vector]
@@ -99,14 +97,9 @@ class LocalGradient(Secret):
         return cls(lambda x: checked_gradient(function, x) - offset)
 
     def gradient(self, x: Vectors) -> Vectors:
-        """Return the gradient at each row."""
         if x.ndim == 1:
             return self.gradient_at(x)
         return np.stack([self.gradient_at(row) for row in x])
-
-    def rows(self, which: slice) -> LocalGradient:  # alike for all
-        """Return itself."""
-        return self
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -117,7 +110,6 @@ class RemainderStack(Secret):
 
     @cached_property
     def kind(self) -> Kind:
-        """The most private kind among the members."""
         kinds = {member.kind for member in self.members}
         if "local" in kinds:
             return "local"
@@ -141,7 +133,6 @@ class RemainderStack(Secret):
         return getattr(self.together, "matrices", None)
 
     def gradient(self, x: Vectors) -> Vectors:
-        """Return each party's gradient at its own row, in the row's precision."""
         if x.ndim == 2 and len(x) == len(self.members) and self.together is not None:
             return self.together.gradient(x).astype(x.dtype, copy=False)
         pairs = zip(self.members, x, strict=True)
@@ -149,7 +140,6 @@ class RemainderStack(Secret):
         return np.stack(rows).astype(x.dtype, copy=False)
 
     def rows(self, which: slice) -> RemainderStack:
-        """Return the remainders of some parties."""
         return RemainderStack(self.members[which])
 
 

@@ -38,7 +38,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.locale import limit
 from veilsum.masks.fixed_point import Grid
 from veilsum.minimise.costs.cost import Cost
-from veilsum.minimise.costs.remainders import Kind, Remainder, Squares
+from veilsum.minimise.costs.remainders import Alike, Kind, Remainder, Squares
 from veilsum.models.families import (
     Binomial,
     Family,
@@ -126,7 +126,6 @@ class MeanCurve:
         return self.family.inverse_link(np.clip(offset, -EDGE, EDGE))
 
     def bends(self, low: Predictors, high: Predictors) -> Range:
-        """Return the least and the greatest variance between two predictors."""
         if isinstance(self.family, Gaussian):
             return np.ones_like(low), np.ones_like(low)
         ends = self._bend(low), self._bend(high)
@@ -161,7 +160,6 @@ class HuberCurve:
             )
 
     def mean(self, eta: Predictors) -> Predictors:
-        """Return the residual, or delta with its sign."""
         return np.clip(eta, -self.delta, self.delta)
 
     def bends(self, low: Predictors, high: Predictors) -> Range:
@@ -198,7 +196,7 @@ class SmoothedHingeCurve:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RowRemainder(Secret):
+class RowRemainder(Alike, Secret):
     """rho of one party's rows.
 
     Attributes:
@@ -227,15 +225,10 @@ class RowRemainder(Secret):
         return cls(curve, tuple(blocks), penalty, exposes)
 
     def gradient(self, x: Vectors) -> Vectors:
-        """Return the gradient at each row b."""
         if x.ndim == 1:
             return self._gradient_at(x)
         points = x.reshape(-1, x.shape[-1])
         return np.array([self._gradient_at(b) for b in points]).reshape(x.shape)
-
-    def rows(self, which: slice) -> RowRemainder:  # alike for all
-        """Return itself."""
-        return self
 
     @staticmethod
     def stacked(members: Sequence[Remainder]) -> SquareStack | RowStack | None:
@@ -256,7 +249,6 @@ class RowRemainder(Secret):
 
     @property
     def n_numbers(self) -> int:
-        """How many numbers its design holds."""
         return sum(block.design.size for block in self.blocks)
 
     def _gradient_at(self, b: Vector) -> Vector:
@@ -278,11 +270,9 @@ class SquareStack(Secret):
     kind: Kind = field(default="local", init=False)
 
     def gradient(self, x: PartyPoints) -> PartyPoints:
-        """Return each party's gradient at its own row."""
         return _times(self.matrices, x)
 
     def rows(self, which: slice) -> SquareStack:
-        """Return the stack of some parties."""
         return SquareStack(self.matrices[which])
 
 
@@ -320,14 +310,12 @@ class RowStack(Secret):
         return cls(members[0].curve, designs, weights, offsets, penalties)
 
     def gradient(self, x: PartyPoints) -> PartyPoints:
-        """Return each party's gradient at its own row."""
         pull = self.curve.mean(self._shift(_times(self.designs, x))) - self._origin
         if self.weights is not None:
             pull *= self.weights
         return (pull[:, None, :] @ self.designs)[:, 0] + self.penalties * x
 
     def rows(self, which: slice) -> RowStack:
-        """Return the stack of some parties."""
         return replace(
             self,
             designs=self.designs[which],
@@ -380,7 +368,6 @@ def _side_by_side(
 
 
 def _times(matrices: Designs, x: PartyPoints) -> AllRows:
-    """Return every party's matrix times its own x."""
     return (matrices @ x[..., None])[..., 0]
 
 
@@ -474,7 +461,6 @@ def _slope_at_origin(
 
 
 def _exact_sums(terms: Integers) -> Integers:
-    """Return the sum of each column of whole numbers."""
     if terms.dtype == object:
         return terms.sum(axis=0)
     # Below 2^62 as they are, they are added in limbs, which nothing overflows.
@@ -484,7 +470,6 @@ def _exact_sums(terms: Integers) -> Integers:
 
 
 def _check_finite(rows: Rows) -> None:
-    """Refuse rows with numbers that are none."""
     for what in ("design", "response", "weights", "offset"):
         values = getattr(rows, what)
         if values is not None and not np.isfinite(values).all():
@@ -551,7 +536,6 @@ def smoothed_hinge_cost(
 
 
 def _signs(labels: PerRow) -> PerRow:
-    """Return labels as -1 and 1."""
     found = set(np.unique(labels).tolist())
     if not (found <= {-1.0, 1.0} or found <= {0.0, 1.0}):
         raise InvalidInputError(

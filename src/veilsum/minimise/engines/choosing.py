@@ -83,7 +83,6 @@ def check_there(name: str) -> None:
 
 
 def available_engines() -> list[str]:
-    """Return the names of engines whose packages are installed."""
     return [name for name in ENGINES if _is_there(name)]
 
 

@@ -107,7 +107,6 @@ class LastHeard:
 
 
 def links_of(weights: Weights) -> tuple[PerLink, PerLink]:
-    """Return receivers and senders of all links, one for each direction."""
     pattern = sum(abs(each) for each in weights.values()).tocoo()
     between = pattern.row != pattern.col
     ends = (pattern.row[between], pattern.col[between])
@@ -129,9 +128,7 @@ class Mail:
     """What was last heard over every link, and what is still under way.
 
     Attributes:
-        memory: what was last heard.
         newest: in which iteration that was told; -1 if it was never told.
-        under_way: the oldest first.
     """
 
     memory: LastHeard
@@ -140,7 +137,6 @@ class Mail:
 
     @classmethod
     def empty(cls, weights: Weights, unheard: Message) -> Mail:
-        """Return the links before anything was told."""
         memory = LastHeard.of(weights, unheard)
         return cls(memory, np.full(len(memory.senders), -1))
 
@@ -160,7 +156,6 @@ class Pairs:
     """Who is linked with whom, both directions taken together.
 
     Attributes:
-        ends: the two of each pair.
         of_link: the pair that each direction belongs to, in the order of `links_of`.
         incidence: n x pairs, 1 at the one end and -1 at the other.
     """
@@ -171,7 +166,6 @@ class Pairs:
 
     @classmethod
     def of(cls, weights: Weights, n_parties: int) -> Pairs:
-        """Return the pairs that any of these weights links."""
         links = np.sort(np.stack(links_of(weights), axis=1), axis=1)
         ends, of_link = np.unique(links, axis=0, return_inverse=True)
         which = np.arange(len(ends))
@@ -194,7 +188,6 @@ class FaultyState:
     """All parties, and what lies between them.
 
     Attributes:
-        inner: the method's own state.
         mails: one for each of an iteration's rounds, if messages are remembered.
         turn: which of those rounds comes next.
     """
@@ -205,13 +198,11 @@ class FaultyState:
 
     @property
     def x(self) -> PartyPoints:
-        """The estimates."""
         found: PartyPoints = self.inner.x
         return found
 
     @property
     def iteration(self) -> int:
-        """How often they have moved."""
         return int(self.inner.iteration)
 
 
@@ -221,7 +212,6 @@ class FaultyEngine:
 
     Attributes:
         task: with a method that bears these faults, in float64.
-        faults: what goes wrong.
     """
 
     task: Task
@@ -250,22 +240,18 @@ class FaultyEngine:
             )
 
     def begin(self) -> FaultyState:
-        """Return all parties at the start."""
         return FaultyState(self.task.method.begin(self.task.start, self.task.cost))
 
     def advance(self, state: State, count: int) -> FaultyState:
-        """Return all parties after so many more iterations."""
         now, until = _own(state), state.iteration + count
         while now.iteration < until:
             now = self._round(now)
         return now
 
     def points(self, state: State) -> PartyPoints:
-        """Return estimates, by row."""
         return _own(state).x
 
     def aims(self, state: State) -> PartyPoints:
-        """Return where parties alone would go next, by row."""
         found: PartyPoints = self.task.method.aim(_own(state).inner)
         return found
 

@@ -24,7 +24,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.minimise.costs.differentiated import in_64_bits, load_jax
 from veilsum.minimise.costs.domains import Ball, Box, WholeSpace
 from veilsum.minimise.costs.effective import ClosedForm
-from veilsum.minimise.engines.engine import Task, closed_form
+from veilsum.minimise.engines.engine import closed_form
 from veilsum.minimise.engines.numpy import DENSE_PARTIES, PlainEngine
 from veilsum.minimise.methods.base import State
 from veilsum.minimise.methods.chebyshev import Chebyshev
@@ -42,10 +42,9 @@ PIECE = 32
 
 
 @dataclass(frozen=True, eq=False)
-class JaxEngine:
+class JaxEngine(PlainEngine):
     """Iterations compiled by XLA; states hold JAX's arrays."""
 
-    task: Task
     name: str = field(default="jax", init=False)
 
     def __post_init__(self) -> None:
@@ -53,12 +52,7 @@ class JaxEngine:
         if closed_form(self.task.cost) is None:
             raise unknown("costs other than quadratic ones")
 
-    def begin(self) -> State:
-        """Return all parties at the start."""
-        return PlainEngine(self.task).begin()
-
     def advance(self, state: State, count: int) -> State:
-        """Return all parties after so many more iterations."""
         kinds: list[Any] = [type(state), type(getattr(state, "inner", state))]
         for kind in kinds:
             register(kind)
@@ -67,14 +61,10 @@ class JaxEngine:
             found = self._loop(begun, count, self._tables)
         return numbered(found, state.iteration + count)
 
-    def points(self, state: State) -> PartyPoints:
-        """Return estimates in float64, by row."""
-        return np.asarray(state.x, dtype=np.float64)
-
     def aims(self, state: State) -> PartyPoints:
         """Return where parties alone would go next, in float64, by row."""
         with self._scope():
-            return np.asarray(self.task.method.aim(state), dtype=np.float64)
+            return super().aims(state)
 
     def _scope(self) -> AbstractContextManager[Any]:
         """Return JAX's scope for the task's precision; its global switch stays."""
@@ -83,7 +73,6 @@ class JaxEngine:
 
     @cached_property
     def _tables(self) -> Tables:
-        """Costs and weights in the task's precision, on JAX's device."""
         weights, precision = self.task.weights, self.task.precision
         tables: Tables = {name: mixing_table(w) for name, w in weights.items()}
         parts = parts_of(closed_form(self.task.cost))
@@ -99,7 +88,6 @@ class JaxEngine:
 
     @cached_property
     def _dealt(self) -> Dealt:
-        """Which devices have the parties' rows."""
         found = tuple(devices())
         if not all(has_slots(one) for one in self.task.weights.values()):
             found = found[:1]
@@ -107,7 +95,6 @@ class JaxEngine:
 
     @cached_property
     def _widths(self) -> tuple[int, int]:
-        """How long a party's row is, and how long it is in the loop."""
         dim = self.task.start.shape[-1]
         piece = PIECE // np.dtype(self.task.precision).itemsize
         gathered = any(not is_dense(one) for one in self.task.weights.values())
@@ -117,7 +104,6 @@ class JaxEngine:
 
     @cached_property
     def _loop(self) -> Callable[[Any, int, Tables], Any]:
-        """The compiled loop, from a state and a count to a state."""
         jax, method = load_jax(), traced_method(self.task.method)
         dim, wide = self._widths
         dealt = self._dealt
@@ -149,7 +135,6 @@ class JaxEngine:
 
 
 def devices() -> list[Any]:
-    """Return all devices of JAX's that this process has."""
     found: list[Any] = load_jax().local_devices()
     return found
 
@@ -160,10 +145,6 @@ class Dealt:
 
     Rows that are missing for that are zeros, whom nobody hears. On one device nothing
     is done at all.
-
-    Attributes:
-        n: how many parties there are.
-        devices: in the order of rows.
     """
 
     n: int
@@ -184,7 +165,6 @@ class Dealt:
         return self.known_to_all(part[: self.n])
 
     def put(self, part: Any) -> Any:
-        """Return an array of numpy's on the devices."""
         jax = load_jax()
         if len(self.devices) == 1:
             return jax.numpy.asarray(part)
@@ -222,7 +202,6 @@ class Dealt:
 
 
 def on_gpu() -> bool:
-    """Say whether JAX computes on a GPU."""
     return bool(load_jax().default_backend() == "gpu")
 
 
@@ -268,7 +247,6 @@ def check_followed(method: Any) -> None:
 
 
 def unknown(what: str) -> InvalidInputError:
-    """Return the refusal of a task, in words."""
     return InvalidInputError(
         f"the jax engine does not know {what}: use engine numba or numpy, which run "
         "every method on every cost"
@@ -287,14 +265,12 @@ def register(kind: Any) -> None:
 
 
 def numbered(state: Any, iteration: Any) -> Any:
-    """Return a state with this in place of its iteration."""
     if hasattr(state, "inner"):
         return replace(state, inner=numbered(state.inner, iteration))
     return replace(state, iteration=iteration)
 
 
 def traced_method(method: Any) -> Any:
-    """Return a method whose projection JAX can follow."""
     if isinstance(method, Chebyshev):
         return replace(method, method=traced_method(method.method))
     return replace(method, domain=TracedDomain(method.domain))
@@ -308,16 +284,13 @@ class TracedDomain:
 
     @property
     def dim(self) -> int:
-        """m, the dimension of x."""
         return self.domain.dim
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the set is compact."""
         return self.domain.is_bounded
 
     def project(self, x: Any) -> Any:
-        """Return the nearest point of the set to each row."""
         if isinstance(self.domain, Box):
             low, high = (
                 reaching(edge, self.dim, x)
@@ -334,7 +307,6 @@ def reaching(point: Any, dim: int, x: Any) -> Any:
 
 
 def into_ball(ball: Ball, x: Any) -> Any:
-    """Pull every outside point straight to the sphere."""
     jnp = load_jax().numpy
     centre = reaching(ball.centre, ball.dim, x)
     away = x - centre
@@ -351,7 +323,6 @@ class TracedCost:
     parts: Tables
 
     def gradient(self, x: Any) -> Any:
-        """Return every party's gradient at its own row."""
         return self._curved(x) + self.parts["slopes"]
 
     def gradient_change(self, new: Any, old: Any) -> Any:
@@ -385,7 +356,6 @@ def is_dense(weights: Sparse) -> bool:
 
 
 def has_slots(weights: Sparse) -> bool:
-    """Say whether products are written out neighbour by neighbour."""
     return not is_dense(weights) and most_heard(weights) <= MOST_SLOTS
 
 

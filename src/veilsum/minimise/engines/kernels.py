@@ -64,7 +64,6 @@ def _place(context: Any, builder: Any, signature: Any, args: Any, kind: Any) -> 
 
 
 def _filled(builder: Any, number: Any, vector: Any) -> Any:
-    """Return a vector with one number in every lane."""
     lane, order = ir.IntType(32), ir.VectorType(ir.IntType(32), vector.count)
     first = builder.insert_element(
         ir.Constant(vector, ir.Undefined), number, ir.Constant(lane, 0)
@@ -129,8 +128,6 @@ def fetch(typingctx: Any, array: Any, index: Any) -> Any:
 
 @built
 def filled(typingctx: Any, number: Any, row: Any) -> Any:
-    """Return lanes that all hold one number."""
-
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = context.get_value_type(signature.return_type)
         plain = context.cast(builder, args[0], number, row.dtype)
@@ -169,7 +166,6 @@ def _arithmetic(name: str) -> Any:
 
 
 def _overload(operation: Any, name: str) -> None:
-    """Let numba join lanes where Python's operator stands."""
     join = _arithmetic(name)
 
     @overload(operation)
@@ -240,7 +236,6 @@ def announce(slot: Any, heard: Any, told: Any, ahead: Any, slots: Any, row: Any)
 
 @kernel
 def heard_in(slot: Any, heard: Any, weight: Any, told: Any, row: Any) -> Any:
-    """Return the message of one slot, with its weight."""
     return weighed(load(told, u(heard[slot]) * u(len(row)), row), weight, slot)
 
 
@@ -269,7 +264,6 @@ def slot_sum(
     slots: Any,
     row: Any,
 ) -> Any:
-    """Return the sum over all of a party's slots."""
     chunk = u(len(slots))
     if start is None:
         return chunk_sum(party * chunk, heard, weight, told, ahead, slots, row)
@@ -425,7 +419,6 @@ def mix_more(now: Any, before: Any, factors: Any, graph: Any) -> Any:
 
 @kernel
 def last_mixed(party: Any, now: Any, before: Any, factors: Any, graph: Any) -> Any:
-    """Return what the last round leaves a party."""
     mixed = heard_by(party, now, graph)
     if factors is None:
         return mixed
@@ -576,7 +569,6 @@ def fill_slots(csr: Any, first: Any, chunk: Any, slots: Any, weights: Any) -> An
 
 @kernel
 def link_lengths(csr: Any, place: Any) -> Any:
-    """Return how far apart linked parties' places are on average."""
     start, heard, _ = csr
     total, links = 0.0, 0
     for party in range(start.size - 1):
@@ -626,7 +618,6 @@ def mix_row(party: Any, csr: Any, told: Any, out: Any) -> Any:
 
 @kernel
 def mix_rows(first: Any, last: Any, csr: Any, told: Any, out: Any) -> Any:
-    """Mix for parties from one to another."""
     for party in range(first, last):
         mix_row(party, csr, told, out)
 

@@ -77,7 +77,6 @@ class Ranks:
 
     Attributes:
         ends: rank r has rows from ends[r] to ends[r + 1].
-        comm: how ranks reach each other.
     """
 
     ends: Ends
@@ -85,7 +84,6 @@ class Ranks:
 
     @property
     def own(self) -> slice:
-        """This rank's rows."""
         first, last = self.ends[self.comm.rank : self.comm.rank + 2].tolist()
         return slice(first, last)
 
@@ -124,7 +122,6 @@ class Halo:
     """Rows of others that this rank hears, and rows of its own that others hear.
 
     Attributes:
-        comm: how ranks reach each other.
         heard: by rank, where its rows stand among those that are told: after one's own.
         told: by rank, which of one's own rows it hears.
     """
@@ -165,7 +162,6 @@ class Block:
 
     Attributes:
         rows: which.
-        cost: theirs.
         weights: with which they hear a rank's own rows, and its halo after them.
         inner: whether they hear the rank's own rows only.
     """
@@ -196,7 +192,6 @@ class RankEngine(PlainEngine):
 
     @cached_property
     def _heard(self) -> dict[Weighting, tuple[Sparse, Halo]]:
-        """Weights for one's own rows and the halo after them, and that halo."""
         own, found = self.ranks.own, {}
         count = own.stop - own.start
         for name, weights in self.task.weights.items():
@@ -274,7 +269,6 @@ class RankEngine(PlainEngine):
 
     @cached_property
     def _rooms(self) -> dict[tuple[int, Weighting], Rows]:
-        """Room for every part of a message, under any of the weights."""
         dim, precision = self.task.start.shape[1], self.task.precision
         return {
             (k, name): np.empty((weights.shape[1], dim), precision)
@@ -283,7 +277,6 @@ class RankEngine(PlainEngine):
         }
 
     def _mixed(self, state: Any, told: list[Rows], waiting: list[Any]) -> Any:
-        """Return the state after a round in which this is told, and more is heard."""
         method, parts = self.task.method, self.task.method.parts(state)
         before = [*leaves(state)]
         after, found = list(before), state
@@ -404,7 +397,6 @@ def with_leaves(state: Any, arrays: Iterator[Rows]) -> Any:
 
 
 def rows_of(state: Any, which: slice) -> Any:
-    """Return some rows of a state."""
     return with_leaves(state, (one[which] for one in leaves(state)))
 
 
@@ -432,7 +424,6 @@ class MpiEngine:
 
     @cached_property
     def parts(self) -> CutParts:
-        """Which rank has which parties."""
         # Gradients of parties' own cannot be put in another order.
         local = self.task.cost.remainder.kind == "local"
         weights = next(iter(self.task.weights.values()))
@@ -446,11 +437,9 @@ class MpiEngine:
         )
 
     def begin(self) -> State:
-        """Return this rank's parties at the start."""
         return self._engine.begin()
 
     def advance(self, state: State, count: int) -> State:
-        """Return this rank's parties after so many more iterations."""
         return self._engine.advance(state, count)
 
     def points(self, state: State) -> PartyPoints:

@@ -72,7 +72,6 @@ class FusedEngine:
 
     @cached_property
     def nearness(self) -> Nearness:
-        """In which order states have parties, and why."""
         form = closed_form(self.task.cost)
         # Only coefficients can be put in order, no other parts of costs.
         if form is None or form.squares is not None:
@@ -87,21 +86,17 @@ class FusedEngine:
 
     @cached_property
     def _source(self) -> PlainEngine:
-        """The method's own source, parties in the states' order."""
         task = self.task if self._order is None else ordered(self.task, self._order)
         return WithProducts(task)
 
     @cached_property
     def _run(self) -> CompiledRun:
-        """What carries iterations out."""
         return compiled_run(self._source.task) or self._source
 
     def begin(self) -> State:
-        """Return all parties at the start."""
         return self._source.begin()
 
     def advance(self, state: State, count: int) -> State:
-        """Return all parties after so many more iterations."""
         return self._run.advance(state, count) if count else state
 
     def points(self, state: State) -> PartyPoints:
@@ -136,7 +131,6 @@ class Nearness(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The choice, and what it rests on."""
         if not self.own:
             return "the parties' own order"
         if self.found is None:
@@ -179,7 +173,6 @@ def _places(order: Order) -> Order:
 
 
 def reordered(weights: Sparse, order: Order) -> Sparse:
-    """Return weights with parties in another order."""
     from veilsum.minimise.engines.kernels import moved_rows
 
     csr = scipy.sparse.csr_array(weights)
@@ -193,7 +186,6 @@ def reordered(weights: Sparse, order: Order) -> Sparse:
 
 
 def ordered(task: Task, order: Order) -> Task:
-    """Return a task with parties in another order, remainders being alike for all."""
     weights = {name: reordered(w, order) for name, w in task.weights.items()}
     cost = replace(task.cost, coefficients=task.cost.coefficients[order])
     return replace(task, weights=weights, cost=cost, start=task.start[order])
@@ -239,7 +231,6 @@ class Product:
 
 
 def threads() -> int:
-    """Return how many cores there are to work on."""
     return os.cpu_count() or 1
 
 
@@ -260,8 +251,6 @@ class Shift:
 
     Attributes:
         action: does one piece of a row, by their numbers.
-        weights: of a piece in each row.
-        pieces: how many a row has.
     """
 
     action: Callable[[int, int], object]
@@ -322,7 +311,6 @@ def compiled_run(task: Task) -> CompiledRun | None:
 def _bare_run(
     task: Task, method: Any, factors: tuple[float, ...]
 ) -> CompiledRun | None:
-    """Return the run of a method, with this many rounds of mixing in place of one."""
     form = closed_form(task.cost)
     if form is None or not isinstance(method.domain, WholeSpace | Box):
         return None
@@ -335,7 +323,6 @@ class SeveralRounds:
     """Tracking with several rounds of mixing, from and to states of `Chebyshev`.
 
     Attributes:
-        method: as it is with one round.
         inner: the run, which mixes several times.
     """
 
@@ -345,7 +332,6 @@ class SeveralRounds:
     def advance(
         self, state: ChebyshevState[TrackingState], count: int
     ) -> ChebyshevState[TrackingState]:
-        """Return all parties after so many more iterations."""
         found = self.inner.advance(state.inner, count)
         told = self.method.outgoing(found)
         return ChebyshevState(found, told, told)
@@ -355,12 +341,10 @@ class SeveralRounds:
 
 
 def number(value: float, precision: Precision) -> Any:
-    """Return one number."""
     return np.dtype(precision).type(value)
 
 
 def sides(domain: Domain, precision: Precision) -> tuple[Numbers, Numbers]:
-    """Return the least and the greatest coordinates of points of a box, or of all."""
     if isinstance(domain, Box):
         return domain.lower.astype(precision), domain.upper.astype(precision)
     infinite = np.full(domain.dim, np.inf, precision)
@@ -368,7 +352,6 @@ def sides(domain: Domain, precision: Precision) -> tuple[Numbers, Numbers]:
 
 
 def step_sizes(method: Dgd, done: int, count: int, precision: Precision) -> Numbers:
-    """Return DGD's next step sizes, so many being over."""
     k = np.arange(done + 1, done + count + 1)
     return (method.scale / k**method.power).astype(precision)
 
@@ -411,7 +394,6 @@ class Slots(NamedTuple):
 
 
 def slots_of(weights: Sparse, precision: str) -> Slots:
-    """Return the slots of n x n weights."""
     from veilsum.minimise.engines.kernels import fill_slots, link_counts
 
     n, csr = weights.shape[0], scipy.sparse.csr_array(weights)
@@ -470,7 +452,6 @@ class Panel:
 
     Attributes:
         columns: which.
-        width: how many there is room for.
         rooms: flat arrays, party by party, with a row of zeros after the last one.
         where: the panel's part of the domain, and the graph, as kernels take them.
     """
@@ -481,11 +462,9 @@ class Panel:
     where: tuple[Any, Any]
 
     def fill(self, room: Numbers, rows: Rows) -> None:
-        """Copy these columns of the rows."""
         self._table(room)[:-1] = rows[:, self.columns]
 
     def put_back(self, room: Numbers, rows: Rows) -> None:
-        """Copy these columns into the rows."""
         rows[:, self.columns] = self._table(room)[:-1]
 
     def _table(self, room: Numbers) -> Rows:
@@ -524,10 +503,8 @@ class Panelled:
 
     Attributes:
         task: whose parties these are.
-        form: their costs.
         method: as it is with one round of mixing.
         factors: om_1, ..., om_K of K rounds.
-        rooms: how many a panel has.
         parts: the names in states of what is kept in the first of them.
     """
 
@@ -570,7 +547,6 @@ class Panelled:
         return len(self.factors) == 1 and parties * WIDE * itemsize > FAR_BYTES
 
     def _each_part(self, kernel: Callable[..., object], *given: Any) -> None:
-        """Have threads run a kernel for all parties, some after the others."""
         ends = np.linspace(0, len(self.task.start), PARTS * threads() + 1).astype(int)
         each(lambda pair: kernel(*pair, *given), pairwise(ends.tolist()), small=False)
 
@@ -636,7 +612,6 @@ class PanelledDgd(Panelled):
         return found
 
     def advance(self, state: DgdState, count: int) -> DgdState:
-        """Return all parties after so many more iterations."""
         from veilsum.minimise.engines.kernels import dgd, dgd_part
 
         own_point = True if self.method.gradient_at == "own" else None
@@ -667,7 +642,6 @@ class PanelledTracking(Panelled):
     parts: ClassVar[tuple[str, ...]] = ("x", "tracker")
 
     def advance(self, state: TrackingState, count: int) -> TrackingState:
-        """Return all parties after so many more iterations."""
         from veilsum.minimise.engines.kernels import (
             tracking,
             tracking_begun,
@@ -704,7 +678,6 @@ class PanelledExtra(Panelled):
     parts: ClassVar[tuple[str, ...]] = ("x", "correction")
 
     def advance(self, state: ExtraState, count: int) -> ExtraState:
-        """Return all parties after so many more iterations."""
         from veilsum.minimise.engines.kernels import extra, extra_part
 
         step = number(self.method.step, self.task.precision)
@@ -741,7 +714,6 @@ class Curved:
 
     @cached_property
     def _costs(self) -> tuple[Rows, Float[Array[Any], "n m m"]]:
-        """Slopes and matrices, as kernels take them."""
         both = (self.form.slopes, self.form.squares)
         slopes, squares = (
             np.require(part, self.task.precision, ["C", "W"]) for part in both
@@ -750,7 +722,6 @@ class Curved:
 
     @cached_property
     def _where(self) -> tuple[Any, Any]:
-        """The domain and the graph, as kernels take them."""
         precision = self.task.precision
         csr = scipy.sparse.csr_array(self.task.weights["symmetric"].astype(precision))
         box = sides(self.method.domain, precision)
@@ -758,7 +729,6 @@ class Curved:
 
     @cached_property
     def _spare(self) -> tuple[Rows, Rows, Rows]:
-        """Room for what is told, and for what was."""
         first, second, third = np.empty(
             (3, *self.task.start.shape), self.task.precision
         )
@@ -770,7 +740,6 @@ class CurvedDgd(Curved):
     """Distributed gradient descent."""
 
     def advance(self, state: DgdState, count: int) -> DgdState:
-        """Return all parties after so many more iterations."""
         from veilsum.minimise.engines.kernels import curved_dgd
 
         x, done = state.x.copy(), state.iteration
@@ -785,7 +754,6 @@ class CurvedTracking(Curved):
     """Gradient tracking."""
 
     def advance(self, state: TrackingState, count: int) -> TrackingState:
-        """Return all parties after so many more iterations."""
         from veilsum.minimise.engines.kernels import curved_tracking
 
         x, y, precision = state.x.copy(), state.tracker.copy(), self.task.precision

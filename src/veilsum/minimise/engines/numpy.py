@@ -51,14 +51,12 @@ class PlainEngine:
         return replace(cost, coefficients=cost.coefficients.astype(precision))
 
     def begin(self) -> State:
-        """Return all parties at the start."""
         start = self.task.start.astype(self.task.precision)
         return in_precision(
             self.task.method.begin(start, self._cost), self.task.precision
         )
 
     def advance(self, state: State, count: int) -> State:
-        """Return all parties after so many more iterations."""
         method, weights, cost = self.task.method, self._weights, self._cost
         precision, until = self.task.precision, state.iteration + count
         while state.iteration < until:

@@ -98,22 +98,18 @@ class AcceleratedTracking:
         return (1.0 - t) / (1.0 + t)
 
     def begin(self, start: Vectors, cost: EffectiveCost) -> AcceleratedState:
-        """Return the start, moved into the domain, and the gradient there."""
         x = self.domain.project(start)
         return AcceleratedState(x, x, cost.gradient(x))
 
     def outgoing(self, state: AcceleratedState) -> Vectors:
-        """Return q - s / L_bar, or the tracker in the second round."""
         return state.tracker if state.moved else self.aim(state)
 
     def parts(self, state: AcceleratedState) -> tuple[Weighting, ...]:
-        """Return symmetric weights, in every round."""
         return ("symmetric",)
 
     def advance(
         self, state: AcceleratedState, mixed: Vectors, cost: EffectiveCost
     ) -> AcceleratedState:
-        """Return the state after one of the two rounds."""
         if state.moved:
             return AcceleratedState(
                 state.x, state.ahead, mixed, iteration=state.iteration + 1
@@ -126,5 +122,4 @@ class AcceleratedTracking:
         )
 
     def aim(self, state: AcceleratedState) -> Vectors:
-        """Return q - s / L_bar."""
         return state.ahead - state.tracker / self.mean_smooth

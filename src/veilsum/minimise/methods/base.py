@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import (
     Any,
+    ClassVar,
     Literal,
     Protocol,
     TypeAlias,
@@ -132,7 +133,6 @@ class Given:
 
     @cached_property
     def symmetric(self) -> Sparse:
-        """W."""
         return mixing_weights(self.topology, self.mixing)
 
     @cached_property
@@ -142,11 +142,9 @@ class Given:
 
     @property
     def constrained(self) -> bool:
-        """Whether X is less than the whole space."""
         return not isinstance(self.domain, WholeSpace)
 
     def need_bounds(self, name: str) -> Bounds:
-        """Return the bounds, or say what to give."""
         if self.bounds is None:
             raise InvalidInputError(
                 f"{name} takes its steps from public bounds on the costs: give smooth "
@@ -181,7 +179,6 @@ class Made:
     """A method made for a graph.
 
     Attributes:
-        method: with its step.
         patience: how many times its last move an estimate may still be from the
             answer, 1 / (1 - q) for a method that shrinks errors by q.
         rounds: of mixing in place of each of the method's own.
@@ -317,3 +314,24 @@ def check_step(method: str, step: float) -> None:
         raise InvalidInputError(
             f"{method}'s step must be positive and finite, found {step}"
         )
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """A method with steps of one size, whose rounds mix with symmetric weights.
+
+    Attributes:
+        domain: X, public and the same for all.
+    """
+
+    name: ClassVar[str]
+    rounds_per_iteration: ClassVar[int] = 1
+
+    domain: Domain
+    step: float
+
+    def __post_init__(self) -> None:
+        check_step(self.name, self.step)
+
+    def parts(self, state: Any) -> tuple[Weighting, ...]:
+        return ("symmetric",)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import acosh, ceil, cosh, log, sqrt
+from math import acosh, cosh, sqrt
 
 import numpy as np
 
@@ -112,7 +112,6 @@ def accelerated_matrix(bounds: Bounds, left: float) -> Square:
 
 
 def spectral_radius(matrix: Square) -> float:
-    """Return the largest modulus of an eigenvalue."""
     return float(np.abs(np.linalg.eigvals(matrix)).max())
 
 
@@ -150,20 +149,6 @@ def certified_accelerated_rounds(rate: float, bounds: Bounds) -> int:
         return spectral_radius(matrix) <= target
 
     return fewest(holds)
-
-
-def usual_accelerated_rounds(rate: float, bounds: Bounds) -> int:
-    """Return a rule of thumb for accelerated tracking: often fewer rounds, no proof.
-
-    The least K with (1 - sqrt(1 - rho))^K <= 1 / (1 + (L / L_bar) sqrt(kappa)), and
-    never more than are certified. It did well in trials; a third less may diverge.
-    """
-    certified = certified_accelerated_rounds(rate, bounds)
-    shrink = 1.0 + bounds.smooth / bounds.mean_smooth * sqrt(bounds.condition)
-    per_round = 1.0 - sqrt(1.0 - rate)
-    if per_round == 0:
-        return 1
-    return min(certified, max(1, ceil(-log(shrink) / log(per_round))))
 
 
 def check_rate(rate: float) -> None:

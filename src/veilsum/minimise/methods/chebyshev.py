@@ -42,12 +42,10 @@ class ChebyshevState(Generic[S]):
 
     @property
     def x(self) -> Vectors:
-        """The estimate."""
         return self.inner.x
 
     @property
     def iteration(self) -> int:
-        """How often the estimate has moved."""
         return self.inner.iteration
 
 
@@ -74,17 +72,14 @@ class Chebyshev(Generic[S]):
 
     @property
     def name(self) -> str:
-        """The method's own."""
         return self.method.name
 
     @property
     def traits(self) -> Traits:
-        """The method's own."""
         return self.method.traits
 
     @property
     def rounds_per_iteration(self) -> int:
-        """K times the method's own."""
         return self.rounds * self.method.rounds_per_iteration
 
     @cached_property
@@ -93,15 +88,12 @@ class Chebyshev(Generic[S]):
         return tuple(chebyshev_factors(self.rate, self.rounds))
 
     def begin(self, start: Vectors, cost: EffectiveCost) -> ChebyshevState[S]:
-        """Return the method's start."""
         return self._waiting(self.method.begin(start, cost))
 
     def outgoing(self, state: ChebyshevState[S]) -> Message:
-        """Return the message, as far as it is mixed."""
         return state.now
 
     def parts(self, state: ChebyshevState[S]) -> tuple[Weighting, ...]:
-        """Return the method's own weights."""
         return self.method.parts(state.inner)
 
     def advance(
@@ -115,7 +107,6 @@ class Chebyshev(Generic[S]):
         return self._waiting(self.method.advance(state.inner, now, cost))
 
     def aim(self, state: ChebyshevState[S]) -> Vectors:
-        """Return the method's own."""
         return self.method.aim(state.inner)
 
     def _waiting(self, inner: S) -> ChebyshevState[S]:

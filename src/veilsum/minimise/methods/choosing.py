@@ -48,14 +48,9 @@ class Needs:
     """What a problem asks of a method; all of it is public.
 
     Attributes:
-        constrained: X is less than the whole space.
-        bounded: X is bounded.
         convex_locals: every effective cost is convex by itself. Affine masks keep a
             convex cost convex; masks of higher degree do not.
         strongly_convex: a mu_bar above zero of the average cost is known.
-        directed: some links are one-way.
-        faults: what goes wrong between parties.
-        masked: there are masks.
         recentred: they are drawn together before the method starts.
         condition: L_bar / mu_bar, where known.
     """

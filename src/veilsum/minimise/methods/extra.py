@@ -22,9 +22,8 @@ import scipy
 
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import DENSE_PARTIES
-from veilsum.minimise.costs.domains import Domain
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.methods.base import Given, Made, Traits, Weighting, check_step
+from veilsum.minimise.methods.base import Given, Made, Stepped, Traits
 from veilsum.numbers.arrays import Sparse, Vectors
 
 # How close to the largest step that is proved the usual one comes.
@@ -41,13 +40,8 @@ class ExtraState:
 
 
 @dataclass(frozen=True)
-class Extra:
-    """The method.
-
-    Attributes:
-        domain: X, public and the same for all.
-        step: a, below (1 + lambda_min(W)) / L.
-    """
+class Extra(Stepped):
+    """The method; its step is a, below (1 + lambda_min(W)) / L."""
 
     name: ClassVar[str] = "extra"
     traits: ClassVar[Traits] = Traits(
@@ -58,13 +52,6 @@ class Extra:
         bears=frozenset({"quantise"}),
         traceable=True,
     )
-    rounds_per_iteration: ClassVar[int] = 1
-
-    domain: Domain
-    step: float
-
-    def __post_init__(self) -> None:
-        check_step(self.name, self.step)
 
     @classmethod
     def made(cls, given: Given) -> Made:
@@ -78,29 +65,21 @@ class Extra:
         )
 
     def begin(self, start: Vectors, cost: EffectiveCost) -> ExtraState:
-        """Return the start, moved into the domain."""
         x = self.domain.project(start)
         return ExtraState(x, self.step * cost.gradient(x))
 
     def outgoing(self, state: ExtraState) -> Vectors:
-        """Return the estimate."""
         return state.x
-
-    def parts(self, state: ExtraState) -> tuple[Weighting, ...]:
-        """Return symmetric weights, in every round."""
-        return ("symmetric",)
 
     def advance(
         self, state: ExtraState, mixed: Vectors, cost: EffectiveCost
     ) -> ExtraState:
-        """Return the next iterate."""
         x = self.domain.project(mixed - state.correction)
         turned = self.step * cost.gradient_change(x, state.x)
         correction = state.correction + 0.5 * (state.x - mixed) + turned
         return ExtraState(x, correction, state.iteration + 1)
 
     def aim(self, state: ExtraState) -> Vectors:
-        """Return x less the correction."""
         return state.x - state.correction
 
 

@@ -13,9 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from veilsum.minimise.costs.domains import Domain
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.methods.base import Given, Made, Traits, Weighting, check_step
+from veilsum.minimise.methods.base import Given, Made, Stepped, Traits
 from veilsum.minimise.methods.certificate import certified_rounds
 from veilsum.numbers.arrays import Vectors
 
@@ -38,13 +37,8 @@ class TrackingState:
 
 
 @dataclass(frozen=True)
-class GradientTracking:
-    """The method.
-
-    Attributes:
-        domain: X, public and the same for all.
-        step: a; 1 / L_bar with certified rounds of mixing.
-    """
+class GradientTracking(Stepped):
+    """The method; its step is a; 1 / L_bar with certified rounds of mixing."""
 
     name: ClassVar[str] = "gradient-tracking"
     traits: ClassVar[Traits] = Traits(
@@ -54,12 +48,6 @@ class GradientTracking:
         traceable=True,
     )
     rounds_per_iteration: ClassVar[int] = 2
-
-    domain: Domain
-    step: float
-
-    def __post_init__(self) -> None:
-        check_step(self.name, self.step)
 
     @classmethod
     def made(cls, given: Given) -> Made:
@@ -74,22 +62,15 @@ class GradientTracking:
         )
 
     def begin(self, start: Vectors, cost: EffectiveCost) -> TrackingState:
-        """Return the start, moved into the domain, and the gradient there."""
         x = self.domain.project(start)
         return TrackingState(x, cost.gradient(x))
 
     def outgoing(self, state: TrackingState) -> Vectors:
-        """Return x - a y, or the tracker in the second round."""
         return state.tracker if state.moved else self.aim(state)
-
-    def parts(self, state: TrackingState) -> tuple[Weighting, ...]:
-        """Return symmetric weights, in every round."""
-        return ("symmetric",)
 
     def advance(
         self, state: TrackingState, mixed: Vectors, cost: EffectiveCost
     ) -> TrackingState:
-        """Return the state after one of the two rounds."""
         if state.moved:
             return TrackingState(state.x, mixed, iteration=state.iteration + 1)
         x = self.domain.project(mixed)
@@ -98,5 +79,4 @@ class GradientTracking:
         return TrackingState(x, tracker, moved=True, iteration=state.iteration)
 
     def aim(self, state: TrackingState) -> Vectors:
-        """Return x - a y."""
         return state.x - self.step * state.tracker

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from veilsum.errors import InvalidInputError
-from veilsum.minimise.costs.domains import Domain
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.methods.base import Given, Made, Traits, Weighting, check_step
+from veilsum.minimise.methods.base import Given, Made, Stepped, Traits
 from veilsum.numbers.arrays import Vectors
 
 
@@ -36,13 +35,8 @@ class NidsState:
 
 
 @dataclass(frozen=True)
-class Nids:
-    """The method.
-
-    Attributes:
-        domain: X, public and the same for all.
-        step: a, below 2 / L.
-    """
+class Nids(Stepped):
+    """The method; its step is a, below 2 / L."""
 
     name: ClassVar[str] = "nids"
     traits: ClassVar[Traits] = Traits(
@@ -52,13 +46,6 @@ class Nids:
         bears=frozenset({"quantise"}),
         traceable=True,
     )
-    rounds_per_iteration: ClassVar[int] = 1
-
-    domain: Domain
-    step: float
-
-    def __post_init__(self) -> None:
-        check_step(self.name, self.step)
 
     @classmethod
     def made(cls, given: Given) -> Made:
@@ -71,22 +58,15 @@ class Nids:
         )
 
     def begin(self, start: Vectors, cost: EffectiveCost) -> NidsState:
-        """Return the start, moved into the domain."""
         x = self.domain.project(start)
         return NidsState(x, x, self.step * cost.gradient(x))
 
     def outgoing(self, state: NidsState) -> Vectors:
-        """Return v, where this party alone would go."""
         return 2.0 * state.x - state.unprojected - state.correction
-
-    def parts(self, state: NidsState) -> tuple[Weighting, ...]:
-        """Return symmetric weights, in every round."""
-        return ("symmetric",)
 
     def advance(
         self, state: NidsState, mixed: Vectors, cost: EffectiveCost
     ) -> NidsState:
-        """Return the next iterate."""
         correction = state.correction + 0.5 * (self.outgoing(state) - mixed)
         unprojected = state.x - correction
         x = self.domain.project(unprojected)
@@ -94,7 +74,6 @@ class Nids:
         return NidsState(x, unprojected, correction + turned, state.iteration + 1)
 
     def aim(self, state: NidsState) -> Vectors:
-        """Return v."""
         return self.outgoing(state)
 
 

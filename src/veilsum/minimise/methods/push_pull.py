@@ -45,7 +45,6 @@ class PushPull(GradientTracking):
         )
 
     def parts(self, state: TrackingState) -> tuple[Weighting, ...]:
-        """Return the receivers' weights, or the senders' in the second round."""
         return ("column",) if state.moved else ("row",)
 
 

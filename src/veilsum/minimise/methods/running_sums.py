@@ -21,16 +21,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from veilsum.minimise.costs.domains import Domain
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.methods.base import (
     EVERY_FAULT,
     Given,
     Made,
     Message,
+    Stepped,
     Traits,
     Weighting,
-    check_step,
 )
 from veilsum.minimise.methods.certificate import check_rate
 from veilsum.minimise.methods.one_way import OneWayMixing
@@ -57,13 +56,8 @@ class RunningSumState:
 
 
 @dataclass(frozen=True)
-class RunningSums:
-    """The method.
-
-    Attributes:
-        domain: X, public and the same for all.
-        step: a.
-    """
+class RunningSums(Stepped):
+    """The method; its step is a."""
 
     name: ClassVar[str] = "running-sums"
     traits: ClassVar[Traits] = Traits(
@@ -73,13 +67,6 @@ class RunningSums:
         vectors=2,
         bears=EVERY_FAULT,
     )
-    rounds_per_iteration: ClassVar[int] = 1
-
-    domain: Domain
-    step: float
-
-    def __post_init__(self) -> None:
-        check_step(self.name, self.step)
 
     @classmethod
     def made(cls, given: Given) -> Made:
@@ -94,7 +81,6 @@ class RunningSums:
         return Made(method=cls(given.domain, step), patience=patience)
 
     def begin(self, start: Vectors, cost: EffectiveCost) -> RunningSumState:
-        """Return the start, moved into the domain, and the gradient there."""
         x = self.domain.project(start)
         slope = cost.gradient(x)
         return RunningSumState(x, slope, slope, np.zeros_like(x))
@@ -105,17 +91,14 @@ class RunningSums:
         return np.concatenate([x, np.zeros_like(x)], axis=-1)
 
     def outgoing(self, state: RunningSumState) -> Message:
-        """Return x - a y and s."""
         return np.concatenate([self.aim(state), state.passed_on], axis=-1)
 
     def parts(self, state: RunningSumState) -> tuple[Weighting, ...]:
-        """Return the receivers' weights for the one, the senders' for the other."""
         return ("row", "column")
 
     def advance(
         self, state: RunningSumState, mixed: Message, cost: EffectiveCost
     ) -> RunningSumState:
-        """Return the next iterate from the last that was heard of every neighbour."""
         pulled, taken_in = np.split(mixed, 2, axis=-1)
         x = self.domain.project(pulled)
         arrived = taken_in - state.taken_in
@@ -124,7 +107,6 @@ class RunningSums:
         return RunningSumState(x, tracker, passed_on, taken_in, state.iteration + 1)
 
     def aim(self, state: RunningSumState) -> Vectors:
-        """Return x - a y."""
         return state.x - self.step * state.tracker
 
 

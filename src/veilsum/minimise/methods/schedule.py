@@ -79,11 +79,8 @@ class Schedule:
         method: with its steps and its rounds of mixing.
         weights: n x n, for each kind that the method names.
         recentring: rounds that draw masked integers together before it starts.
-        recentring_weights: W of those rounds.
-        iterations: how many at most.
         limit: what sets that number: "iterations" or "bytes".
         stopping: when to stop before; None if it never does.
-        bounds: what steps and rounds were taken from.
     """
 
     method: Method[Any]
@@ -97,7 +94,6 @@ class Schedule:
 
     @property
     def name(self) -> str:
-        """What a user calls the method."""
         return self.method.name
 
     @property
@@ -112,7 +108,6 @@ class Schedule:
 
 
 def needs(settings: Settings, facts: Facts, topology: Topology) -> Needs:
-    """Return what a problem asks of a method."""
     bounds = facts.bounds(settings)
     return Needs(
         constrained=not isinstance(facts.domain, WholeSpace),

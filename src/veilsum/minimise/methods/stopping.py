@@ -39,7 +39,6 @@ class Stopping:
     Attributes:
         tolerance: how far estimates may be from the answer.
         patience: how many times its last move an estimate may be from the answer.
-        every: iterations between two looks.
         lag: iterations until a look is known to everybody.
     """
 
@@ -62,11 +61,9 @@ class Stopping:
         return cls(tolerance, patience, max(LOOK_EVERY, lag), lag)
 
     def looks_at(self, iteration: int) -> bool:
-        """Say whether parties look after this iteration."""
         return iteration > 0 and iteration % self.every == 0
 
     def decides_at(self, iteration: int) -> bool:
-        """Say whether a look has reached everybody by now."""
         return iteration > self.lag and self.looks_at(iteration - self.lag)
 
     def residual(self, x: Vectors, before: Vectors) -> Moves:
@@ -74,7 +71,6 @@ class Stopping:
         return np.asarray(self.patience * np.linalg.norm(x - before, axis=-1))
 
     def is_enough(self, largest: float) -> bool:
-        """Say whether everybody is near enough."""
         return largest <= self.tolerance
 
 
