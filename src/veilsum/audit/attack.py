@@ -72,6 +72,7 @@ class Outcome:
 
     @property
     def rate(self) -> float:
+        """Part of the trials that succeeded."""
         return self.successes / self.trials
 
     def interval(self, alarms: float = FALSE_ALARMS) -> tuple[float, float]:
@@ -90,6 +91,7 @@ class Outcome:
         return least_found(self.promised, self.trials, alarms)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
         return {**asdict(self), "coalition": list(self.coalition), "rate": self.rate}
 
     def row(self, alarms: float = FALSE_ALARMS) -> tuple[str, ...]:
@@ -174,6 +176,7 @@ Encoding = Callable[[Law, Array[Any]], Array[Any]]
 def soundly(
     topology: Topology, law: Law, root: int, size: int, epoch: int = 0
 ) -> Shares:
+    """Return shares as simulated parties draw them."""
     return draw_shares(topology, law, ShareStreams(root), size=size, epoch=epoch)
 
 
@@ -208,17 +211,21 @@ class Scene:
 
     @property
     def plan_law(self) -> Law:
+        """Law with which parties mask whole vectors."""
         return self.law if self.plan is None else self.plan[0]
 
     @property
     def plan_width(self) -> int:
+        """Length of these vectors."""
         return self.width if self.plan is None else self.plan[1]
 
     def batch(self, root: int, executions: int) -> Batch:
+        """Return the shares of some executions."""
         law, size = widened(self.law, self.width, executions), executions * self.width
         return Batch(self, self.draw(self.topology, law, root, size, 0), root)
 
     def colluders(self, coalition: Iterable[str]) -> tuple[str, ...]:
+        """Return the names of a coalition in the topology's order."""
         return self.topology.names(self.topology.indices(coalition))
 
     def others(self, coalition: Iterable[str]) -> list[int]:

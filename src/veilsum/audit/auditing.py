@@ -518,6 +518,7 @@ class Audit(Shown):
         return phrase("audit", "power", ratio=ratio)
 
     def showing(self) -> Showing:
+        """Return the verdict, the attacks, and whether the controls hold."""
         ordered = sorted(self.outcomes, key=lambda one: not one.exceeds(self.alarms))
         rows = [one.row(self.alarms) for one in ordered[:MOST_ROWS]]
         blocks: list[Block] = [*self.allowed, Table(COLUMNS, rows, align="<<>>><")]
@@ -541,6 +542,7 @@ class Audit(Shown):
         )
 
     def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
         return {
             "seed": self.seed,
             "depth": self.depth,

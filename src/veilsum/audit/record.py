@@ -136,10 +136,12 @@ class AuditRecord(Shown):
 
     @property
     def asked(self) -> dict[str, Any]:
+        """Options that the audit was asked with."""
         return dict(self.content["asked"])
 
     @property
     def unsigned(self) -> dict[str, Any]:
+        """All entries but the signature."""
         return {key: one for key, one in self.content.items() if key not in SIGNED}
 
     def signed_by(self, identity: Identity) -> AuditRecord:
@@ -206,6 +208,7 @@ class AuditRecord(Shown):
         return _difference(self.unsigned, other.unsigned, "")
 
     def to_json(self) -> str:
+        """Return the text of the record's file."""
         return as_json(self.content) + "\n"
 
 
