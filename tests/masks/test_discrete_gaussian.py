@@ -202,7 +202,7 @@ def verdict(deviation, y, start, margin):
         n_low = strips.n_words - 1
         placed = within << (64 * n_low - strips.shift)
         words += [placed >> 64 * k & 2**64 - 1 for k in reversed(range(n_low))]
-    # Where p is within rounding of a threshold, U goes on in the middle of its interval.
+    # Within rounding of a threshold U goes on in the middle of its interval.
     words += [1 << 63] * 2
     found = _batch(Script(words), strips, 1, margin).tolist()
     assert found in ([], [y])

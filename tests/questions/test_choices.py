@@ -146,7 +146,9 @@ def test_as_r(name):
 def test_as_statsmodels(name):
     design = sm.add_constant(design_of(name))
     model = sm.MNLogit(codes_of(name), design)
-    theirs = model.fit(method="newton", tol=1e-15, maxiter=50, disp=0, warn_convergence=False)
+    theirs = model.fit(
+        method="newton", tol=1e-15, maxiter=50, disp=0, warn_convergence=False
+    )
     result = fitted(name)
     near(result.params, np.asarray(theirs.params).T.ravel(), 1e-9)
     near(result.bse, np.asarray(theirs.bse).T.ravel(), 1e-9)
