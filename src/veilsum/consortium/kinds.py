@@ -109,7 +109,6 @@ def headings() -> tuple[str, ...]:
 
 
 def command_of(heading: str) -> str:
-    """Return the name of the command that runs a question."""
     return BUILT_IN[heading].command if heading in BUILT_IN else heading
 
 

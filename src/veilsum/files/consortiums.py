@@ -210,7 +210,6 @@ def _relay(deployment: DeploymentSection, folder: Path) -> dict[str, Any]:
 
 
 def read_certificate(path: Path) -> str:
-    """Return the one certificate in a file, PEM in its one spelling."""
     found = contents(path, MOST_CERTIFICATE_BYTES, InvalidScenarioError)
     try:
         return pem_of(der_of(found.decode("ascii")))

@@ -129,5 +129,4 @@ class TimedJob(OnFormula[T], Generic[T]):
         return TimedRows(table, self.base.rows(table), table.numbers(self.time))
 
     def without_ones(self, own: TimedRows) -> Rows:
-        """Return a party's rows without the column of ones."""
         return Rows(np.delete(own.rows.design, self.ones, axis=1), own.rows.response)

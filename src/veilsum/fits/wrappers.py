@@ -175,7 +175,6 @@ class RobustRecipe(Wrapper):
         return replace(self, n_parties=len(members))
 
     def last_vector(self, rows: Rows, request: Any) -> Integers | None:
-        """Return one party's part of the meat."""
         if not isinstance(request, MeatRequest):
             return None
         return self.meat.statistics(rows, request)
@@ -265,7 +264,6 @@ class ScoreRecipe(Wrapper):
         return self.wide.scales.layout("score").released
 
     def fitted_rows(self, rows: Rows) -> Rows:
-        """Return the rows without further columns."""
         return replace(rows, design=rows.design[:, self.fitted])
 
     def check_rows(self, rows: Rows) -> None:

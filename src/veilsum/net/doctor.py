@@ -152,7 +152,6 @@ class Checkup:
         return f"nothing is wrong; {later}" if later else IN_ORDER
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {
             "good": self.good,
             "party": self.party,
@@ -515,7 +514,6 @@ class Doctor(Secret):
 
     @property
     def me(self) -> str:
-        """This party's name."""
         return self.identity.name
 
     @cached_property

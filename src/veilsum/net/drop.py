@@ -822,7 +822,6 @@ class Drop(Secret):
     # Saying how things are
 
     def condition(self, name: str) -> str:
-        """Say in one clause how things are with a neighbour."""
         return f"heard through files: {self._next(self._peers[name])}"
 
     def _next(self, peer: Correspondent) -> str:

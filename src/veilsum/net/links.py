@@ -651,7 +651,6 @@ class Network(Secret):
     # Saying how things are
 
     def condition(self, name: str) -> str:
-        """Say in one clause how things are with a neighbour."""
         return self._peers[name].condition()
 
     def differences(self) -> Mapping[str, tuple[str, ...]]:

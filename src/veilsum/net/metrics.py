@@ -29,8 +29,6 @@ MOST_AT_ONCE = 32
 
 
 class Metric(NamedTuple):
-    """One number."""
-
     name: str
     meaning: str
     labels: dict[str, str]
@@ -170,8 +168,6 @@ class _Server(ThreadingMixIn, HTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers one question."""
-
     pages: dict[str, Callable[[], tuple[int, str]]]
     hosts: set[str]
     timeout = PATIENCE

@@ -158,7 +158,6 @@ class Passage(asyncio.Transport):
     # What TLS asks of a transport
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Take what speaks TLS."""
         self._protocol = cast(asyncio.BufferedProtocol, protocol)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
@@ -179,7 +178,6 @@ class Passage(asyncio.Transport):
             self._outer.transport.resume_reading()
 
     def is_reading(self) -> bool:
-        """Say whether bytes are handed over."""
         return self._reads and not self._closing
 
     def write(self, data: Any) -> None:
@@ -192,7 +190,6 @@ class Passage(asyncio.Transport):
         outer.send_data()
 
     def get_write_buffer_size(self) -> int:
-        """Return how many bytes wait for the network."""
         return self._outer.buffered
 
     def set_write_buffer_limits(
@@ -205,7 +202,6 @@ class Passage(asyncio.Transport):
         return False
 
     def is_closing(self) -> bool:
-        """Say whether nothing more is sent."""
         return self._closing
 
     def close(self) -> None:

@@ -84,7 +84,6 @@ class FoundAtHome(Secret):
 
     @property
     def good(self) -> bool:
-        """Whether the party may take part."""
         return not self.refusals
 
     @property

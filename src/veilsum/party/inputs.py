@@ -96,7 +96,6 @@ class OwnTable(Secret):
 
     @property
     def lines(self) -> Iterator[str]:
-        """What its owner reads about it."""
         yield from _lines(self)
 
     @property
@@ -161,7 +160,6 @@ class OwnCost(Secret):
 
     @property
     def lines(self) -> Iterator[str]:
-        """What its owner reads about it."""
         yield from _lines(self)
 
     @property

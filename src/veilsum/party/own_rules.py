@@ -314,7 +314,6 @@ def own_rules_in(folder: Path, given: Path | None = None) -> OwnRules:
 
 
 def columns_asked(consortium: Consortium) -> tuple[str, ...]:
-    """Return the columns of a table that a question looks at."""
     job = agreed_job(consortium)
     return () if job is None else job.schema.names
 

@@ -67,7 +67,6 @@ def sums_file(sums: Sequence[Array[Any]]) -> bytes:
 
 
 def read_sums(path: Path) -> tuple[Array[Any], ...]:
-    """Return the sums in a file that join has kept."""
     return read_as(path, "a file of sums", _sums_from)
 
 
@@ -207,7 +206,6 @@ def _members(
 
 
 def planned(consortium: Consortium, asked: Asked) -> Plan:
-    """Return the plan of a run, as its first step has it."""
     try:
         _run(consortium, asked, HomeDriver("nobody"))
     except AtHomeError as home:

@@ -220,7 +220,6 @@ class StudyAtHome(Secret):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Every question and what is said to it, for the owner."""
         passed = [*self.wanted, *self.begun]
         return (
             *(f"- {name}: REFUSED: {why}" for name, why in self.refused.items()),

@@ -577,7 +577,6 @@ def dispatch_periods(
 
 
 def dispatch_recipe(**asked: Any) -> PriceRecipe | PeriodsRecipe:
-    """Return what parties do for the keys of a [dispatch]."""
     return _recipe(**asked) if "periods" in asked else PriceRecipe(search_of(**asked))
 
 

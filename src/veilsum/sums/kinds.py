@@ -205,7 +205,6 @@ class TableKind(QuestionKind[Q], Generic[Q, J]):
     result: ClassVar[type[TableResult]]
 
     def parts(self, asked: Asked) -> tuple[Q, J]:
-        """Return the section of a file, and the question to tables made of it."""
         return self.section(asked.consortium), cast("J", asked.job)
 
     def job(self, spec: Any, schema: Schema) -> SchemaJob[Any]:

@@ -472,5 +472,4 @@ def answering(recipe: Any, own: Contribution, look: Look) -> Contribution:
 
 
 def size_of(groups: Sequence[Group]) -> int:
-    """Return how many counts of parties are asked for."""
     return sum(len(one.places) + 1 for one in groups)

@@ -77,8 +77,6 @@ class Arrival:
 
 
 class GuestCollection(OpenFile):
-    """All that guests have sent for one survey."""
-
     _survey: SurveyTerms
 
     @classmethod

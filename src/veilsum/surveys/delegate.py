@@ -282,7 +282,7 @@ class DelegateStore(OpenFile):
         self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
     ) -> tuple[SurveySet, Words]:
         self._check_delegate(terms, me)
-        found = self._check_submissions(terms, submissions)
+        found = closed_set(terms, submissions)
         with self.transaction("BEGIN"):
             key = self._check_history(terms, me, found)
         return found, share_sums(terms, submissions, key)
@@ -377,11 +377,6 @@ class DelegateStore(OpenFile):
     def _check_delegate(self, terms: SurveyTerms, me: str) -> None:
         if me not in terms.names:
             raise InvalidInputError(f"{me!r} is no delegate of this survey")
-
-    def _check_submissions(
-        self, terms: SurveyTerms, submissions: Sequence[Submission]
-    ) -> SurveySet:
-        return closed_set(terms, submissions)
 
     def _check_one_set(
         self, terms: SurveyTerms, found: SurveySet, earlier: Sequence[AnsweredSurvey]

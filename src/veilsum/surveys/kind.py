@@ -61,7 +61,6 @@ class SurveyKind(QuestionKind[SurveySpec]):
         yield from words.words()["first"]
 
     def summands(self, asked: Asked) -> str:
-        """Return the nouns for "one sum over all ..."."""
         return "guests of the set"
 
     def who(self, asked: Asked) -> Iterator[str]:

@@ -636,7 +636,6 @@ def _check_spelling(party: str, column: Column) -> None:
 
 
 def levels_of(values: Series) -> set[str]:
-    """Return the categories that occur in a column."""
     codes, levels = _factorised(values)
     if not isinstance(values.dtype, load_pandas().CategoricalDtype):
         return set(levels)  # all of them occur

@@ -16,8 +16,6 @@ from veilsum.tables.frames import load_pandas
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class HazardResult(Fitted[F]):
-    """What is alike in all regressions of hazards."""
-
     @property
     def n_events(self) -> int:
         raise NotImplementedError

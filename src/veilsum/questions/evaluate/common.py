@@ -172,7 +172,6 @@ class Judged(TableResult):
 
 
 def plain_bounded(found: Bounded) -> dict[str, float | None]:
-    """Return a number with its bounds and interval as JSON has them."""
     low, high = found.interval()
     return plain({**found._asdict(), "low": low, "high": high})
 

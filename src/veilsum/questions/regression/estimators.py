@@ -160,7 +160,6 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
         owners: Array[np.str_] | None,
         weights: PerRow | None,
     ) -> FitResult:
-        """Return the private fit of rows whose owners may be known."""
         if self.fit_intercept:
             design = np.column_stack([np.ones(len(design)), design])
         n_rows, alone = len(design), owners is None

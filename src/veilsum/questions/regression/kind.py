@@ -115,7 +115,6 @@ class RegressionKind(TableKind[ModelSpec, FormulaJob]):
         yield fit.design_line(room)
 
     def summands(self, asked: Asked) -> str:
-        """Return the nouns for "one sum over all ..."."""
         rows = "rows of all members"
         if self.parts(asked)[1].errors != "cluster":
             return rows

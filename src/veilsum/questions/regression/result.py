@@ -392,7 +392,6 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
 
 
 def _chances(fit: ChoiceFit, design: FloatArray, ones: int, index: Any) -> Frame:
-    """Return the chance of each level for new rows."""
     family = fit.family
     assert isinstance(family, Choice)
     shape = len(fit.levels) - 1, design.shape[1]

@@ -253,7 +253,6 @@ class Wishes:
         return self.by.places(table.left_out[group][rows])
 
     def numbers(self, table: CheckedTable) -> Array[np.float64]:
-        """Return one party's columns of numbers."""
         return np.stack([table.numbers(name) for name in self.columns], axis=1)
 
     # What a party refuses
@@ -542,7 +541,6 @@ def _counting(missing: Missing | None, by: str | None) -> Missing | None:
 def group_marginals(
     parts: Mapping[str, Any], measures: tuple[Measure, ...]
 ) -> tuple[Marginals, ...]:
-    """Return the sums of each group, from the statistics of a sum by key."""
     each = zip(*(parts[key] for key in GROUP_MOMENTS), strict=True)
     return tuple(
         Marginals(measures, tuple(map(int, rows)), sums, squares)
