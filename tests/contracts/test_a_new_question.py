@@ -93,21 +93,12 @@ def test_file_command_and_simulations(tmp_path):
     assert "totals" in summaries()
 
 
-def test_consent_own_rules_network_ledger_receipts_replay_and_audit(company):
+def test_consent_own_rules_and_audit(company):
     page = consent_to(company.consortium)
     assert 'question: the totals of "age", "cost" over all members\' rows' in page.page
     assert "residual_rows" not in page.page
     assert OwnRules(jobs=("model",)).refusals(company.consortium, alone=False)
     assert not OwnRules(jobs=("totals",)).refusals(company.consortium, alone=False)
-
-    found = company.run()
-    for one in found.values():
-        assert one.totals == pytest.approx(expected(), abs=1e-9)
-    assert company.verdict(found).good  # receipts agree, and the replay with them
-
-    with company.ledger("a") as ledger:
-        (account,) = ledger.totals()
-        assert (account.columns, account.numbers) == (("age", "cost"), 4)
 
     audited = Rehearsal(company.consortium)
     _, played = audited.sound(0)

@@ -393,16 +393,3 @@ def test_levels_of_the_response_keep_to_the_rules():
         vs.fit("Sat ~ Cont", few, **usual)
     with pytest.raises(DisclosureError, match=r"numbers .* would be released"):
         asked(rules=vs.Rules(site_terms=True), family="multinomial")
-
-
-def test_machines_find_the_same():
-    result = asked(formula="Sat ~ Cont", rules=vs.Rules())
-    loop = vs.fit(
-        "Sat ~ Cont",
-        dealt(table("housing")),
-        family="ordinal",
-        schema=schema_of("housing"),
-        compare=True,
-    )
-    assert loop.max_error == 0.0
-    assert loop.params.tolist() == result.params.tolist()

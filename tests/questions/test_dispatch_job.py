@@ -37,17 +37,6 @@ def test_prices_of_known_networks(case, driver):
     assert output == pytest.approx(sum(s.demand for s in sites.values()), abs=1e-8)
 
 
-def test_both_drivers_try_the_same_prices():
-    one, other = (
-        dispatch(sites_of("case30"), prices=(0, 1000), driver=driver, seed=1)
-        for driver in ("loopback", "vectorised")
-    )
-    assert [r.point for r in one.releases] == [r.point for r in other.releases]
-    assert [s.tolist() for s in one.released.sums] == [
-        s.tolist() for s in other.released.sums
-    ]
-
-
 def test_every_price_is_listed_and_the_limit_said():
     found = dispatch(sites_of("case30"), prices=(0, 1000), driver="vectorised")
     assert len(found.guarantee.released) == len(found.released.sums)

@@ -373,16 +373,6 @@ def test_everything_is_said_and_written(pima):
     assert "sum of predictions in each bin" in " ".join(pima.guarantee.released)
 
 
-def test_machines_and_arrays_find_the_same():
-    held = tables("quakes")
-    asked = {"coefficients": {"Intercept": -180.0, "mag": 46.0}}
-    pair = [
-        vs.evaluate("stations ~ mag", held, driver=driver, seed=1, **asked)
-        for driver in ("vectorised", "loopback")
-    ]
-    assert pair[0].values == pair[1].values
-
-
 def test_the_figure_has_the_curve_and_what_happened(pima):
     from veilsum.report.figures import evaluation_figure
 

@@ -54,14 +54,6 @@ def test_an_institution_with_one_row_allows_one_sum(tmp_path):
     assert "in each of 8 rounds) would be released" in " ".join(refused.output.split())
 
 
-def test_machines_and_arrays_print_the_same_table():
-    one, other = (
-        run("fit", EXAMPLES / "diabetes.toml", "--driver", driver, "--json")
-        for driver in ("loopback", "vectorised")
-    )
-    assert json.loads(one.output)["table"] == json.loads(other.output)["table"]
-
-
 def test_firms_print_their_difference_and_every_long_step_is_named(monkeypatch):
     steps = []
 

@@ -4,8 +4,6 @@ The reference is lme4's criterion in float64, which shares nothing with the code
 searched by scipy.
 """
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -236,20 +234,3 @@ def test_derivatives_are_those_of_the_criterion(method):
         np.testing.assert_allclose(here.gradient[k], slope, rtol=1e-6, atol=1e-6)
         bent = np.subtract(up.gradient, down.gradient) / (2.0 * size)
         np.testing.assert_allclose(second[k], bent, rtol=1e-5, atol=1e-5)
-
-
-# Pickling
-
-
-def test_a_pickled_result_is_the_same_and_holds_no_row():
-    tables = drawn((1.0, 0.0), sizes=SIZES[:17])
-    result = vs.mixed("y ~ x", tables, driver="vectorised")
-    before = result.summary()
-    stored = pickle.dumps(result)
-    again = pickle.loads(stored)
-    assert again.summary() == before
-    assert again.to_dict() == result.to_dict()
-    for one in tables.values():
-        assert one["y"].to_numpy().tobytes()[:64] not in stored
-    for name in (b"OwnProducts", b"Rows", b"CheckedTable"):
-        assert name not in stored

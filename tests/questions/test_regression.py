@@ -220,19 +220,6 @@ def test_ridge_least_squares_in_closed_form(counts):
     np.testing.assert_allclose(result.reference, expected, rtol=1e-10)
 
 
-@each("family", ["gaussian", "poisson"])
-@each("law", [{"law": "uniform"}, {"law": "lattice", "sigma": 1e6}])
-def test_both_drivers_find_the_same_numbers(counts, family, law):
-    one, other = (
-        fit("count ~ x + z", counts, family=family, driver=driver, seed=5, **law)
-        for driver in ("loopback", "vectorised")
-    )
-    assert len(one.released.sums) == len(other.released.sums)
-    for mine, theirs in zip(one.released.sums, other.released.sums, strict=True):
-        assert mine.tolist() == theirs.tolist()
-    assert one.coefficients == other.coefficients
-
-
 def test_the_summary_has_what_was_found(counts):
     result = fit("count ~ x + z", counts, family="poisson", seed=1)
     text = result.summary()

@@ -225,13 +225,6 @@ def test_in_the_open_nothing_is_claimed_of_rows():
     assert not {UNITS_LIMIT, SAME_VIEWS_LIMIT, NEAR_VIEWS_LIMIT, EXACT} & {*limits}
 
 
-def test_the_counts_listed_are_the_counts_summed():
-    rows = {p: (r.design, r.response) for p, r in rows_of("gaussian").items()}
-    result = fit_arrays(rows, intercept=0)
-    (release,) = result.releases
-    assert np.sum(list(release.statistics.values())) == result.recipe.size
-
-
 def test_places_are_named_once_each():
     rounds = [Release("d", {"s": 1}, (k,), f"the price {k}") for k in range(3)]
     assert condensed(rounds) == (
@@ -386,20 +379,6 @@ def test_the_ledger_refuses_the_differencing_pair(tmp_path, driver):
     some = {name: books[name] for name in fewer}
     with pytest.raises(BudgetError, match="could give away centre"):
         masked_sum(fewer, ledgers=some, driver=driver, seed=2)
-
-
-def test_rounds_are_charged_before_they_are_shown(tmp_path):
-    books = ledgers(tmp_path)
-    rows = {p: (r.design, r.response) for p, r in rows_of("logistic").items()}
-    rules = Rules(minimum_rows=60)
-    result = fit_arrays(
-        rows, family="logistic", intercept=0, rules=rules, ledgers=books
-    )
-    for ledger in books.values():
-        known = ledger.history()
-        assert len(known.charges) == len(known.releases) == len(result.released.sums)
-        points = {(release.statistic, release.point) for release in known.releases}
-        assert len(points) == len(known.releases)
 
 
 def test_rounds_under_a_lattice_add_up():

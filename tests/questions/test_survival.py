@@ -362,17 +362,6 @@ def test_times_up_to_which_steps_are_too_wide_are_named_for_each_group():
     assert f"half a standard error at {', '.join(places)}: up to there" in told
 
 
-def test_machines_find_the_same_as_arrays():
-    given = {"times": [730, 1460, 2190], "seed": 1}
-    one, other = (
-        vs.survival(BY_GROUP, dealt(table("colon")), driver=driver, **given)
-        for driver in ("loopback", "vectorised")
-    )
-    assert [sums.tolist() for sums in one.released.sums] == [
-        sums.tolist() for sums in other.released.sums
-    ]
-
-
 def test_a_coarser_grid_is_the_way_out():
     data = dealt(table("colon"))
     with pytest.raises(
