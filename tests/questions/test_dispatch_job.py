@@ -28,9 +28,7 @@ def sites_of(case, parties=6):
 @each("case", PRICES)
 def test_prices_of_known_networks(case):
     sites = sites_of(case)
-    found = dispatch(
-        sites, prices=(0, 1000), driver="vectorised", compare=True, seed=1
-    )
+    found = dispatch(sites, prices=(0, 1000), driver="vectorised", compare=True, seed=1)
     assert found.price == pytest.approx(PRICES[case], abs=1e-4)
     assert abs(found.balance) < 1e-9
     assert found.max_error < 1e-9
