@@ -67,6 +67,10 @@ def test_a_table_that_passes_passes_every_rule(check, sections):
         assert "you may take part" in found.stdout
         assert "minimum_count: passed" in found.stdout
         assert "x.csv: 60 rows" in flat(found.stdout)
+        assert "PRICE Price: " in flat(found.stdout)
+        assert "Largest influence of one person on everything released: " in flat(
+            found.stdout
+        )
     assert "run: none yet; this is a plan" in plan.stdout
     same = "the same for every member of the consortium"
     assert same not in flat(plan.stdout)

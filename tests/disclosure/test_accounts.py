@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from veilsum.disclosure.accounts import Accounts
+from veilsum.disclosure.accounts import Accounts, Balance
 from veilsum.disclosure.laws import RowLaw, bits_held, bits_held_given
 
 NAMES = "abc"
@@ -55,11 +55,11 @@ def test_a_fine_column_does_not_pay_for_others():
     keys = laws["age"] * laws["cost"]
     assert alone[0].held == bits_held_given(300, laws["hiv"], keys)
     assert alone[0].spent == 300.0
-    assert study.tightest(300, laws).columns == ("hiv",)
+    assert Balance.tightest(study.balances(300, laws)).columns == ("hiv",)
 
 
 def test_nothing_released_has_no_balance():
-    assert Accounts({}).tightest(10, {}) is None
+    assert Balance.tightest(Accounts({}).balances(10, {})) is None
     assert Accounts({(): 5.0}).balances(10, {}) == ()
     assert Accounts({("a",): 5.0}).balances(10, {"a": RowLaw.uniform(2)})[0].usable == (
         pytest.approx(bits_held(10, RowLaw.uniform(2)) / 2)

@@ -6,7 +6,7 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
@@ -14,8 +14,12 @@ import pytest
 
 import veilsum as vs
 from net.runs import ONE_SHOT, TARGETS, Company, changed, data_files
+from veilsum.party import checks
+from veilsum.party.inputs import own_part
 from veilsum.party.run_status import EventFeed
 from veilsum.protocol.phases import CLOSED
+from veilsum.sums import table_job
+from veilsum.tables.frames import as_frame
 
 # Nobody here waits for a deadline, however busy the computer is.
 FOUR = changed(ONE_SHOT, policy={"meeting": 600.0, "deadline": 300.0})
@@ -155,6 +159,66 @@ def test_a_table_in_memory_does_what_its_file_does(tmp_path):
     )
     with pytest.raises(vs.InvalidInputError, match="a table in memory"):
         vs.join(**given(company, "a", data=frames["a"], decimal=","))
+
+
+def test_influence_is_never_sent_and_in_no_public_result(tmp_path, monkeypatch):
+    """A run of real parties does not even compute it; `veilsum check` shows it.
+
+    The twin: as soon as results of real parties look at it, it is in the result.
+    """
+    stream, looked = np.random.default_rng(7), []
+    frames = {
+        name: pd.DataFrame(
+            {"x": stream.integers(0, 9, 30), "y": stream.integers(0, 99, 30)}
+        )
+        for name in "abcd"
+    }
+    columns = {
+        "x": {"kind": "integer", "minimum": 0, "maximum": 10},
+        "y": {"kind": "integer", "minimum": 0, "maximum": 100},
+    }
+    table = {
+        "schema": {"minimum_rows": 20, "columns": columns},
+        "model": {"formula": "y ~ x"},
+    }
+    compute = table_job.own_influence
+
+    def spy(job, checked, requests, rows):
+        looked.append(checked.party)
+        return compute(job, checked, requests, rows)
+
+    monkeypatch.setattr(table_job, "own_influence", spy)
+    monkeypatch.setattr(checks, "own_influence", spy)
+    company = Company(tmp_path, data_files(table, frames, tmp_path))
+    calls = {name: given(company, name, out=tmp_path / "out" / name) for name in "abcd"}
+    found = together(calls)
+    for one in found.values():
+        assert one.result.influence == {}
+        assert "influence" not in one.to_dict()
+        assert one.to_dict()["price"]["bits"] > 0.0
+    assert looked == []
+    written = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert {"result.json", "receipt.json"} <= {path.name for path in written}
+    for path in written:
+        text = path.read_bytes()
+        assert b"nfluence of one person" not in text
+        assert b'"influence"' not in text
+        assert b"by_column" not in text
+    # At home, the same party's part has it; the page that is agreed to has not.
+    part = own_part(company.consortium, data=company.folder("a") / "a.csv", cost=None)
+    shown = checks.price_part(part, "a")
+    assert looked == ["a"]
+    assert "Largest influence of one person" in shown.text
+    page = vs.consent_to(company.consortium)
+    assert "nfluence of one" not in page.text()
+    # The twin.
+    real = found["a"].result
+    simulated = replace(
+        real,
+        terms=replace(real.terms, driver=None),
+        simulated=table_job.SimulatedTables({"a": as_frame(frames["a"])}),
+    )
+    assert simulated.to_dict()["influence"]["a"]["largest"] > 0.0
 
 
 def test_parties_as_tasks_of_one_loop_and_one_that_changes_its_mind(company):

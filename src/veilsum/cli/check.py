@@ -174,7 +174,7 @@ def _run_at_home(
     from contextlib import ExitStack
 
     from veilsum.files.ledger import open_ledger
-    from veilsum.party.checks import about_you, tried
+    from veilsum.party.checks import about_you, price_part, tried
     from veilsum.party.consent import Part
     from veilsum.party.inputs import own_part
     from veilsum.surveys.terms import SurveySpec
@@ -199,6 +199,8 @@ def _run_at_home(
         found = tried(part, party, ledger)
         most = page.facts["numbers"][1]
         yours = about_you(part, found, own=own, ledger=ledger, most=most)
+        if found.good and (price := price_part(part, party)) is not None:
+            yours = (*yours, price)
     return (*yours, verdict), int(bool(refused) or not found.good)
 
 

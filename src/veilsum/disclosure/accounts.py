@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -37,6 +37,13 @@ class Balance:
     def fits(self) -> bool:
         """Whether no more was released than is usable."""
         return self.spent <= self.usable
+
+    @staticmethod
+    def tightest(balances: Sequence[Balance]) -> Balance | None:
+        """Return the balance of which the largest share is spent, if there is any."""
+        return max(
+            balances, key=lambda one: one.spent / max(one.held, 1e-9), default=None
+        )
 
 
 @dataclass(frozen=True)
@@ -128,10 +135,3 @@ class Accounts:
             held = bits_held_given(rows, laws[name], keys)
             found.append(Balance((name,), self.changing(name), held, given_others=True))
         return tuple(found)
-
-    def tightest(self, rows: int, laws: Mapping[str, RowLaw]) -> Balance | None:
-        """Return the balance with the largest share of its bits spent, if any."""
-        balances = self.balances(rows, laws)
-        return max(
-            balances, key=lambda one: one.spent / max(one.held, 1e-9), default=None
-        )

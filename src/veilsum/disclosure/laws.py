@@ -41,7 +41,7 @@ from veilsum.tables.columns import Column
 # Share of tables that may hold fewer bits.
 QUANTILE = 0.001
 # Exponents t that are tried.
-EXPONENTS = tuple(2.0 ** (k / 2) for k in range(-10, 13))
+EXPONENTS = tuple(2.0**k for k in range(-5, 7))
 # Classes of cells beyond which near probabilities are rounded up to a common one.
 MOST_CLASSES = 2048
 # Rows of a cell of known columns beyond which R_m of fewer rows is a bound.
@@ -209,7 +209,13 @@ def bits_held_given(rows: int, law: RowLaw, keys: RowLaw) -> float:
 
 def _best(moment: Any) -> float:
     """Return the largest bound of all exponents, from the logarithm of E[P^t]."""
-    return max(0.0, *((log2(QUANTILE) - moment(t) / log(2.0)) / t for t in EXPONENTS))
+
+    def bound(t: float) -> float:
+        return (log2(QUANTILE) - moment(t) / log(2.0)) / t
+
+    best, found = max((bound(t), t) for t in EXPONENTS)
+    finer = (bound(found * 2.0**power) for power in (-0.5, -0.25, 0.25, 0.5))
+    return max(0.0, best, *finer)
 
 
 def _counted_rows(rows: int, law: RowLaw) -> int:
@@ -223,7 +229,7 @@ def _terms(rows: int, law: RowLaw) -> int:
     It may be beyond the number of rows: then a radius exists for every mean.
     """
     mean = rows * exp(max(law.chances))
-    return ceil(mean + 12.0 * sqrt(mean) + 40.0)
+    return ceil(mean + 12.0 * sqrt(mean) + 16.0)
 
 
 def _sums_of_powers(law: RowLaw, t: float, most: int) -> Vector:
@@ -294,7 +300,7 @@ def _log_coefficient(
         low *= 2.0
     while moments(high)[0] < n and high < 1e7:
         high *= 2.0
-    for _ in range(60):
+    for _ in range(40):
         middle = (low + high) / 2.0
         low, high = (middle, high) if moments(middle)[0] < n else (low, middle)
     radius = (low + high) / 2.0

@@ -18,7 +18,7 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.locale import limit
-from veilsum.models import absorbed, choices, least_squares
+from veilsum.models import absorbed, choices, glm, least_squares
 from veilsum.models.absorbed import AbsorbedFit, Absorbing
 from veilsum.models.choices import ChoiceSearch, ChoiceState
 from veilsum.models.dispersion import DispersedFit
@@ -26,7 +26,7 @@ from veilsum.models.glm import FirstStatistics, GlmFit, Request, Stage
 from veilsum.models.least_squares import Counting, Exact, LeastSquaresFit
 from veilsum.models.newton import Newton, State
 from veilsum.models.rows import RowMeasures, Rows
-from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.layout import Layout, number
 from veilsum.numbers.units import Counts, Integers, triangle
 from veilsum.sums.recipes import ManyRounds, OneRound, S, Sums, SumsOnly, by_value
@@ -86,6 +86,11 @@ class Strategy(SumsOnly):
     def statistics(self, rows: Rows, request: Any) -> Integers:
         """Return the same without the last number."""
         raise NotImplementedError
+
+    def contributions(self, rows: Rows, request: Any) -> FloatArray | None:
+        """Return each row's part of `statistics` in units; None if it is not known."""
+        del rows, request
+        return None
 
     def pooled(self, rows: Mapping[str, Rows]) -> Vector:
         """Return the coefficients as the owner of all rows finds them, without masks.
@@ -219,6 +224,10 @@ class LeastSquaresRecipe(SolvedOnce):
     def statistics(self, rows: Rows, request: Any) -> Integers:
         return least_squares.statistics(rows, self.measures)
 
+    def contributions(self, rows: Rows, request: Any) -> FloatArray:
+        del request
+        return least_squares.contributions(rows, self.measures)
+
     def pooled(self, rows: Mapping[str, Rows]) -> Vector:
         """Return the coefficients by an orthogonal decomposition."""
         everything = joined(rows)
@@ -345,6 +354,12 @@ class NewtonRecipe(Strategy, InRounds[State]):
     def statistics(self, rows: Rows, request: Request) -> Integers:
         return self.newton.statistics(rows, request)
 
+    def contributions(self, rows: Rows, request: Request) -> FloatArray | None:
+        """Return each row's part of a round; None where a dispersion is estimated."""
+        if self.newton.family.estimates_alpha:
+            return None
+        return glm.contributions(self.newton.scales, rows, request)
+
     def check_rows(self, rows: Rows) -> None:
         """Refuse responses that the family does not have."""
         self.newton.scales.check(rows)
@@ -379,7 +394,8 @@ class NewtonRecipe(Strategy, InRounds[State]):
         # Pearson's sum is asked for at the point of another sum.
         pearson = f"{self.what}: Pearson's sum"
         job = pearson if request.stage == "pearson" else self.what
-        return Release(job, self._shown(request.stage), tuple(point.tolist()))
+        layout = self.newton.scales.layout(request.stage) + LEFT_OUT
+        return Release.from_layout(job, layout, tuple(point.tolist()))
 
     def _shown(self, stage: Stage) -> dict[str, int]:
         return (self.newton.scales.layout(stage) + LEFT_OUT).released
@@ -547,7 +563,7 @@ class ChoiceRecipe(Strategy, InRounds[ChoiceState]):
     def release(self, sums: Sums) -> Release:
         point = self.search.propose(self.state(sums)).point
         if not len(point):
-            return Release(self.what, self.first_layout.released)
+            return Release.from_layout(self.what, self.first_layout)
         exact = [Fraction(one) for one in point.tolist()]
         real = tuple(float(one) for one in self.search.scales.real(exact))
-        return Release(self.what, self.layout.released, real)
+        return Release.from_layout(self.what, self.layout, real)

@@ -22,7 +22,7 @@ from veilsum.models.families import (
 )
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.sandwich import Errors, errors_of
-from veilsum.numbers.arrays import Array, Vector, listed, nearest
+from veilsum.numbers.arrays import Array, FloatArray, Vector, listed, nearest
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import BITS, ROW_BITS, Integers
 from veilsum.sums.presence import Cells, Group, Values, Varying, are_few
@@ -415,6 +415,10 @@ class FormulaJob(SchemaJob[Brought]):
 
     def answer(self, own: Brought, request: Any) -> Integers:
         return self.model.strategy.vector(own.rows, own.table.n_dropped, request)
+
+    def contributions(self, own: Brought, request: Any) -> FloatArray | None:
+        """Return each row's part of a sum; None if it is not known."""
+        return self.model.strategy.contributions(own.rows, request)
 
     def pooled(self, own: Mapping[str, Brought]) -> Vector:
         return self.model.pooled({party: part.rows for party, part in own.items()})

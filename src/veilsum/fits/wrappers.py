@@ -37,7 +37,7 @@ from veilsum.models.newton import Evaluation, Newton
 from veilsum.models.rows import Rows
 from veilsum.models.sandwich import Meat, MeatRequest
 from veilsum.models.systems import System
-from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.layout import Layout, padding
 from veilsum.numbers.units import Counts, Integers
 from veilsum.sums.recipes import OneSumMore, Sums
@@ -174,6 +174,12 @@ class RobustRecipe(Wrapper):
     def among(self, members: tuple[str, ...]) -> Self:
         return replace(self, n_parties=len(members))
 
+    def contributions(self, rows: Rows, request: Any) -> FloatArray | None:
+        """Return each row's part of the fit's sums; that of the meat is not known."""
+        if isinstance(request, MeatRequest):
+            return None
+        return self.inner.contributions(rows, request)
+
     def last_vector(self, rows: Rows, request: Any) -> Integers | None:
         if not isinstance(request, MeatRequest):
             return None
@@ -213,7 +219,8 @@ class RobustRecipe(Wrapper):
 
     def last_release(self, before: Sums, job: str) -> Release:
         point = tuple(self.inner.fit(before).coefficients.tolist())
-        return Release(f"{job}: {self.meat.errors} errors", self.last_shown, point)
+        what = f"{job}: {self.meat.errors} errors"
+        return Release.from_layout(what, self.last, point)
 
 
 class ClusterRecipe(RobustRecipe):
@@ -295,7 +302,8 @@ class ScoreRecipe(Wrapper):
         names = [one for k, one in enumerate(self.wide.labels) if k not in self.fitted]
         job = f"{job}: score test of {', '.join(names)}"
         point = self.wide.real_point(self.last_request(before))[:-1]
-        return Release(job, self.last_shown, tuple(point.tolist()))
+        layout = self.wide.scales.layout("score")
+        return Release.from_layout(job, layout, tuple(point.tolist()))
 
     def test(self, sums: Sums, chosen: Sequence[str] | None = None) -> TestOfFit:
         """Return the score test of some of the further columns, or of all together."""

@@ -95,7 +95,7 @@ class QuadraticProgram(Minimise):
 
     def release(self, sums: Sums) -> Release:
         del sums
-        return Release("quadratic program", self.layout.released)
+        return Release.from_layout("quadratic program", self.layout)
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what holds: nothing of these costs is left unmasked."""

@@ -1072,6 +1072,66 @@ class RowTotals:
         return np.array(found, dtype=object)
 
 
+class RowContributions(RowTotals):
+    """Keeps each row's part of every number of a sum, in units.
+
+    Rows outside, and counts to which every row adds the same, are left at 0. So is the
+    rounding of a row.
+    """
+
+    def __init__(self, scales: Scales, n_rows: int) -> None:
+        super().__init__(scales)
+        self.rows = np.zeros((n_rows, scales.size))
+        self._start = 0
+
+    def begin(self, block: RowBlock) -> None:
+        """Go on with the next block of rows."""
+        self._responses = block.response
+        self._block = self.rows[self._start : self._start + len(block.response)]
+        self._start += len(block.response)
+
+    def information(
+        self, block: RowBlock, information: FloatArray, *, first: bool = False
+    ) -> None:
+        """Note each row's information times its columns' products."""
+        del first
+        root = np.sqrt(block.weigh(information))
+        powers = np.ldexp(1.0, np.array(self.scales.columns))
+        left, right = np.tril_indices(self.scales.n_columns)
+        for design, piece in block.pieces:
+            scaled = design * root[piece, None] * powers
+            self._block[piece, : len(left)] = scaled[:, left] * scaled[:, right]
+
+    def pull(self, block: RowBlock, pull: FloatArray) -> None:
+        p = self.scales.n_columns
+        start = p * (p + 1) // 2
+        scaled = block.weigh(pull) * 2.0**self.scales.pull
+        for design, piece in block.pieces:
+            self._block[piece, start : start + p] = design * scaled[piece, None]
+
+    def number(
+        self, name: str, values: FloatArray, times: list[int] | None = None
+    ) -> None:
+        p, place = self.scales.n_columns, self.scales.places[name]
+        if times is not None:  # one value for each level of the response
+            levels = np.array(self.scales.family.levels)
+            values = values[np.searchsorted(levels, self._responses)]
+        at = p * (p + 1) // 2 + p + place
+        self._block[:, at] = values * 2.0 ** self.scales.numbers[place]
+
+    def count(self, name: str, number: int) -> None:
+        pass
+
+
+def contributions(scales: Scales, rows: Rows, request: Request) -> FloatArray:
+    """Return each row's part of `statistics`, in units."""
+    noted = RowContributions(scales, rows.n_rows)
+    for block in row_blocks(scales.measures, rows):
+        noted.begin(block)
+        _add(noted, block, request)
+    return noted.rows
+
+
 def statistics(scales: Scales, rows: Rows, request: Request) -> Integers:
     """Return one party's answer to a request; the parties' answers are to be added."""
     point, p = request.point, scales.n_columns
@@ -1082,22 +1142,27 @@ def statistics(scales: Scales, rows: Rows, request: Request) -> Integers:
         )
     totals = RowTotals(scales)
     for block in row_blocks(scales.measures, rows):
-        match request.stage:
-            case "first":
-                _add_first(totals, block)
-            case "outside":
-                _add_outside(totals, block, point)
-            case "round" if scales.responses_once:
-                _add_means(totals, block, point)
-            case "round":
-                _add_round(totals, block, point)
-            case "pearson":
-                _add_pearson(totals, block, point)
-            case "closing":
-                _add_closing(totals, block, point)
-            case "score":
-                _add_score(totals, block, point)
+        _add(totals, block, request)
     return totals.vector
+
+
+def _add(totals: RowTotals, block: RowBlock, request: Request) -> None:
+    point = request.point
+    match request.stage:
+        case "first":
+            _add_first(totals, block)
+        case "outside":
+            _add_outside(totals, block, point)
+        case "round" if totals.scales.responses_once:
+            _add_means(totals, block, point)
+        case "round":
+            _add_round(totals, block, point)
+        case "pearson":
+            _add_pearson(totals, block, point)
+        case "closing":
+            _add_closing(totals, block, point)
+        case "score":
+            _add_score(totals, block, point)
 
 
 def _add_first(totals: RowTotals, block: RowBlock) -> None:

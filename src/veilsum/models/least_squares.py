@@ -39,7 +39,7 @@ from veilsum.models.systems import (
     pinned,
 )
 from veilsum.models.weights import note
-from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.elementary import log
 from veilsum.numbers.layout import (
     Layout,
@@ -367,6 +367,34 @@ def statistics(rows: Rows, measures: RowMeasures) -> Integers:
     return counting.layout.pack(
         gram=gram, cross=cross, response_and_weights=numbers, rows=rows.n_rows
     )
+
+
+def contributions(rows: Rows, measures: RowMeasures) -> FloatArray:
+    """Return each row's part of `statistics`, in its units; rounding of float64 apart.
+
+    Logarithms of weights are left at 0.
+    """
+    counting = Counting(measures)
+    left, right = np.tril_indices(counting.n_columns)
+    parts = []
+    for block in measures.blocks(rows):
+        design, target, ones = (
+            np.asarray(one, dtype=np.float64) for one in counting.block(block)
+        )
+        squares = [target * target, ones * target, ones * ones]
+        nothing = np.zeros(len(target))
+        parts.append(
+            np.column_stack(
+                [
+                    design[:, left] * design[:, right],
+                    design * target[:, None],
+                    *squares,
+                    nothing,
+                    nothing + 1.0,
+                ]
+            )
+        )
+    return np.concatenate(parts)
 
 
 @dataclass(frozen=True)

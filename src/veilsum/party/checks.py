@@ -13,8 +13,9 @@ from typing import Any, NoReturn
 
 from veilsum.consortium.consortium import Consortium
 from veilsum.drivers.driver import Assignment
-from veilsum.errors import BudgetError, InvalidInputError
+from veilsum.errors import BudgetError, InvalidInputError, VeilsumError
 from veilsum.files.ledger import Ledger, Wanted
+from veilsum.locale import catalogue
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 from veilsum.party.consent import Part
@@ -22,8 +23,11 @@ from veilsum.party.inputs import TABLE_AND_LEDGER, OwnPart, OwnTable
 from veilsum.party.own_rules import OwnRules
 from veilsum.privacy.accountant import accounts
 from veilsum.privacy.guarantee import Guarantee
+from veilsum.sums.kinds import agreed_job
+from veilsum.sums.prices import Price, own_influence
 from veilsum.sums.recipes import PartyWork
 from veilsum.sums.releases import SUM_LIMITS
+from veilsum.sums.table_job import SchemaJob
 from veilsum.surveys.question import SurveyGuarantee, SurveyRecipe
 from veilsum.tables.rules import Rules
 
@@ -297,6 +301,35 @@ def about_you(
         parts.append(Part("YOUR LEDGER", ledger_lines(ledger, task, most)))
         parts.append(Part("THE GUARANTEE", tuple(_guarantee(promise_shown(task)))))
     return tuple(parts)
+
+
+def price_part(part: OwnPart, party: str) -> Part | None:
+    """Return the price of a question and the influence of one's own rows.
+
+    Both are for the owner's screen and belong to no page that is recorded. Sums are
+    those of the party's own rows, since others' are not known.
+    """
+    if not isinstance(part, OwnTable):
+        return None
+    job, consortium = agreed_job(part.consortium), part.consortium
+    if not isinstance(job, SchemaJob):
+        return None
+    table = job.schema.check(party, part.table)
+    members, tolerate = len(consortium.members), consortium.rules.tolerate or 0
+    rows = job.n_rows(own := job.bring(table)) * members
+    try:
+        recipe, sums = job.together({party: own})
+        before = [sums[:k] for k in range(len(sums))]
+        releases = [recipe.release(one) for one in before]
+        requests = [recipe.request(one) for one in before]
+    except VeilsumError:
+        return Part("PRICE", (str(catalogue("en")["price"]["not_alone"]),))
+    honest = max(1, rows * (members - tolerate) // members)
+    dropped = rows + table.n_dropped * members
+    price = Price.from_releases(releases, job.schema, dropped, honest)
+    lines = [] if price is None else [price.line()]
+    lines.append(own_influence(job, table, requests, rows).line())
+    return Part("PRICE", (*lines, str(catalogue("en")["price"]["estimate"])))
 
 
 def promise_shown(task: Assignment) -> Guarantee:

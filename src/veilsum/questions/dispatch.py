@@ -144,7 +144,7 @@ class PriceRecipe(TriedPrices[State]):
             return Release("dispatch cost", shown, point, "the price found")
         assert request is not None
         point, where = (request.value, request.share), f"the price {request.value:.9g}"
-        return Release("dispatch", self.layout.released, point, where)
+        return Release.from_layout("dispatch", self.layout, point, where)
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
@@ -417,7 +417,7 @@ class PeriodsRecipe(TriedPrices[Seeking | Cleared]):
 
     def release(self, sums: Sums) -> Release:
         prices = self.search.propose(self._places.state(sums))
-        return Release("dispatch over periods", self.layout.released, prices)
+        return Release.from_layout("dispatch over periods", self.layout, prices)
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:

@@ -156,7 +156,7 @@ class MetaRecipe(SumsOnly):
 
     def release(self, sums: Sums) -> Release:
         if not sums:
-            return Release(self.what, self.layout.released)
+            return Release.from_layout(self.what, self.layout)
         tau2 = float(self.totals(sums).tau2)
         again = self.random_layout.released
         return Release(self.what, again, (tau2,), f"tau2 = {tau2:.6g}")

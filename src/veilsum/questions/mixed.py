@@ -132,7 +132,7 @@ class MixedRecipe(ManyRounds[ThetaState]):
         theta = tuple(one / 2.0**THETA_BITS for one in tried.theta)
         where = f"theta = {', '.join(f'{one:.6g}' for one in theta)}"
         point = *theta, float(tried.bits)
-        return Release(self.what, self.layout.released, point, where)
+        return Release.from_layout(self.what, self.layout, point, where)
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:

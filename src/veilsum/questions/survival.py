@@ -26,7 +26,7 @@ from veilsum.fits.formula_job import inferred_schema
 from veilsum.models import survival as models
 from veilsum.models.survival import ConfType, Ends, LogRank, SurvivalCurve, TimeGrid
 from veilsum.models.tallies import MOST_CELLS
-from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Integers
 from veilsum.showing import Block, Showing, Table
@@ -237,6 +237,22 @@ class SurvivalJob(SchemaJob[Ended]):
     def answer(self, own: Ended, request: str) -> Integers:
         ends = own.ends.events, own.ends.censored, own.ends.later
         return self.recipe().pack(*ends, left_out=own.table.n_dropped)
+
+    def contributions(self, own: Ended, request: str) -> FloatArray:
+        """Return the one cell of each row, in the order of the sum."""
+        del request
+        table = own.table
+        places = self.grid.found(table.numbers(self.formula.time))
+        events = events_of(table, self.formula.event).astype(bool)
+        groups = np.zeros(len(places), dtype=np.intp)
+        if self.group is not None:
+            groups = table.look(self.group).astype(np.intp)
+        cells, later = len(self.labels) * self.grid.size, places == self.grid.size
+        at = groups * self.grid.size + places + np.where(events, 0, cells)
+        at = np.where(later, 2 * cells + groups, at)
+        found = np.zeros((len(places), self.recipe().size))
+        found[np.arange(len(places)), at] = 1.0
+        return found
 
     def pooled(self, own: Mapping[str, Ended]) -> dict[str, Vector]:
         tables = [one.table for one in own.values()]

@@ -434,7 +434,7 @@ class Screened(SumsOnly):
             found: Release = self.inner.release(self.within(sums))
             return found
         job = f"who holds what: {self.inner.release(()).job}"
-        return Release(job, self.first.released)
+        return Release.from_layout(job, self.first)
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what holds; the first sum counts parties, not rows."""

@@ -250,7 +250,7 @@ class OneRound(SumsOnly):
         return self.counts.values(sums[0])
 
     def release(self, sums: Sums) -> Release:
-        return Release(self.what, self.layout.released)
+        return Release.from_layout(self.what, self.layout)
 
 
 def cell_counts(parts: Iterable[Array[Any]]) -> dict[str, int]:

@@ -8,11 +8,12 @@ numbers released stay below a fraction of the numbers that honest rows hold at l
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
 
 from veilsum.locale import Line, in_words, limit, released_sum
+from veilsum.numbers.layout import Layout
 from veilsum.privacy.guarantee import (
     NEAR_VIEWS_LIMIT,
     PARTY_NEAR_VIEWS_LIMIT,
@@ -64,12 +65,25 @@ class Release:
         statistics: how many numbers there are of each kind, by key; see `locale`.
         point: where they are evaluated; nothing if nowhere.
         where: the point, for people, if that is short enough.
+        layout: of the sum, from which its price follows; None if it has no price.
     """
 
     job: str
     statistics: Mapping[str, int]
     point: tuple[float, ...] = ()
     where: str = ""
+    layout: Layout | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def from_layout(
+        cls,
+        job: str,
+        layout: Layout,
+        point: tuple[float, ...] = (),
+        where: str = "",
+    ) -> Release:
+        """Return what a sum with this layout shows."""
+        return cls(job, layout.released, point, where, layout)
 
     @property
     def numbers(self) -> int:

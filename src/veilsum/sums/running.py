@@ -142,6 +142,11 @@ class JobResult(Shown):
         """What else has to be known before others are asked the same."""
         return ()
 
+    @property
+    def price_lines(self) -> tuple[str, ...]:
+        """What the sums cost, and how far one person stands out, in words."""
+        return ()
+
     def answered(self) -> Showing:
         """Return the answer alone, to be seen; a kind of result may take options."""
         return Showing(f"Answer of {self._parties}: {in_line(self.answer.tolist())}")
@@ -164,6 +169,7 @@ class JobResult(Shown):
             *self.notes,
             self.difference,
             self.road,
+            *self.price_lines,
             shown.title,
             tell,
             beside,

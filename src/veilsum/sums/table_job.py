@@ -10,16 +10,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
 from veilsum.drivers.driver import Released
 from veilsum.locale import limit
-from veilsum.numbers.arrays import Array, listed
+from veilsum.numbers.arrays import Array, FloatArray, listed
+from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Counts, Integers
 from veilsum.sums.presence import Group, answering, screened, size_of
+from veilsum.sums.prices import OwnInfluence, Price, own_influence
 from veilsum.sums.recipes import Contribution, Guarded, Recipe, open_limits
 from veilsum.sums.releases import REBUILT, ReleaseLimit
 from veilsum.sums.running import ComparedResult, run_job
@@ -30,6 +32,8 @@ from veilsum.tables.frames import Frame, as_frame
 from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
+# Rows times released numbers up to which a result shows influence unasked.
+QUICK = 2_000_000
 SCHEMA_READ = limit("schema_read")
 
 HAS_CONSTANTS = (
@@ -106,6 +110,11 @@ class TableJob(ABC, Generic[Own]):
     @abstractmethod
     def answer(self, own: Own, request: Any) -> Array[Any]:
         """Return what one party gives."""
+
+    def contributions(self, own: Own, request: Any) -> FloatArray | None:
+        """Return each row's part of a sum, in units; None if it is not known."""
+        del own, request
+        return None
 
     def together(self, own: Mapping[str, Own]) -> tuple[Any, list[Integers]]:
         recipe, sums = self.recipe(), list[Integers]()
@@ -209,6 +218,20 @@ def prepared(
     return Prepared(recipe=recipe, terms=terms, rules=rules)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class SimulatedTables(Secret):
+    """Tables of a simulation, for the influence of their rows; not pickled.
+
+    Attributes:
+        frames: by party.
+    """
+
+    frames: Mapping[str, Frame]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ({},)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TableAnswer(Prepared):
     released: Released
@@ -289,11 +312,13 @@ class TableResult(ComparedResult):
     Attributes:
         rules: what every party kept to.
         read_off: whether nobody had agreed on a schema.
+        simulated: tables of a simulation; None where parties are real.
     """
 
     job: Any
     rules: Rules
     read_off: bool = False
+    simulated: SimulatedTables | None = None
 
     @property
     def further_limits(self) -> tuple[str, ...]:
@@ -327,6 +352,55 @@ class TableResult(ComparedResult):
         if asked is None or not asked.constants or self.terms.is_real:
             return ()
         return (HAS_CONSTANTS.format(listed(asked.constants)),)
+
+    @cached_property
+    def price(self) -> Price | None:
+        """Bits that the sums release and that tables hold; None if not known.
+
+        Honest parties are taken to have as many rows as others.
+        """
+        schema = getattr(self.job, "schema", None)
+        if not isinstance(schema, Schema):
+            return None
+        rows = int(self.count)
+        honest = max(1, rows * self.terms.honest // len(self.terms.parties))
+        pooled = rows + int(self.dropped)
+        return Price.from_releases(self.releases, schema, pooled, honest)
+
+    @cached_property
+    def influence(self) -> Mapping[str, OwnInfluence]:
+        """Influence of each party's rows, in a simulation; empty for real parties."""
+        if self.simulated is None or self.terms.is_real:
+            return {}
+        recipe, sums = self.inner
+        requests = [recipe.request(sums[:k]) for k in range(len(sums))]
+        found = {}
+        for party, frame in self.simulated.frames.items():
+            table = self.job.schema.check(party, frame)
+            found[party] = own_influence(self.job, table, requests, int(self.count))
+        return found
+
+    @property
+    def _quick_influence(self) -> Mapping[str, OwnInfluence]:
+        """The influence, where it is computed in a moment."""
+        numbers = sum(one.numbers for one in self.releases)
+        return self.influence if numbers * int(self.count) < QUICK else {}
+
+    @property
+    def price_lines(self) -> tuple[str, ...]:
+        """The price in words; in a simulation the largest influence of one person."""
+        lines = [] if self.price is None else [self.price.line()]
+        if found := self._quick_influence:
+            lines.append(max(found.values(), key=lambda one: one.largest).line())
+        return tuple(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; influence only in a simulation."""
+        found = super().to_dict()
+        found["price"] = None if self.price is None else self.price.to_dict()
+        if influence := self._quick_influence:
+            found["influence"] = {k: one.to_dict() for k, one in influence.items()}
+        return found
 
     @property
     def rows_sentence(self) -> str:
@@ -372,7 +446,9 @@ def put(
     sources = {p: Source(frame, job.schema.names) for p, frame in frames.items()}
     asked = ask(job, own, sources=sources, rules=kept, options=options)
     found = asked.made(result, job, own if compare else None)
-    return replace(found, read_off=schema is None)
+    # Real parties look at their influence at home, before they take part.
+    tables = SimulatedTables(frames) if simulated else None
+    return replace(found, read_off=schema is None, simulated=tables)
 
 
 def is_simulated(options: Options) -> bool:

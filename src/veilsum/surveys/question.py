@@ -206,7 +206,7 @@ class SurveyRecipe(SumsOnly):
 
     def release(self, sums: Sums) -> Release:
         name = f"a survey ({self.survey.digest[:16]})"
-        return Release(f"{name}: totals", self.layout.released)
+        return Release.from_layout(f"{name}: totals", self.layout)
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]

@@ -180,9 +180,11 @@ class BinnedRecipe(SumsOnly):
             before = self.base.release(own[:-1])
             nothing = (0.0,) * (0 if self.wide is None else self._more(self.wide))
             point = (*before.point[:-1], *nothing, before.point[-1])
-            return Release(before.job, self.checked.released, point)
+            return Release.from_layout(before.job, self.checked, point)
         found = self.base.release(own)
-        return found if sums else replace(found, statistics=self.first.released)
+        if sums:
+            return found
+        return Release.from_layout(found.job, self.first, found.point)
 
     def _more(self, wide: Newton) -> int:
         return wide.n_columns - self.answer_size

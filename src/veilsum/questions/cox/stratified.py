@@ -98,7 +98,7 @@ class CoxRecipe(InRounds[CoxState]):
         design = self.search.scales.design
         real = (float(one / of.unit) for one, of in zip(point, design, strict=True))
         shown = self.round_layout if sums else self.first_layout
-        return Release(self.what, shown.released, tuple(real))
+        return Release.from_layout(self.what, shown, tuple(real))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

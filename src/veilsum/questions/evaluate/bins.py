@@ -166,7 +166,7 @@ class BinsRecipe(SumsOnly):
 
     def release(self, sums: Sums) -> Release:
         if not sums:
-            return Release(self.words, self.layout.released)
+            return Release.from_layout(self.words, self.layout)
         assert self.refit is not None
         return self.refit.release(self._further(sums))
 

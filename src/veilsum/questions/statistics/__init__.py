@@ -21,7 +21,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.models.moments import Marginals, Moments
 from veilsum.models.plausible import check_total
 from veilsum.models.tallies import Cells, CrossTable, Histogram, Quantile
-from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.layout import Layout
 from veilsum.numbers.units import ROW_BITS, Integers
 from veilsum.questions.statistics.populations import (
@@ -124,7 +124,7 @@ class StatisticsRecipe(OneRound):
 
     def release(self, sums: Sums) -> Release:
         layout = self.first if self.n_first and not sums else self.layout
-        return Release(self.what, layout.released)
+        return Release.from_layout(self.what, layout)
 
     def choice(self, sums: Sums) -> RowChoice:
         populations = self.wishes.populations
@@ -272,6 +272,12 @@ class StatisticsJob(SchemaJob[CheckedTable]):
 
     def bring(self, table: CheckedTable) -> CheckedTable:
         return table
+
+    def contributions(self, own: CheckedTable, request: Any) -> FloatArray | None:
+        """Return each row's part of the statistics; None for a first sum."""
+        if isinstance(request, CountDifferences):
+            return None
+        return self.wishes.contributions(own)
 
     def n_rows(self, own: CheckedTable) -> int:
         return own.n_rows

@@ -224,6 +224,35 @@ class Wishes:
             left_out=table.n_dropped,
         )
 
+    def contributions(self, table: CheckedTable) -> Array[np.float64]:
+        """Return each complete row's part of `vector`, in units.
+
+        Missing values and rows left out are left at 0.
+        """
+        n, by = table.n_rows, self.by
+        columns = [
+            one.whole(table.numbers(name)).astype(np.float64)
+            for name, one in zip(self.columns, self.measures, strict=True)
+        ]
+        values = np.stack(columns, axis=1) if columns else np.zeros((n, 0))
+        if by is None:
+            left, right = np.tril_indices(len(columns))
+            parts = [np.ones((n, 1)), values, values[:, left] * values[:, right]]
+        else:
+            flags = _flags(by.codes(table), by.size)
+            known = np.ones_like(values)
+            parts = [flags] + [
+                (flags[:, :, None] * one[:, None, :]).reshape(n, -1)
+                for one in (known, values, values**2)
+            ]
+        for axes in self.crossings:
+            codes = [axis.codes(table) for axis in axes]
+            cells = np.ravel_multi_index(codes, [axis.size for axis in axes])
+            parts.append(_flags(cells, n_cells(axes)))
+        found = np.concatenate(parts, axis=1)
+        rest = self.layout.size - found.shape[1]
+        return np.concatenate([found, np.zeros((n, rest))], axis=1)
+
     def _moments(self, table: CheckedTable) -> dict[str, Any]:
         layout = Moments.layout(self.measures)
         if not self.columns:
@@ -412,6 +441,12 @@ class _View(Secret):
             means = np.where(gaps, 0.0, part).sum(axis=0) / n
             if len(part):
                 yield np.where(gaps, 0.0, part - means)
+
+
+def _flags(codes: Array[Any], size: int) -> Array[np.float64]:
+    found = np.zeros((len(codes), size))
+    found[np.arange(len(codes)), codes] = 1.0
+    return found
 
 
 def _or_zero(one: RowRange) -> RowRange:

@@ -1,0 +1,257 @@
+"""Prices of a question to tables: shown beside its answer, and not enforced.
+
+Released bits follow from public layouts alone. Influence is computed from a party's own
+rows, for the owner of these rows, and never leaves: nothing here is part of a request,
+a plan, a receipt or the result of real parties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from veilsum.disclosure.accounts import Accounts, Balance
+from veilsum.disclosure.influence import Influence, success
+from veilsum.disclosure.laws import RowLaw, joint
+from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.locale import catalogue, with_signs
+from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.secrets import Secret
+from veilsum.sums.releases import OBJECTIONS, Release
+from veilsum.tables.schema import CheckedTable, Schema
+
+if TYPE_CHECKING:
+    from veilsum.sums.table_job import SchemaJob
+
+# Rows in a cell, on average, from which a table of counts may be published.
+ROWS_IN_CELL = 10
+# Changes of more numbers than rows x this are not looked at: they take too long.
+MOST_CHANGES = 60_000_000
+
+
+@dataclass(frozen=True)
+class Price:
+    """Released bits of a question's sums, and the bits that its columns hold.
+
+    Attributes:
+        accounts: released bits by columns.
+        rows: number of honest rows that hold the bits.
+        laws: public law of each column.
+    """
+
+    accounts: Accounts
+    rows: int
+    laws: Mapping[str, RowLaw]
+
+    @classmethod
+    def from_releases(
+        cls, releases: Sequence[Release], schema: Schema, rows: int, honest_rows: int
+    ) -> Price | None:
+        """Return the price of some sums; None if one of them has no layout.
+
+        Args:
+            releases: the sums.
+            schema: agreed columns, which give the laws.
+            rows: number of pooled rows, rows left out included.
+            honest_rows: number of them that no coalition knows.
+        """
+        layouts = [one.layout for one in releases]
+        found = Accounts({})
+        for release, layout in zip(releases, layouts, strict=True):
+            if layout is None:
+                return None
+            found += Accounts.from_charges(layout.charges(rows), schema.names)
+            if OBJECTIONS in release.statistics:  # somebody objects, or nobody does
+                found += Accounts({tuple(sorted(schema.names)): 1.0})
+        laws = {one.name: RowLaw.from_column(one) for one in schema.columns}
+        return cls(found, honest_rows, laws)
+
+    @cached_property
+    def balances(self) -> tuple[Balance, ...]:
+        """Balances of all column sets, and of each column given the others."""
+        return self.accounts.balances(self.rows, self.laws)
+
+    @property
+    def tightest(self) -> Balance | None:
+        """The balance of which the largest share is spent.
+
+        Column sets with many rows in each cell are passed over while there are others:
+        tables of their counts are published all the time.
+        """
+        sparse = [
+            one
+            for one in self.balances
+            if one.given_others
+            or joint([self.laws[name] for name in one.columns]).size * ROWS_IN_CELL
+            > self.rows
+        ]
+        return Balance.tightest(sparse or self.balances)
+
+    def line(self, language: str = "en") -> str:
+        """Return the price in words."""
+        words, charged = catalogue(language)["price"], self.tightest
+        if charged is None:
+            return ""
+        columns = " x ".join(charged.columns)
+        if charged.given_others:
+            columns = words["given"].format(columns=columns)
+        numbers = {
+            name: with_signs(f"{value:,.0f}", language)
+            for name, value in {
+                "bits": self.accounts.total,
+                "spent": charged.spent,
+                "held": charged.held,
+                "usable": charged.usable,
+                "rows": self.rows,
+            }.items()
+        }
+        return str(words["bits"].format(columns=columns, **numbers))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "bits": self.accounts.total,
+            "rows": self.rows,
+            "accounts": [
+                {
+                    "columns": list(one.columns),
+                    "given_others": one.given_others,
+                    "spent": one.spent,
+                    "held": one.held,
+                    "usable": one.usable,
+                }
+                for one in self.balances
+            ],
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class OwnInfluence(Secret):
+    """Influence of one party's rows on everything released; for its owner only.
+
+    Attributes:
+        by_column: largest influence of one person, by the column that is not known.
+        covered: number of sums that were looked at.
+        sums: number of all sums.
+    """
+
+    by_column: Mapping[str, float]
+    covered: int
+    sums: int
+
+    @property
+    def largest(self) -> float:
+        """The largest influence of one person, by any column."""
+        return max(self.by_column.values(), default=0.0)
+
+    def line(self, language: str = "en") -> str:
+        """Return the largest influence in words."""
+        words = catalogue(language)["price"]
+        if not self.covered or not self.by_column:
+            return str(words["no_influence"])
+        column = max(self.by_column, key=lambda name: self.by_column[name])
+        line = words["influence"].format(
+            influence=with_signs(f"{self.largest:.2f}", language),
+            column=column,
+            percent=with_signs(f"{100 * success(self.largest):.1f}", language),
+        )
+        if self.covered < self.sums:
+            line += words["part"].format(covered=self.covered, sums=self.sums)
+        return str(line)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, for the owner of the rows."""
+        return {
+            "largest": self.largest,
+            "success": success(self.largest),
+            "by_column": dict(self.by_column),
+            "covered": self.covered,
+            "sums": self.sums,
+        }
+
+
+def own_influence(
+    job: SchemaJob[Any],
+    table: CheckedTable,
+    requests: Sequence[Any],
+    rows: int,
+) -> OwnInfluence:
+    """Return the influence of a party's rows.
+
+    Args:
+        job: the question.
+        table: of the party.
+        requests: of all sums.
+        rows: number of pooled rows, each of which is rounded by itself.
+    """
+    own = job.bring(table)
+    known = [k for k, one in enumerate(requests) if _is_known(job, own, one)]
+    found = dict[str, float]()
+    for name in table.schema.names:
+        ends = _other_values(table, name)
+        if ends is None or not known:
+            continue
+        low, high, span, variance = ends
+        influence = Influence(table.n_rows, variance)
+        try:
+            lower, upper = (job.bring(with_column(table, name, x)) for x in (low, high))
+            for k in known:
+                changes = job.contributions(upper, requests[k])
+                before = job.contributions(lower, requests[k])
+                assert changes is not None
+                assert before is not None
+                changes = (changes - before) / span[:, None]
+                influence = influence.adding(changes, np.ones(changes.shape[1]), rows)
+        except (InvalidInputError, NumericalError):
+            continue  # another admissible value may be beyond what a fit allows
+        found[name] = influence.largest
+    return OwnInfluence(found, len(known), len(requests))
+
+
+def _is_known(job: SchemaJob[Any], own: Any, request: Any) -> bool:
+    found = job.contributions(own, request)
+    return found is not None and found.size <= MOST_CHANGES
+
+
+def _other_values(
+    table: CheckedTable, name: str
+) -> tuple[Array[Any], Array[Any], Vector, float] | None:
+    """Return each row's value and another admissible one, their distance, a variance.
+
+    Numbers go one standard deviation down and up, within the agreed range. Levels
+    become the most frequent one, or the second. None for a column with one value.
+    """
+    column, values = table.schema.column(name), table.look(name)
+    if column.is_category:
+        if len(column.categories) < 2:
+            return None
+        often = np.argsort(-np.bincount(values, minlength=2), kind="stable")
+        other = np.where(values == often[0], often[1], often[0])
+        return values, other, np.ones(len(values)), 0.25
+    least, most = float(values.min()), float(values.max())
+    if column.has_range:
+        least, most = column.measure.low, column.measure.high
+    deviation = float(values.std())
+    if column.is_measured and column.measure.most - column.measure.least == 1:
+        low, high = np.full(len(values), least), np.full(len(values), most)
+        return low, high, high - low, max(deviation**2, 1e-12 * (most - least) ** 2)
+    if not deviation > 0.0:
+        return None
+    low = np.maximum(values - deviation, least)
+    high = np.minimum(values + deviation, most)
+    return low, high, np.asarray(high - low), deviation**2
+
+
+def with_column(table: CheckedTable, name: str, values: Array[Any]) -> CheckedTable:
+    """Return a table with other values of a column: numbers, or codes of levels."""
+    frame = table.frame.copy(deep=False)
+    if table.schema.column(name).is_category:
+        old = frame[name].array
+        frame[name] = type(old).from_codes(values, dtype=old.dtype)
+    else:
+        frame[name] = values
+    return replace(table, frame=frame)
