@@ -205,7 +205,8 @@ def test_influence_is_never_sent_and_in_no_public_result(tmp_path, monkeypatch):
         assert b'"influence"' not in text
         assert b"by_column" not in text
     # At home, the same party's part has it; the page that is agreed to has not.
-    part = own_part(company.consortium, data=company.folder("a") / "a.csv", cost=None)
+    mine = company.folder("a") / company.seats["a"].option[1]
+    part = own_part(company.consortium, data=mine, cost=None)
     shown = checks.price_part(part, "a")
     assert looked == ["a"]
     assert "Largest influence of one person" in shown.text
