@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,13 +19,10 @@ from veilsum.disclosure.influence import Influence, success
 from veilsum.disclosure.laws import RowLaw, joint
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.locale import catalogue, with_signs
-from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.sums.releases import OBJECTIONS, Release
 from veilsum.tables.schema import CheckedTable, Schema
-
-if TYPE_CHECKING:
-    from veilsum.sums.table_job import SchemaJob
 
 # Rows in a cell, on average, from which a table of counts may be published.
 ROWS_IN_CELL = 10
@@ -33,8 +30,18 @@ ROWS_IN_CELL = 10
 MOST_CHANGES = 60_000_000
 
 
+class Contributing(Protocol):
+    """A question to tables whose sums are known row by row."""
+
+    def bring(self, table: CheckedTable) -> Any:
+        """Return what a checked table comes to."""
+
+    def contributions(self, own: Any, request: Any) -> FloatArray | None:
+        """Return each row's part of a sum, in units; None if it is not known."""
+
+
 @dataclass(frozen=True)
-class Price:
+class ReleasePrice:
     """Released bits of a question's sums, and the bits that its columns hold.
 
     Attributes:
@@ -50,7 +57,7 @@ class Price:
     @classmethod
     def from_releases(
         cls, releases: Sequence[Release], schema: Schema, rows: int, honest_rows: int
-    ) -> Price | None:
+    ) -> ReleasePrice | None:
         """Return the price of some sums; None if one of them has no layout.
 
         Args:
@@ -175,7 +182,7 @@ class OwnInfluence(Secret):
 
 
 def own_influence(
-    job: SchemaJob[Any],
+    job: Contributing,
     table: CheckedTable,
     requests: Sequence[Any],
     rows: int,
@@ -212,7 +219,7 @@ def own_influence(
     return OwnInfluence(found, len(known), len(requests))
 
 
-def _is_known(job: SchemaJob[Any], own: Any, request: Any) -> bool:
+def _is_known(job: Contributing, own: Any, request: Any) -> bool:
     found = job.contributions(own, request)
     return found is not None and found.size <= MOST_CHANGES
 

@@ -21,7 +21,7 @@ from veilsum.numbers.arrays import Array, FloatArray, listed
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Counts, Integers
 from veilsum.sums.presence import Group, answering, screened, size_of
-from veilsum.sums.prices import OwnInfluence, Price, own_influence
+from veilsum.sums.prices import OwnInfluence, ReleasePrice, own_influence
 from veilsum.sums.recipes import Contribution, Guarded, Recipe, open_limits
 from veilsum.sums.releases import REBUILT, ReleaseLimit
 from veilsum.sums.running import ComparedResult, run_job
@@ -354,7 +354,7 @@ class TableResult(ComparedResult):
         return (HAS_CONSTANTS.format(listed(asked.constants)),)
 
     @cached_property
-    def price(self) -> Price | None:
+    def price(self) -> ReleasePrice | None:
         """Bits that the sums release and that tables hold; None if not known.
 
         Honest parties are taken to have as many rows as others.
@@ -365,7 +365,7 @@ class TableResult(ComparedResult):
         rows = int(self.count)
         honest = max(1, rows * self.terms.honest // len(self.terms.parties))
         pooled = rows + int(self.dropped)
-        return Price.from_releases(self.releases, schema, pooled, honest)
+        return ReleasePrice.from_releases(self.releases, schema, pooled, honest)
 
     @cached_property
     def influence(self) -> Mapping[str, OwnInfluence]:
