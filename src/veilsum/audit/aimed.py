@@ -231,6 +231,7 @@ def _site_has_it(held: Holdings, victim: str, column: Column) -> dict[str, Frame
 
 
 def _written(column: Column, values: Array[Any]) -> list[Any]:
+    """Return numbers as whole ones of a column's unit."""
     return in_units(column, np.rint(values / float(column.measure.unit)))
 
 

@@ -322,6 +322,7 @@ class TradeOff(Shown):
     gaussian: bool = True
 
     def showing(self) -> Showing:
+        """Return the area, and errors at some thresholds beside what is promised."""
         rows = [[float(cell) for cell in one.values()] for one in self.points]
         heads = [key.replace("_", " ") for key in (self.points or ({},))[0]]
         return Showing(
@@ -370,6 +371,7 @@ class TradeOff(Shown):
 
     @cached_property
     def points(self) -> tuple[Mapping[str, float], ...]:
+        """False alarms, misses and promised misses, at some thresholds."""
         alarms, hits = (rate[POINTS] for rate in self.rates)
         least = self.least_misses(alarms)
         return tuple(
@@ -1078,6 +1080,7 @@ class OnSums:
 def _gains(
     work: OnSums, on: Executor | None, kept: Unfinished | None
 ) -> Iterator[tuple[Gain, ...]]:
+    """Yield what comes of each attack, those first that were played before."""
     known = {} if kept is None else kept.attacks
     first = 0
     while str(first) in known and first < len(work.steps):
@@ -1153,6 +1156,7 @@ def _real_parties(
 def _tapped(
     question: Rehearsal, *, coalition: Coalition, seed: int, trials: int
 ) -> Iterator[Outcome]:
+    """Compare what machines really exchange with what is simulated."""
     different = 0
     for k in range(trials):
         held, _ = question.sound((seed, k, 4))
@@ -1172,6 +1176,7 @@ def _tapped(
 
 
 def _crash(parties: Sequence[str], chance: np.random.Generator) -> Crash:
+    """Return a crash of somebody at any moment, who comes back soon."""
     party = parties[int(chance.integers(len(parties)))]
     return Crash(party, after=int(chance.integers(1, MOST_EFFECTS)), back=1.0)
 

@@ -64,6 +64,7 @@ def play(
 def _ledgers(
     question: Rehearsal, coalition: Sequence[str], stack: ExitStack
 ) -> dict[str, Ledger]:
+    """Return a new ledger for every honest party, as joining makes one."""
     folder = Path(stack.enter_context(TemporaryDirectory()))
     budget = Budget(tolerate=question.consortium.rules.policy.tolerate)
     return {

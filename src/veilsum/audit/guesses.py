@@ -137,6 +137,7 @@ def aim(
 
 
 def _mean(pieces: Sequence[Sequence[int]]) -> Float[FloatArray, "h h"]:
+    """Return what takes means over pieces, by place among honest parties."""
     places = {i: k for k, i in enumerate(sorted(i for one in pieces for i in one))}
     mean = np.zeros((len(places), len(places)))
     for piece in pieces:

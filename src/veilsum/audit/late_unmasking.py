@@ -122,6 +122,7 @@ def unmasked(world: World, coalition: Sequence[str], lost: str, told: Told) -> b
 def _view(
     world: World, coalition: Sequence[str], lost: str
 ) -> tuple[list[tuple[int, Array[Any]]], dict[Edge, Array[Any]]]:
+    """Return a party's masked vectors, and all shares, that a coalition has seen."""
     masked: list[tuple[int, Array[Any]]] = []
     shares: dict[Edge, Array[Any]] = {}
     for event in world.history:

@@ -67,6 +67,7 @@ class LikelihoodRatio:
 
     @cached_property
     def middle(self) -> float:
+        """The form half way between the two worlds."""
         zero, one = self.inputs
         return float((self.form * real(self.scene, one - zero)[:, 0]).sum() / 2)
 

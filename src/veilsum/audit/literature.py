@@ -251,6 +251,7 @@ class Sharing:
         return f"sigma {self.masks.sigma:.3g}"
 
     def divergence(self, pair: Pair) -> float:
+        """Return the number for real shares, or the bound for whole ones."""
         moved = (pair.a - pair.b)[pair.honest]
         if not self.masks.kind.hides or moved.sum(axis=0).any():
             return inf  # the sum is released
@@ -275,6 +276,7 @@ class Sharing:
         return proof_of(self.masks).success(honest, None, found / far**2, far)
 
     def told_apart(self, pair: Pair, runs: int, seed: int) -> int:
+        """Return how often the test for normal masks is right, on masks of this law."""
         pair = pair.only_difference()
         topology, law = pair.topology, self.masks.on(pair.topology)
         known = touching(topology, topology.indices(pair.corrupted))
@@ -345,6 +347,8 @@ class Functional:
         return lattice_success(self.divergence(pair))
 
     def told_apart(self, pair: Pair, runs: int, seed: int) -> int:
+        """Return how often the likelihood ratio of noisy costs is right."""
+
         def sample(under_b: int) -> FloatArray:
             stream = np.random.default_rng([seed, under_b])
             true = pair.b if under_b else pair.a
@@ -503,6 +507,7 @@ class States:
         return lattice_success(self.divergence(pair))
 
     def told_apart(self, pair: Pair, runs: int, seed: int) -> int:
+        """Return how often the likelihood ratio of all messages is right."""
         pair = pair.only_difference()
 
         def sample(under_b: int) -> FloatArray:
@@ -640,6 +645,7 @@ class Pairwise:
         return attacker_success(self.divergence(pair))
 
     def told_apart(self, pair: Pair, runs: int, seed: int) -> int:
+        """Return how often the likelihood ratio of all messages is right."""
         pair = pair.only_difference()
         topology = pair.topology
         known = touching(topology, topology.indices(pair.corrupted))

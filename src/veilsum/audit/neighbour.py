@@ -64,6 +64,7 @@ def public_start(private: Estimates, effective: Estimates, start: Vector) -> Est
 
 
 def public_step(private: Estimates, effective: Estimates, start: Vector) -> Estimates:
+    """Say after a round what the package's method says."""
     del private
     return first_round(start, effective)
 

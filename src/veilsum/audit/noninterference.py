@@ -184,6 +184,7 @@ def moves_between(
 
 
 def _vector(law: Law, work: Work, sums: Sequence[Array[Any]]) -> Array[Any]:
+    """Return what a party has masked after some sums: float64, or Python integers."""
     vector = work.vector(sums)
     assert vector is not None, "masked numbers were shown, so they were asked for"
     numbers = law.encode(vector)

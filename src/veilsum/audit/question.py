@@ -272,6 +272,7 @@ class Rehearsal:
         return found
 
     def asking(self, section: QuestionSpec) -> Rehearsal:
+        """Return another question, asked of the same parties under the same rules."""
         return replace(self, consortium=replace(self.consortium, questions=(section,)))
 
     @property

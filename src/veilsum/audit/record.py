@@ -262,6 +262,7 @@ def _has_all(found: Any) -> bool:
 
 
 def made_with() -> dict[str, str]:
+    """Return what could make a difference, beside the seed."""
     return {
         **{name: version(name) for name in ("veilsum", "numpy", "scipy")},
         "python": platform.python_version(),

@@ -97,6 +97,7 @@ def _with(table: Any, column: str, values: Any) -> Any:
 def _by_absences(
     question: Rehearsal, coalition: Sequence[str], seed: Any, *, ledger: bool
 ) -> bool:
+    """Say whether bisection by files finds how many rows a party has."""
     # Not before: who draws a figure would need the packages of real parties.
     from veilsum.party.checks import tried
     from veilsum.party.inputs import OwnTable

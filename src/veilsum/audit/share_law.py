@@ -120,6 +120,7 @@ class ByNumber:
 
     @cached_property
     def links(self) -> list[tuple[int, int, float]]:
+        """Sender, receiver and weight of every share of an epoch."""
         topology = self.scene.topology
         pairs = zip(topology.edges.tolist(), topology.weights.tolist(), strict=True)
         return [
@@ -300,6 +301,7 @@ def _arcs(batch: Batch) -> list[Arc]:
 
 
 def _step(scene: Scene) -> Float[FloatArray, " p"]:
+    """Return how far apart the values of shares are; zero for real ones."""
     law = scene.law
     if law.counted is not None:
         return np.array([float(unit) for unit in law.counted.units])

@@ -332,6 +332,12 @@ def _share_sum(made: Visits, lines: Sequence[Submission], name: str) -> Any:
 
 
 def rehearsed(path: Path, question: str | None = None) -> Rehearsal | RehearsedSurvey:
+    """Return what a file asks, as it is played on what is nobody's.
+
+    Args:
+        path: of the file.
+        question: which one, of a study.
+    """
     table = read_toml(path, most_bytes=MOST_BYTES)
     if "survey" not in table:
         return Rehearsal.read(path, question)

@@ -153,6 +153,7 @@ def _not_by_row(
 def _other_columns(
     question: Rehearsal, played: Played, held: Holdings, seed: Any
 ) -> Iterator[str]:
+    """Yield parties whose vector changes with a column that is not asked about."""
     if question.schema is None:
         return
     used = set(question.job(played).schema.names)

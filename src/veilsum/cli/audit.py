@@ -297,6 +297,7 @@ def _audited(
 
 
 def _drawn(name: str, draw: Callable[[], Any]) -> dict[str, bytes]:
+    """Return a figure's files; none, which is said, without the extra that draws."""
     from veilsum.errors import MissingExtraError
     from veilsum.report.figures import render
 

@@ -107,6 +107,7 @@ def _verdict(consortium: Consortium, *, good: bool, given: bool) -> str:
 def at_home(
     agreed: Consortium | AgreedStudy, page: Consent, *given: Any
 ) -> tuple[tuple[Part, ...], int]:
+    """Return the owner's half of the page, and how many questions are refused."""
     from veilsum.consortium.study import AgreedStudy
 
     if isinstance(agreed, AgreedStudy):

@@ -108,6 +108,7 @@ def _look_around(
     wait: float | None,
     as_json: bool,
 ) -> None:
+    """Print what a party's doctor finds on the network."""
     from veilsum.cli.join import only_key
     from veilsum.consortium.addresses import Address
     from veilsum.consortium.study import runs_of
@@ -161,6 +162,7 @@ def _print_checks(found: Checkup) -> None:
 
 
 def _examine(spec: str, tolerate: int, *, allocate: bool, as_json: bool) -> None:
+    """Print why a graph fails, and what mends it."""
     from veilsum.files.graphs import topology_from
     from veilsum.privacy.allocation import allocate_noise
     from veilsum.privacy.diagnosis import examine

@@ -34,6 +34,7 @@ _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "ta
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
+    """Return what was said beside the event's name."""
     return {key: v for key, v in vars(record).items() if key not in _USUAL}
 
 
@@ -267,6 +268,7 @@ def command(
 
 @contextmanager
 def _told(style: str) -> Iterator[None]:
+    """Say in the log's own form how it ended otherwise."""
     try:
         with ended_like_ctrl_c():
             yield

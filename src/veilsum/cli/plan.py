@@ -155,6 +155,7 @@ def command(
 
 
 def _show_page(listen: str, spec: str | None, given: dict[str, Any]) -> None:
+    """Serve the planner page until somebody says to stop."""
     import asyncio
 
     from veilsum.web import pages  # which says what is missing, if something is

@@ -114,6 +114,7 @@ def _run(
     shown: Mapping[str, Any],
     instead: Mapping[str, Any],
 ) -> None:
+    """Read a question, run it, and show or write its result and figures."""
     with show_activity(f"Reading {printable(scenario.name)}"):
         import msgspec
 

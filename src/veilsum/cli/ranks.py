@@ -156,6 +156,7 @@ def launcher() -> str:
 
 
 def _started(where: str, count: int) -> int:
+    """Run this very command as so many ranks; return how it ended."""
     words = [
         word.removesuffix(f":{count}") if word in {where, f"--on={where}"} else word
         for word in sys.argv[1:]
@@ -281,6 +282,7 @@ def lost(count: int, code: int, output: str, heard: Heard) -> str:
 
 
 def _all_arrive(comm: Any) -> bool:
+    """Say whether all ranks come here, within a while."""
     here, until = comm.Ibarrier(), time.monotonic() + SECONDS
     while not here.Test():
         if time.monotonic() > until:

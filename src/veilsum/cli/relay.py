@@ -175,6 +175,7 @@ def serve(
 async def _until_told(
     server: RelayServer, place: Address, metrics: Address | None, grace: float
 ) -> None:
+    """Serve until a signal comes; a second one ends links at once."""
     over, loop = asyncio.Event(), asyncio.get_running_loop()
     with suppress(NotImplementedError):  # where there are none, Ctrl-C ends it at once
         for number in (signal.SIGTERM, signal.SIGINT):

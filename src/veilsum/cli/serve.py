@@ -152,6 +152,7 @@ def command(
 
 
 def _serve(serving: Serving, shown_at: str | None, *, once: bool) -> None:
+    """Look, again and again, until somebody says to stop."""
     from veilsum.net.metrics import MetricsServer, loopback
     from veilsum.party.serving import LOOK_SECONDS
 
@@ -172,6 +173,7 @@ def _serve(serving: Serving, shown_at: str | None, *, once: bool) -> None:
 
 
 def _agree(home: Household, file: Path, *, as_json: bool) -> None:
+    """Show a page, ask, and write down what a person has agreed to."""
     from veilsum.cli.check import at_home
     from veilsum.cli.join import ask
     from veilsum.consortium.study import runs_of
@@ -211,6 +213,7 @@ def _agree(home: Household, file: Path, *, as_json: bool) -> None:
 
 
 def _refuse(home: Household, file: Path) -> None:
+    """Write down a person's no, which whoever serves keeps to."""
     from time import time
 
     from veilsum.files.consortiums import read_agreement

@@ -36,6 +36,7 @@ class Arrays(Chance):
     party: None = field(default=None, init=False)
 
     def carry_out(self, assignment: Assignment) -> Released:
+        """Draw all masks of an epoch at once, add up, and ask for the next vectors."""
         plan, works = assignment.plan, assignment.works
         law, topology = plan.law, plan.topology
         streams = self.streams(law)
@@ -124,6 +125,7 @@ def transcript(
 
 
 def _vectors(assignment: Assignment, sums: list[Array[Any]]) -> Array[Any] | None:
+    """Return all parties' next vectors in the law's numbers; None after the last."""
     rows = []
     for name in assignment.plan.parties:
         try:
@@ -137,6 +139,7 @@ def _vectors(assignment: Assignment, sums: list[Array[Any]]) -> Array[Any] | Non
 
 
 def _total(plan: Plan, masked: Array[Any]) -> Array[Any]:
+    """Return the sum, in the order in which floats would be added on their way."""
     if plan.spread == "tree":
         return tree_sum(masked, spanning_tree(plan.topology))
     return total(masked)

@@ -185,6 +185,8 @@ def _transcript(world: World, corrupted: Iterable[Hashable]) -> Transcript:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Event(Secret):
+    """One thing that happened: an effect carried out, a frame taken, a crash."""
+
     time: float
     party: str
     what: str
@@ -194,6 +196,8 @@ class Event(Secret):
 
 @dataclass(eq=False, repr=False)
 class Node(Secret):
+    """A party's computer: what runs on it, its disk and its clock."""
+
     name: str
     machine: Machine | None = None
     disk: dict[str, bytes] = field(default_factory=dict)
@@ -206,6 +210,7 @@ class Node(Secret):
     remembers: bool = True
 
     def forget(self, count: int) -> None:
+        """Lose the last writes, as a disk from yesterday's backup would."""
         if count == 0:
             return
         kept = self.writes[: max(0, len(self.writes) - count)]
@@ -264,6 +269,7 @@ class World(Secret):
         self._count = 0
 
     def run(self) -> World:
+        """Run to the end: everybody has finished, given up, or is gone."""
         for name in self.nodes:
             self._at(0.0, partial(self._boot, name))
         for jump in self.faults.jumps:
@@ -279,6 +285,7 @@ class World(Secret):
 
     @property
     def sums(self) -> Sums:
+        """The sums of all rounds, as the party that came farthest wrote them."""
         kept = {name: dict[str, bytes]() for name in self.plan.parties}
         for (who, key), frame in self.written.items():
             if key.startswith("answer/"):
@@ -486,6 +493,7 @@ class SimulatedKeys(Secret):
 def identities(
     parties: Sequence[str], seed: int
 ) -> Callable[[str, int], SimulatedKeys]:
+    """Return what makes a party's keys for its n-th start."""
     try:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric import ed25519

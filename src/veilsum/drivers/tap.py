@@ -54,9 +54,11 @@ class Tap(Secret):
         self._bytes, self._whole, self._just_heard = 0, True, False
 
     def on(self, work: Work) -> TappedWork:
+        """Return the party's work, of which every vector is noted that it hands out."""
         return TappedWork(work, self)
 
     def resume(self, stored: Mapping[str, bytes]) -> None:
+        """Take what an earlier start has left on the disk, and no tap may have seen."""
         for key, value in stored.items():
             self._keep("persist", value, key)
 
@@ -92,6 +94,7 @@ class Tap(Secret):
         return self._whole
 
     def transcript(self) -> Transcript:
+        """Return what this party stored, sent and received so far."""
         epochs = _Epochs(self.plan, self.party)
         for what, content, where in self._happened:
             epochs.take(what, content, where)
@@ -110,6 +113,8 @@ class Tap(Secret):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TappedWork(Secret):
+    """A party's work, with a tap on the vectors that it hands to its machine."""
+
     work: Work
     tap: Tap
 

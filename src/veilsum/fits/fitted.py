@@ -43,6 +43,7 @@ class Fitted(TableResult, Generic[F]):
 
     @cached_property
     def fit(self) -> F:
+        """Coefficients, their errors, and everything else that follows from sums."""
         recipe, sums = self.inner
         return recipe.among(self.released.members).fit(sums)
 

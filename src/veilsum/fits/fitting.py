@@ -453,6 +453,7 @@ class AbsorbedRecipe(SolvedOnce):
 
     @cached_property
     def layout(self) -> Layout:
+        """Statistics within parties, and rows left out."""
         return self.absorbing.layout + LEFT_OUT
 
     def check_sum(self, sums: Sums) -> None:
@@ -464,6 +465,7 @@ class AbsorbedRecipe(SolvedOnce):
         return absorbed.fit(total, self.absorbing, names=self.names)
 
     def statistics(self, rows: Rows, request: Any) -> Integers:
+        """Return products of columns about the party's own means."""
         return self.absorbing.vector(rows)
 
     def pooled(self, rows: Mapping[str, Rows]) -> Vector:

@@ -180,6 +180,7 @@ class FormulaJob(SchemaJob[Brought]):
 
     @property
     def schema(self) -> Schema:
+        """What the tables were agreed to look like, as far as it matters here."""
         return self.formula.schema
 
     @cached_property
@@ -559,6 +560,7 @@ class OnFormula(SchemaJob[B]):
 
     @property
     def schema(self) -> Schema:
+        """What the tables were agreed to look like, as far as it matters here."""
         return self.base.schema
 
     @property
@@ -571,6 +573,7 @@ class OnFormula(SchemaJob[B]):
 
     @property
     def groups(self) -> tuple[Group, ...]:
+        """Levels, cells and values that few parties might hold."""
         return self.base.groups
 
     @property

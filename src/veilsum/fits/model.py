@@ -163,6 +163,7 @@ class Model:
 
     @property
     def words(self) -> str:
+        """What is released belongs to this statistic, whatever the round."""
         weighed = "" if self.weighed_by is None else f", weighted by {self.weighed_by}"
         return (
             f"{self.family.name} regression of {self.response} on "
@@ -245,6 +246,7 @@ class Model:
 
     @property
     def groups(self) -> tuple[Group, ...]:
+        """The values of columns that have one of two, as far as measures tell."""
         found: list[Group] = [
             Values(name, one, place)
             for place, (name, one) in enumerate(

@@ -63,6 +63,7 @@ class Wrapper(Strategy, OneSumMore):
         return str(self.inner.what)
 
     def vector(self, rows: Rows, dropped: int, request: Any) -> Integers:
+        """Return one party's numbers, filled up to the length of every sum."""
         last = self.last_vector(rows, request)
         found = (
             self.inner.vector(self.fitted_rows(rows), dropped, request)

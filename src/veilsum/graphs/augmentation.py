@@ -183,6 +183,7 @@ def _attempt(
     bound: int,
     advance: Advance,
 ) -> tuple[Link, ...]:
+    """Add links across smallest cuts, then take back what turned out superfluous."""
     links: list[Link] = []
     now = topology
     while (cut := _small_cut(now, connectivity)) is not None:

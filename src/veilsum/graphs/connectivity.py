@@ -75,6 +75,7 @@ def components(topology: Topology) -> tuple[Sequence[int], ...]:
 
 
 def _is_small(topology: Topology) -> bool:
+    """Whether sets of parties as bits of integers take less time than arrays."""
     # As many arcs as its split network has.
     return 2 * (topology.n_parties + 2 * topology.n_edges) < COMPILE_ARCS
 
@@ -89,6 +90,7 @@ def _members(bits: int) -> tuple[int, ...]:
 
 
 def _parts(near: list[int]) -> Iterator[int]:
+    """Yield the connected components as sets, in order of first member."""
     left = (1 << len(near)) - 1
     while left:
         part, fresh = 0, left & -left
@@ -223,6 +225,7 @@ def cut_parties(topology: Topology) -> tuple[int, ...]:
 
 
 def _candidates(topology: Topology, size: int) -> Iterator[tuple[int, ...]]:
+    """Yield smallest cuts, some of them repeatedly: first those that isolate one."""
     adjacency = topology.adjacency
     for v in np.flatnonzero(topology.degrees == size).tolist():
         yield tuple(sorted(adjacency[[v]].indices.tolist()))
@@ -350,6 +353,7 @@ class _Flows:
         return min(one.bit_count() for one in self._near)
 
     def telling_pairs(self) -> tuple[Iterator[Pair], Iterator[Pair]]:
+        """Return pairs without a link, some of them parted by a smallest cut."""
         if self._near is None:
             return _telling_pairs(self._topology)
         return _few_telling_pairs(self._near)
@@ -373,6 +377,7 @@ class _Flows:
         return found
 
     def separator(self, u: int, v: int) -> tuple[int, ...]:
+        """Return the smallest set between two parties that is nearest to the first."""
         if self._near is None:
             return separator(self._graph, u, v)
         *_, cut = _paths_and_cut(self._near, u, v, len(self._near))

@@ -32,6 +32,15 @@ SMALL_HALO = 0.01
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CutParts:
+    """Which part has which parties.
+
+    Attributes:
+        order: parties, those of a part next to each other; None for their own order.
+        ends: part r has those from ends[r] to ends[r + 1] in that order.
+        halo: how many parties of others each part hears.
+        by: how the order was found: `own order`, `nearness` or `metis`.
+    """
+
     order: Places | None
     ends: Ends
     halo: Int[Array[np.int64], " parts"]

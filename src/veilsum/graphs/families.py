@@ -65,6 +65,7 @@ def _whole(text: str, most: int = MOST_PARTIES) -> int:
 
 
 def _check_links(number: int) -> None:
+    """Refuse more links than fit, counted from the arguments before one is made."""
     if number > MOST_LINKS:
         raise ValueError(f"it has {number:,} links, and at most {MOST_LINKS:,} fit")
 
@@ -76,6 +77,8 @@ def _complete(n: str) -> LinkArray:
 
 
 def _networkx(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a builder that has networkx first, which takes long to load."""
+
     def build(*arguments: str) -> Any:
         import networkx as nx
 
@@ -256,6 +259,7 @@ def build(spec: str, only: Only | None = None, *, most_links: int | None = None)
 
 
 def _asks_for_many(arguments: list[str]) -> bool:
+    """Say whether the first argument, N or ROWSxCOLUMNS, is beyond small graphs."""
     sides = arguments[0].split("x") if arguments else []
     if not sides or not all(one.strip().isdecimal() and len(one) < 12 for one in sides):
         return False

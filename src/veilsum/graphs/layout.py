@@ -48,6 +48,7 @@ def _circle(order: Array[np.int64]) -> FloatArray:
 
 
 def _around(topology: Topology) -> Array[np.int64]:
+    """Return parties in the order in which a walk to the nearest new one finds them."""
     left, order = set(range(topology.n_parties)), [0]
     left.discard(0)
     while left:

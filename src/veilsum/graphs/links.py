@@ -103,6 +103,7 @@ def _are_in_order(ends: Array[Any]) -> bool:
 
 
 def _pack(into: Array[np.int64], left: Array[Any], right: Array[Any], n: int) -> None:
+    """Write every link as one number, first * n + second."""
     for low in range(0, len(into), PIECE):
         here = slice(low, low + PIECE)
         a, b = left[here].astype(np.int64), right[here].astype(np.int64)
@@ -187,6 +188,7 @@ def pieces_joined(ends: Any, root: Any) -> None:
 
 
 def _check_bytes(n: int, links: int, each: int, most: int) -> None:
+    """Refuse what does not fit; each link takes so many bytes at the worst moment."""
     if links > most:
         raise InvalidGraphError(
             f"a graph of {n:,} parties would have {links:,} links, and at most "
@@ -235,6 +237,7 @@ def circle(n: int, offsets: Iterable[int], *, most: int = MOST_LINKS) -> LinkArr
 def plane(
     rows: int, columns: int, *, only: Only | None = None, most: int = MOST_LINKS
 ) -> LinkArray:
+    """Return the links of a grid, numbered row by row; of some parties if asked to."""
     n = rows * columns
     if not 2 <= n <= MOST_NUMBERED:
         raise ValueError(f"it has {n:,} parties, and 2 to {MOST_NUMBERED:,} fit")

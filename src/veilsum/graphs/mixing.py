@@ -105,6 +105,7 @@ def _links(topology: Topology) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _from_links(topology: Topology, link: np.ndarray | float) -> Sparse:
+    """Return I - Theta diag(w) Theta' for weights w of the links."""
     _links(topology)
     weight = np.broadcast_to(link, (topology.n_edges,))
     if (found := topology.balanced(weight, total=1.0)) is not None:

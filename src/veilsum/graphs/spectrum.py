@@ -116,6 +116,7 @@ def _longest(ends: EdgeList) -> int:
 
 
 def rayleigh(laplacian: Sparse, vector: Vector) -> float:
+    """Return an upper bound on mu2 from any vector, its mean taken out."""
     centred = vector - vector.mean()
     return float(centred @ _times(laplacian, centred) / (centred @ centred))
 
@@ -254,6 +255,7 @@ def _by_filter(
 
 
 def _window(upper: float, gap: float) -> tuple[float, float]:
+    """Return the bound to prove, and the edge of the filter above it."""
     return upper * (1 - gap), upper * (1 - gap / 4)
 
 
@@ -368,6 +370,7 @@ def _combine(
 
 
 def _aligned(parties: int) -> FloatArray:
+    """Return room for probes, each party's in one line of memory."""
     raw = np.zeros((parties + 1) * PROBES)
     first = -raw.ctypes.data % 64 // 8
     return raw[first : first + parties * PROBES].reshape(parties, PROBES)

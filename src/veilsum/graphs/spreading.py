@@ -43,6 +43,7 @@ class Tree:
 
     @property
     def depth(self) -> int:
+        """The greatest number of links between the root and a party."""
         levels = [0] * len(self.parents)
         for party in self.order[1:]:
             levels[party] = levels[self.parents[party]] + 1
@@ -68,6 +69,7 @@ def spanning_tree(topology: Topology, root: int = 0) -> Tree:
 
 
 def choose_spread(wanted: str, *, n_parties: int, vector_bytes: int) -> Spread:
+    """Return the way asked for; `auto` floods unless that loads a link too much."""
     if wanted not in SPREADS:
         raise InvalidInputError(
             f"vectors spread by one of {', '.join(SPREADS)}, found {wanted!r}"
@@ -98,6 +100,7 @@ def spreading_cost(topology: Topology, spread: Spread) -> tuple[int, int]:
 
 
 def flooding_rounds(topology: Topology) -> int:
+    """Return after how many rounds everybody has every vector: the graph's diameter."""
     n = topology.n_parties
     blocks = [np.arange(low, min(low + _BLOCK, n)) for low in range(0, n, _BLOCK)]
     return max(_rounds_from(topology, sources) for sources in blocks)

@@ -270,6 +270,7 @@ class Topology(Shown):
 
     @cached_property
     def _adjacent(self) -> tuple[tuple[int, ...], ...]:
+        """Every party's neighbours; an arc counts both ways."""
         found: list[set[int]] = [set() for _ in self.parties]
         for i, j in self.edges.tolist():
             found[i].add(j)

@@ -162,6 +162,7 @@ def discrete_gaussian_rows(
 
 
 def _rows(streams: Sequence[Stream], runs: Runs) -> Iterator[Draws]:
+    """Yield the draws of a few streams, one row or several together."""
     plan, each = _batches(runs * len(streams)), len(runs)
     if plan is None:
         for stream in streams:
@@ -181,6 +182,8 @@ def _rows(streams: Sequence[Stream], runs: Runs) -> Iterator[Draws]:
 
 @dataclass(eq=False, repr=False)
 class _Ahead(Secret):
+    """A stream of which some words were read ahead and are handed out first."""
+
     stream: Stream
     back: Words
 
@@ -191,6 +194,7 @@ class _Ahead(Secret):
         return np.concatenate([first, self.stream.words(count - len(first))])
 
     def normals(self, count: int) -> Vector:
+        """Refuse: nobody draws them here."""
         raise NotImplementedError(f"{count} normals")
 
 
@@ -292,6 +296,7 @@ def _batches(runs: tuple[tuple[int, int], ...]) -> _Batches | None:
 
 
 def check_deviation(deviation: object) -> int:
+    """Return S as an int; refuse what is no integer from 4 to 2^180."""
     if not isinstance(deviation, (int, np.integer)):
         raise InvalidInputError(
             f"the deviation must be a whole number of grid steps, found {deviation!r}; "
@@ -312,6 +317,7 @@ def check_deviation(deviation: object) -> int:
 
 
 def _draws(stream: Stream, strips: Strips, count: int, *, margin: float) -> Draws:
+    """Return the first `count` accepted proposals."""
     found = np.empty(count, dtype=np.int64 if strips.small else object)
     filled = 0
     while (left := count - filled) > 0:
@@ -330,6 +336,7 @@ def proposals(count: int) -> int:
 
 
 def _batch(stream: Stream, strips: Strips, size: int, margin: float) -> Draws:
+    """Return what is accepted of `size` proposals, in order."""
     words = stream.words(strips.n_words * size).reshape(strips.n_words, size)
     first, low = words[0], words[1:]
     strip = strips.entries.take((first & _ENTRY_MASK).view(np.int64))
@@ -417,6 +424,8 @@ def _decide(
 
 @dataclass(frozen=True, eq=False)
 class Strips:
+    """The proposal of one deviation: S, w, c and N_k."""
+
     deviation: int
     shift: int
     unit: int
@@ -428,12 +437,14 @@ class Strips:
 
     @cached_property
     def n_words(self) -> int:
+        """Words of a proposal: the first, and those that hold j."""
         if self.small:
             return 2 if self.shift else 1
         return 3 if self.shift <= 128 else 4
 
     @cached_property
     def entries(self) -> Integers:
+        """The strip of every entry; the last entry is the tail's, K."""
         return np.repeat(np.arange(len(self.counts) + 1), [*self.counts, 1])
 
     @cached_property
@@ -459,6 +470,7 @@ class Strips:
         return Fraction(self.unit << (5 + beyond // TAIL_ROW))
 
     def positions(self, strip: Integers, low: LowWords) -> Integers:
+        """Return |y|, or for a large deviation its leading bits."""
         if not self.shift:
             return strip
         # Far out on the tail of a large deviation this wraps; there no weight is known.
@@ -473,6 +485,7 @@ class Strips:
         return np.asarray(chance)
 
     def magnitudes(self, strip: Integers, low: LowWords) -> Draws:
+        """Return |y| = k W + j as Python integers."""
         joined = np.full(low.shape[1], 0, dtype=object)
         for word in low.astype(object):
             joined = (joined << 64) + word

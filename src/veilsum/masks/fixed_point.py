@@ -83,6 +83,7 @@ class Grid:
 
     @property
     def rounding(self) -> Fraction:
+        """How far apart the points are that private numbers are rounded to."""
         return self.exact_step if self.unit is None else self.unit
 
     @property
@@ -142,6 +143,7 @@ class Grid:
         return as_python_integers(points)
 
     def _fine(self, counts: Array[Any]) -> Integers:
+        """Return whole numbers of units in steps."""
         if (
             counts.dtype != object
             and (np.abs(counts) < 2.0 ** (WORD_BITS - self.bits)).all()
@@ -150,6 +152,7 @@ class Grid:
         return as_python_integers(counts) << self.bits
 
     def reals(self, values: Array[Any]) -> FloatArray:
+        """Return values as they are, and Python integers as what they stand for."""
         if values.dtype != object:
             return values
         return (self if self.unit is None else Grid(0, self.unit)).to_floats(values)
@@ -189,6 +192,7 @@ def _whole_counts(values: FloatArray, unit: Fraction) -> Integers:
 
 
 def as_python_integers(values: Array[Any]) -> IntegerArray:
+    """Return the same whole numbers as Python integers, which never overflow."""
     if values.dtype.kind in "iu":
         return values.astype(object)
     wide = np.empty(values.shape, dtype=object)
@@ -271,6 +275,7 @@ def fitting_bits(
 
 
 def _greatest(sigma: float, links: int, largest: float, n_parties: int) -> float:
+    """Return what no masked coefficient and no sum of private ones exceeds."""
     mask = sigma * sqrt(2.0 * max(links, 1)) * 2.0**SURE_BITS
     return max(mask + largest, n_parties * largest)
 

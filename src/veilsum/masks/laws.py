@@ -315,6 +315,8 @@ class Law(ABC):
 
 
 class _Floats(Law):
+    """Laws whose numbers are float64 themselves."""
+
     dtype = np.dtype(np.float64)
     number_bytes = 8
 
@@ -636,6 +638,12 @@ class UniformMasks(Law):
 
 @dataclass(frozen=True, eq=False)
 class _Counting(Law):
+    """Laws of whole numbers, whose sums are Python integers, to the last unit.
+
+    Attributes:
+        counts: what each number counts, and in how many bits every total fits.
+    """
+
     exact: ClassVar[bool] = True
 
     counts: Counts
@@ -687,6 +695,7 @@ class _Counting(Law):
         return as_python_integers(to_integers(numbers))
 
     def of_places(self, places: Sequence[int]) -> _Counting:
+        """Return the law with each one's unit."""
         return replace(self, counts=self.counts.of_places(places))
 
 
@@ -699,6 +708,7 @@ class PlainCounts(_Counting):
 
     @property
     def words(self) -> int:
+        """As many as the largest total needs."""
         return self.counts.words
 
     @property
@@ -739,6 +749,7 @@ class UniformCounts(_Counting):
 
     @property
     def words(self) -> int:
+        """As many as the largest modulus needs."""
         return self.residues.words
 
     @property
@@ -746,6 +757,7 @@ class UniformCounts(_Counting):
         return self.residues.dtype
 
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
+        """Return random words; there is no more or less of noise to weigh."""
         del weight
         drawn = stream.words(self.words * size)
         if self.words > 1:
@@ -755,6 +767,7 @@ class UniformCounts(_Counting):
     def encode(
         self, values: NumberRows, labels: Sequence[str] | None = None
     ) -> NumberRows:
+        """Return one party's whole numbers as residues."""
         del labels
         self._check(values)
         return self.residues.encode(values)
@@ -831,6 +844,7 @@ class LatticeCounts(_Counting):
 
     @property
     def words(self) -> int:
+        """As many as the widest mask, or total, needs."""
         return self.n_words
 
     def deviations(self, weight: float = 1.0) -> tuple[int, ...]:
@@ -853,6 +867,7 @@ class LatticeCounts(_Counting):
         return _typed(discrete_gaussians(stream, tuple(runs)), self.dtype)
 
     def of_places(self, places: Sequence[int]) -> LatticeCounts:
+        """Return the law with each one's unit and sigma."""
         sigma = self.sigma[list(places)] if self.sigma.ndim else self.sigma
         return replace(self, counts=self.counts.of_places(places), sigma=sigma)
 
@@ -882,6 +897,7 @@ class LatticeCounts(_Counting):
 
 
 def _fits(values: NumberRows, bits: int) -> bool:
+    """Say whether all values are whole numbers of so many bits, the sign included."""
     half, kind = 1 << (bits - 1), values.dtype.kind
     if kind not in "iuO":
         return False
@@ -892,6 +908,7 @@ def _fits(values: NumberRows, bits: int) -> bool:
 
 
 def _typed(whole: NumberRows, kind: np.dtype[Any]) -> NumberRows:
+    """Return whole numbers as int64 or limbs; numpy refuses more than 64 bits."""
     if is_wide(kind):
         return from_integers(whole, kind.itemsize // 8)
     return whole.astype(np.int64)
@@ -919,6 +936,7 @@ def check_sigma(sigma: ArrayLike) -> FloatArray:
 
 
 def _plain_sigma(sigma: ArrayLike) -> float | tuple[float, ...]:
+    """Return sigma, checked, as plain numbers that can be compared."""
     array = check_sigma(sigma)
     if array.ndim > 1:
         raise InvalidInputError(
@@ -929,6 +947,7 @@ def _plain_sigma(sigma: ArrayLike) -> float | tuple[float, ...]:
 
 
 def checked_largest(largest: float) -> float:
+    """Return a declared range, which must be positive."""
     value = float(as_floats(largest, what="the range of coefficients"))
     if not value > 0:
         raise InvalidInputError(
@@ -946,6 +965,7 @@ def _check_size(sigma: FloatArray, size: int) -> None:
 
 
 def _runs(sigma: FloatArray, size: int) -> list[tuple[float, int]]:
+    """Return stretches of equal sigma, so that each is drawn at once."""
     if sigma.ndim == 0:
         return [(float(sigma), size)]
     starts = [0, *(np.flatnonzero(np.diff(sigma)) + 1).tolist(), size]

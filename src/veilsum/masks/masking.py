@@ -84,6 +84,7 @@ class ShareStreams(Streams, Secret):
 
     @classmethod
     def from_seed(cls, seed: int | None) -> ShareStreams:
+        """Return streams that a seed repeats, or fresh ones without a seed."""
         if seed is None:
             return cls(secrets.randbits(128))
         return cls(as_whole(seed, what="a seed", least=0))
@@ -96,6 +97,7 @@ class ShareStreams(Streams, Secret):
 
     @cached_property
     def _root_words(self) -> tuple[int, ...]:
+        """The root in words of 32 bits, the lowest one first."""
         size = max(1, -(-self.root.bit_length() // _WORD))
         return tuple(self.root >> _WORD * k & (1 << _WORD) - 1 for k in range(size))
 
@@ -113,6 +115,7 @@ class CounterStreams(Streams, Secret):
 
     @cached_property
     def key(self) -> Array[np.uint64]:
+        """Two words that the root becomes."""
         seed = np.random.SeedSequence((_COUNTER_PURPOSE, self.root))
         return np.asarray(seed.generate_state(2, np.uint64), dtype=np.uint64)
 
@@ -130,6 +133,7 @@ class SystemStreams(Streams, Secret):
     """
 
     def stream(self, *, epoch: int, sender: int, receiver: int) -> Keystream:
+        """Return a keystream under a new key, the same one never twice."""
         del epoch, sender, receiver
         return Keystream.from_os()
 
@@ -142,6 +146,7 @@ class Shares(Secret):
     values: ShareArray
 
     def edge_noise(self) -> EdgeNoise:
+        """Return c_e = r_ij - r_ji for i < j (an arc: r_ij)."""
         if self.topology.directed:
             return self.values[:, 0]
         return subtract(self.values[:, 0], self.values[:, 1])
@@ -253,6 +258,7 @@ def masks_in_pieces(
 
 
 def _incidence(ends: EdgeList, own: slice) -> Sparse:
+    """Return Theta of some links, with the rows of some parties."""
     links = np.arange(len(ends))
     signs = np.repeat([1, -1], len(ends))
     where = (ends.T.ravel(), np.concatenate([links, links]))
@@ -314,6 +320,7 @@ class _Drawing(Secret):
         return cls(*given, (where, tables, how, proposals(size)))
 
     def noise(self, first: int) -> EdgeNoise:
+        """Return c_e = r_ij - r_ji of a piece of links."""
         ends = self.topology.edges[first : first + PIECE]
         noise = np.empty((len(ends), self.size), dtype=self.law.dtype)
         left = np.arange(len(ends))

@@ -37,12 +37,15 @@ _SEGMENT = 2**37
 
 
 def check_count(count: int) -> None:
+    """Refuse to draw fewer than no numbers."""
     if count < 0:
         raise InvalidInputError(f"a count must not be negative, found {count}")
 
 
 @runtime_checkable
 class Stream(Protocol):
+    """A source of random words; what it has handed out, it never hands out again."""
+
     def words(self, count: int) -> Words: ...
 
     def normals(self, count: int) -> Vector: ...
@@ -95,6 +98,7 @@ class Keystream(Secret):
         return cls(secrets.token_bytes(KEY_BYTES))
 
     def words(self, count: int) -> Words:
+        """Return the next `count` words of the keystream, little-endian."""
         check_count(count)
         words = np.empty(count, dtype="<u8")
         room = words.view(np.uint8)
@@ -110,6 +114,7 @@ class Keystream(Secret):
         )
 
     def _fill(self, room: Array[np.uint8]) -> None:
+        """Overwrite at most a piece with what comes next in the keystream."""
         if room.size > self._left:
             self._segment += 1
             self._cipher = _encryptor(self._key, self._segment)

@@ -206,6 +206,7 @@ ShareChunk = Float[FloatArray, "e arcs p chunk"]
 def _chunks(
     topology: Topology, width: int, count: int, stream: np.random.Generator
 ) -> Iterator[tuple[slice, ShareChunk]]:
+    """Yield standard normal shares for a few executions at a time."""
     shape = (topology.n_edges, topology.shares_per_edge, width)
     chunk = max(1, CHUNK_NORMALS // prod(shape))
     buffer = np.empty((*shape, chunk))

@@ -87,6 +87,7 @@ class MinimiseKind(QuestionKind[Minimisation]):
     def made_up(
         self, consortium: Consortium, chance: np.random.Generator, spread: float
     ) -> dict[str, Any]:
+        """Return a party's own entries of a cost, well within the declared range."""
         question = self.section(consortium)
         cost, largest = question.cost, consortium.masks.largest or 100.0
         # Twice a target is a coefficient, and the squares of matrices are, too.

@@ -81,6 +81,7 @@ class PaperReport(Shown):
     under_b: Executions
 
     def showing(self) -> Showing:
+        """Return every number of Section V beside what is expected of it."""
         rows = [
             (
                 row.quantity,
@@ -161,6 +162,7 @@ class PaperReport(Shown):
         return sum(not _is_convex(row, QUARTIC_RADIUS) for row in rows)
 
     def rows(self) -> list[Row]:
+        """Return the comparison, tolerances at four standard errors."""
         exact = attacker_success(self.kl_exact)
         root = sqrt(self.executions)
         mean, spread = 4 * sqrt(2.0) / root, 4 * 2 * sqrt(2.0) / root

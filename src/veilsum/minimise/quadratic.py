@@ -53,6 +53,7 @@ class QuadraticProgram(Minimise):
     layout: Layout
 
     def check_sum(self, sums: Sums) -> None:
+        """Refuse coefficients beyond the range of all parties together."""
         check_sizes(self.layout.counts, sums[-1])
 
     def contribution(self, party: str, cost: Cost) -> Contribution:

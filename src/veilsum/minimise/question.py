@@ -204,6 +204,7 @@ class Minimise:
 
     @property
     def agreed(self) -> dict[str, Any]:
+        """Everything else that parties compare before they start."""
         settings = self.settings
         return {
             "basis": plain_value(self.basis),
@@ -293,6 +294,7 @@ class Minimise:
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]
     ) -> tuple[Line, ...]:
+        """Return in words that the sum of the costs becomes known."""
         del releases
         return (released_by(members),)
 

@@ -161,6 +161,7 @@ class MethodRounds(Secret):
         return replace(state, inner=inner)
 
     def outgoing(self, state: RoundsState) -> Numbers:
+        """Return masked integers while they are drawn together, then what is told."""
         if state.inner is None:
             return state.masked
         plan = state.row.schedule
@@ -268,6 +269,7 @@ class MethodRounds(Secret):
         )
 
     def ending(self, packed: bytes, members: Topology) -> RoundsEnding:
+        """Return how far a packed state has come, taken for the last one."""
         plan, done = self.schedules.on(members), rounds_done(packed)
         iterations = (done - plan.recentring) // plan.method.rounds_per_iteration
         early = iterations < plan.iterations
@@ -287,6 +289,7 @@ def rounds_done(packed: bytes) -> int:
 
 
 def _plain(value: Any) -> Any:
+    """Return a method's state as what MessagePack knows."""
     if type(value) is np.ndarray:
         return value.tobytes()
     names = _names(value)
@@ -305,4 +308,5 @@ def _like(model: Any, plain: Any) -> Any:
 
 
 def _names(value: Any) -> tuple[str, ...]:
+    """Return a state's parts; nothing for a plain value."""
     return getattr(type(value), "__slots__", ())

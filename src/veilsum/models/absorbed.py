@@ -78,10 +78,12 @@ class Absorbing:
 
     @cached_property
     def counting(self) -> Counting:
+        """How rows are counted before anything is taken off."""
         return Counting(self.measures)
 
     @cached_property
     def units(self) -> tuple[Fraction, ...]:
+        """The finest unit of each slope's column, and of the response last."""
         weights, root = self.measures.weights, 0
         if weights is not None:
             largest = max(weights.most, 1) * weights.unit
@@ -97,6 +99,7 @@ class Absorbing:
 
     @cached_property
     def scales(self) -> tuple[Fraction, ...]:
+        """Each column's own unit, and the response's last, in the finest unit."""
         places = [*self.slopes, self.counting.n_columns]
         pairs = zip(places, self.units, strict=True)
         return tuple(self.counting.units[place] / unit for place, unit in pairs)
@@ -154,6 +157,7 @@ class Absorbing:
         )
 
     def check(self, total: Integers, names: Sequence[str]) -> None:
+        """Refuse a total that no rows within the agreed ranges have."""
         found = self.layout.unpack(total)
         n_rows, n_parties = found["rows"], found["parties"]
         check_total("rows", n_rows, 1, 1 << self.measures.row_bits)
@@ -168,6 +172,7 @@ class Absorbing:
         )
 
     def matrix(self, total: Integers) -> Integers:
+        """Return the products about means of a total, in the finest units."""
         return square(total[: len(self.shifts)] << self.shifts, len(self.units))
 
     def vector(self, rows: Rows) -> Integers:

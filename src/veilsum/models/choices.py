@@ -225,6 +225,7 @@ class Multinomial(Choice):
         return ChoiceTerms(-chance[:, 1:], self._roots(odds, chance), loss)
 
     def _roots(self, odds: FloatArray, chance: FloatArray) -> tuple[FloatArray, ...]:
+        """Return how each level stands against the first and all that come after it."""
         found = []
         left = odds[:, 0]
         for level in range(odds.shape[1] - 1, 0, -1):
@@ -480,6 +481,7 @@ class ChoiceScales:
         return tuple(int(one) * unit for one in numbers)
 
     def opening(self, total: Integers) -> tuple[tuple[int, ...], tuple[Fraction, ...]]:
+        """Return rows of each level, and X'y of a canonical link, else 0."""
         parts = self.layouts["first"].unpack(total)
         cross = self._scores(parts.get("level_cross", (0,) * self.size))
         return tuple(map(int, parts["level_rows"])), cross
@@ -744,6 +746,7 @@ class ChoiceSearch:
         return [] if direction is None else self._culprits(direction, state)
 
     def _open(self, counts: tuple[int, ...]) -> ChoiceState:
+        """Return the state once levels are counted: the model without columns."""
         empty = [one for one, n in zip(self.levels, counts, strict=True) if n < 1]
         if empty:
             raise InvalidInputError(
@@ -760,6 +763,7 @@ class ChoiceSearch:
         return ChoiceState(1, counts, climb=Climb(here=point, trial=point))
 
     def _check_first(self, counts: Sequence[int], cross: Sequence[Fraction]) -> None:
+        """Refuse counts, and sums over the rows of a level, that are impossible."""
         most = 1 << self.measures.row_bits
         for level, n_rows in zip(self.levels, counts, strict=True):
             check_total(f"rows with {level}", n_rows, 0, most)
@@ -805,6 +809,7 @@ class ChoiceSearch:
         )
 
     def _check_independent(self, system: System, n_rows: int) -> None:
+        """Refuse columns that are combinations of each other but for rounding."""
         known = zip(system.diagonal(), np.diag(system.inverse()), strict=True)
         inflated = np.array([float(size) * one for size, one in known])
         # Rounding alone leaves about a row's twelfth for each predictor.

@@ -130,6 +130,7 @@ def _chi_square(held: Held, less: Fraction, degrees: int, name: str) -> GroupTes
 
 
 def cramers_v(cells: Crossed) -> float:
+    """Return how strongly levels and groups go together, from 0 to 1."""
     held = _held(cells)
     least = min(held.shape) - 1
     if least < 1:
@@ -139,6 +140,7 @@ def cramers_v(cells: Crossed) -> float:
 
 
 def _held(cells: Crossed) -> Held:
+    """Return a table without levels and groups that nobody has."""
     whole = np.asarray(cells, dtype=np.float64)
     return whole[whole.any(axis=1)][:, whole.any(axis=0)]
 

@@ -129,6 +129,7 @@ class CoxScales:
         return self.terms + Layout((number("rows"), number("events")))
 
     def far(self, point: Vector) -> bool:
+        """Say whether agreed ranges leave two rows' predictors too far apart."""
         return not self.measures.apart(point) <= FAR
 
 
@@ -195,6 +196,7 @@ class AtRisk(Secret):
     def of(
         cls, measures: RowMeasures, time: PerRow, rows: Rows, ties: Ties = "efron"
     ) -> AtRisk:
+        """Return a party's checked rows, sorted; the response is the event."""
         blocks = [np.asarray(one.design, np.float64) for one in measures.blocks(rows)]
         design = np.concatenate([*blocks, np.empty((0, rows.n_columns))])
         order = _order(time, rows.response, design)
@@ -297,6 +299,7 @@ def statistics(
 
 
 def _predictor(design: FloatArray, point: Vector) -> PerRow:
+    """Return eta, column by column in one order: no sum of BLAS's own making."""
     eta = np.zeros(len(design))
     for piece in _pieces(len(design)):
         parts = design[piece].T * point[:, None]
@@ -447,6 +450,7 @@ class CoxFit(Inference):
 
     @property
     def likelihood_ratio_test(self) -> float:
+        """Twice what the log-likelihood gains over all coefficients 0."""
         return 2.0 * (self.log_likelihood - self.null_log_likelihood)
 
     @property
@@ -575,6 +579,7 @@ class CoxSearch:
         return [] if found is None else greatest_parts(found, reference)
 
     def _check_possible(self, sums: CoxSums, first: CoxSums) -> None:
+        """Refuse a total that no rows within the agreed ranges have."""
         n_rows, n_events, scales = first.n_rows, first.n_events, self.scales
         check_total("rows", n_rows, 0, 1 << self.measures.row_bits)
         check_total("events", n_events, 0, n_rows)

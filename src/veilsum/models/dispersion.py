@@ -152,6 +152,13 @@ class ScatterStatistics(RoundStatistics):
 
 @dataclass(frozen=True)
 class JointEvaluation:
+    """What the rows add up to at a trial of coefficients and log theta.
+
+    Attributes:
+        model: what is about coefficients.
+        sums: the totals.
+    """
+
     model: Evaluation
     sums: ScatterStatistics
 

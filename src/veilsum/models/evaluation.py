@@ -165,6 +165,7 @@ class Predictor:
 
     @cached_property
     def ends(self) -> tuple[float, float]:
+        """Between which linear predictors are, by agreed ranges alone."""
         pairs = zip(self.coefficients, self.measures.design, strict=True)
         parts = [
             sorted(Fraction(one) * of.unit * k for k in (of.least, of.most))
@@ -320,6 +321,7 @@ class Discrimination:
 
     @property
     def brier(self) -> float:
+        """The mean of (y - p)^2, of rows themselves and not of bins."""
         return self.squared / self.n_rows
 
     @property
@@ -512,6 +514,7 @@ class ErrorSums:
         return Layout((*sums, number("rows")))
 
     def vector(self, response: PerRow, mean: PerRow) -> Integers:
+        """Return what rows add up to, each number of a row rounded by itself."""
         away = response - mean
         columns = (
             *(response, response * response, mean, mean * mean),
@@ -525,6 +528,7 @@ class ErrorSums:
         return np.array([*found, len(response)], dtype=object)
 
     def check(self, parts: Mapping[str, Any]) -> None:
+        """Refuse a total that no rows within the agreed ranges have."""
         most = parts["rows"] * ((1 << CHANCE_BITS) + 1)
         for key, names in SUMS.items():
             for name, one in zip(names, parts[key], strict=True):

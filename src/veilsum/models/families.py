@@ -134,6 +134,15 @@ class RowRanges:
 
 @dataclass(frozen=True)
 class LikelihoodSums:
+    """The sums that a log-likelihood needs.
+
+    Attributes:
+        deviance: the sum of w d(y, mu).
+        saturated: the sum of what `Family.saturated` returns.
+        n_rows: the number of rows.
+        dispersion: phi, Pearson's estimate or 1.
+    """
+
     deviance: float
     saturated: float
     n_rows: float
@@ -239,6 +248,7 @@ class Family:
         return 1.0, 0.0
 
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
+        """Return each row's log-likelihood at mu = y."""
         raise NotImplementedError
 
     def cumulant(self, eta: FloatArray) -> FloatArray:
@@ -266,6 +276,8 @@ class Family:
 
 
 class Gaussian(Family):
+    """Normal law, eta = mu: least squares as a family."""
+
     name = "gaussian"
     estimates_dispersion = True
     fitted_by = "least squares"
@@ -290,6 +302,7 @@ class Gaussian(Family):
         return np.ones_like(eta)
 
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
+        """Return log(w) / 2; the rest is known without the rows."""
         return log(weights) / 2.0
 
     def limits(self, agreed: RowRanges) -> RowBounds:
@@ -559,6 +572,7 @@ class QuasiBinomial(Binomial):
     constants = ("peak",)
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
+        """Return both at a mean half way between the share and 1/2."""
         mu = 0.25 + 0.5 * response
         information = mu * (1.0 - mu)
         return information, self.link(mu) + (response - mu) / information
@@ -734,6 +748,7 @@ class NegativeBinomial(Poisson):
         return mu / (1.0 + self.alpha * mu)
 
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
+        """Return w times the log of the law's probability of y at mu = y."""
         # Gamma(y + n) / Gamma(n) alpha^y, n = 1 / alpha, is a product of 1 + k alpha,
         # k < y: the first few factors as they are, all later ones by Stirling's series,
         # where what is large cancels with (1 + alpha y)^(y + n).
@@ -819,6 +834,7 @@ class Gamma(LogLink):
         return np.ones_like(eta)
 
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
+        """Return k log k - k - log Gamma(k) - log y with the shape k = w / phi."""
         # Nobody may fail to answer: a perfect fit has next to no dispersion.
         with np.errstate(over="ignore"):
             shape = np.minimum(weights / dispersion, LARGEST_SHAPE)
@@ -940,6 +956,7 @@ class InverseGaussian(Family):
         return 1.0 / (4.0 * eta * np.sqrt(eta))
 
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
+        """Return -log(2 pi phi y^3 / w) / 2."""
         # Nobody may fail to answer: a perfect fit has next to no dispersion.
         scaled = log(weights) - float(log(max(dispersion, 1e-300))) - _LOG_2_PI
         return (scaled - 3.0 * log(response)) / 2.0
@@ -1016,6 +1033,7 @@ def _counted_loss(response: PerRow, mu: FloatArray, eta: FloatArray) -> PerRow:
 
 
 def _log_peak_of_counts(response: PerRow) -> PerRow:
+    """Return y log y - y - log y!, where y is large by Stirling's series."""
     # All three terms are large for a large y, and next to nothing is left of them.
     large = np.maximum(response, STIRLING)
     series = -(log(large) + _LOG_2_PI) / 2.0 - stirling_rest(large)

@@ -281,6 +281,20 @@ def _within(x: float, low: float, high: float) -> float:
 
 @dataclass(frozen=True)
 class Seeking:
+    """Where the search is.
+
+    Attributes:
+        rounds: totals taken in so far.
+        prices: that totals are known at, or the first ones.
+        surplus: output less demand in each period there; nothing before the first.
+        bent: how prices move with surpluses, learnt from totals; nothing at first.
+        way: the direction in which prices are tried.
+        length: how far in it.
+        short: a length that is too short, and the slope there.
+        long: one that is too long, and the slope, if there is one.
+        steps: lengths tried.
+    """
+
     rounds: int
     prices: Numbers
     surplus: Numbers = ()
@@ -380,6 +394,7 @@ class PeriodSearch:
                 )
 
     def start(self) -> Seeking | Cleared:
+        """Return the state before anything is known: the middle, in every period."""
         middle = self.low + (self.high - self.low) / 2.0
         return Seeking(0, (middle,) * self.periods)
 
@@ -439,6 +454,7 @@ class PeriodSearch:
         )
 
     def _turn(self, state: Seeking) -> Seeking:
+        """Return the state with the next direction; prices at an end stay there."""
         pairs = list(zip(state.prices, state.surplus, strict=True))
         free = [not self._leaves(price, -one) for price, one in pairs]
         kept = [0.0 if self._leaves(price, -one) else one for price, one in pairs]
@@ -468,6 +484,7 @@ class PeriodSearch:
         return price <= self.low if way < 0.0 else way > 0.0 and price >= self.high
 
     def _room(self, state: Seeking) -> float:
+        """Return how far prices can go before one of them meets an end."""
         return min(
             ((self.high if way > 0.0 else self.low) - price) / way
             for price, way in zip(state.prices, state.way, strict=True)

@@ -299,6 +299,7 @@ class Scales:
 
     @property
     def n_numbers(self) -> int:
+        """Numbers of a round beside the triangle, the vector and rows outside."""
         return max(self.places.values()) + 1
 
     @cached_property
@@ -318,6 +319,7 @@ class Scales:
     # How many bits things have, and what is left for their rounding
 
     def _room(self, bits: int = 0) -> int:
+        """Return the bits of a row's number whose total fits, beside a factor's."""
         words = TWO_WORDS if self.family.limbs == 2 else THREE_WORDS
         return words - sum_bits([bits], self.measures.row_bits)
 
@@ -774,6 +776,7 @@ class Scales:
         return np.array([float(one) for one in found])
 
     def covariance(self, system: System) -> Gram:
+        """Return A^-1 I A^-1 of a system in V's coordinates as that of real ones."""
         return systems.symmetric(lambda: self.real_balls(system))
 
     def real_balls(self, system: System) -> arb_mat:
@@ -858,6 +861,7 @@ class Scales:
         return low - slack >= self.limits.low and high + slack <= self.limits.high
 
     def check(self, rows: Rows) -> None:
+        """Refuse responses that the family never yields, and weights of nothing."""
         for block in row_blocks(self.measures, rows):
             self.family.check(block.response)
             if block.weights is not None and not (block.weights > 0.0).all():
@@ -1274,6 +1278,7 @@ def _n_outside(limits: RowBounds, eta: PerRow, *, asked: bool = False) -> int:
 
 
 def check_inside(limits: RowBounds, eta: PerRow) -> None:
+    """Refuse to go on where a row has no mean that the family allows."""
     if _n_outside(limits, eta):
         raise NumericalError(
             "statistics were asked for at a point where a row has no mean, and all "

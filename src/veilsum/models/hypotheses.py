@@ -79,6 +79,8 @@ def _shown(row: Sequence[float], value: float, names: Sequence[str]) -> str:
 
 
 class _Reader:
+    """Reads a hypothesis; names are found as they are, the longest first."""
+
     def __init__(self, text: str, names: Sequence[str]) -> None:
         if len(text) > LONGEST:
             raise InvalidInputError(

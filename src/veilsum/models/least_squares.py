@@ -133,6 +133,7 @@ class Counting:
 
     @cached_property
     def shifts(self) -> tuple[Fraction, ...]:
+        """What was taken off each column, and off the target last."""
         measures = (*self.measures.design, self.measures.response)
         shifts = [one.centre * one.unit for one in measures]
         if self.measures.offset is not None:
@@ -413,6 +414,7 @@ class LeastSquaresFit(Inference):
 
     @property
     def residual_variance(self) -> float:
+        """The residual sum over its degrees of freedom, s^2."""
         return self.residual_sum / self.residual_degrees
 
     @property
@@ -450,6 +452,7 @@ class LeastSquaresFit(Inference):
 
     @property
     def bic(self) -> float:
+        """-2 log-likelihood + log(rows) model degrees."""
         return float(np.log(self.n_rows) * self.model_degrees) - (
             2.0 * self.log_likelihood
         )
@@ -748,6 +751,7 @@ def rounding_bound(
 def _check_moments(
     moments: Array[Any], n_rows: int, measures: RowMeasures, names: Sequence[str]
 ) -> None:
+    """Refuse sums of products that no rows within the agreed ranges have."""
     check_total("rows", n_rows, 0, 1 << measures.row_bits)
     plain = measures.weights is None and measures.offset is None
     # Weights and offsets change the units; a total then fits the agreed bits.

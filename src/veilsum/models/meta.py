@@ -35,6 +35,8 @@ MOST_RATIO = 2**16
 
 @dataclass(frozen=True)
 class Ranges:
+    """Between what estimates and standard errors lie, by agreement."""
+
     effects: tuple[float, float]
     errors: tuple[float, float]
 
@@ -149,6 +151,7 @@ class Totals:
         return cls(ranges, weight, cross, square, weights, n_studies)
 
     def check(self, most_studies: int) -> None:
+        """Refuse first sums that no studies within the agreed ranges have."""
         n, unit = self.n_studies, self.ranges.unit
         check_total("studies", n, 0, most_studies)
         low, high = (1 / Fraction(one) ** 2 for one in reversed(self.ranges.errors))
@@ -165,6 +168,7 @@ class Totals:
             raise impossible("w y^2", why)
 
     def check_random(self, sums: Integers) -> None:
+        """Refuse second sums that no studies within the agreed ranges have."""
         weight, cross = (int(one) * self.ranges.unit for one in sums)
         n, unit, tau2 = self.n_studies, self.ranges.unit, self.tau2
         low, high = (
@@ -187,6 +191,7 @@ class Totals:
 
     @property
     def tau2(self) -> Fraction:
+        """DerSimonian and Laird's variance between studies, as float64 has it."""
         rest = self.weight - self.weight_square / self.weight
         if rest <= 0:
             return Fraction(0)
@@ -211,5 +216,6 @@ class Totals:
         return self.pooled(self.weight, self.cross, "fixed")
 
     def random(self, sums: Integers) -> Pooled:
+        """Return the mean if studies differ, from the second sum."""
         weight, cross = (int(one) * self.ranges.unit for one in sums)
         return self.pooled(weight, cross, "random")

@@ -119,6 +119,7 @@ class Mixing:
 
     @cached_property
     def ends(self) -> tuple[tuple[Fraction, Fraction], ...]:
+        """The agreed range of each column, and of the response last."""
         measures = (*self.measures.design, self.measures.response)
         return tuple((one.least * one.unit, one.most * one.unit) for one in measures)
 
@@ -167,6 +168,7 @@ class Mixing:
 
     @cached_property
     def chosen(self) -> fmpq_mat:
+        """Z of X: columns over their scales."""
         found = fmpq_mat(self.n_columns, len(self.random))
         for k, place in enumerate(self.random):
             found[place, k] = fmpq(1)
@@ -208,6 +210,7 @@ class Mixing:
 
     @cached_property
     def layout(self) -> Layout:
+        """Products of columns, log det V, both by theta, rows and parties."""
         p, q, k = self.n_columns + 1, len(self.random), self.n_theta
         unit, second = Fraction(1, 2**MIXED_BITS), Fraction(1, 2**SECOND_BITS)
         n_products, far = p * (p + 1) // 2, 1
@@ -408,6 +411,14 @@ class Profile:
 
 @dataclass(frozen=True)
 class MixedModel:
+    """A mixed model as all parties know it.
+
+    Attributes:
+        mixing: how parties count.
+        names: of the columns.
+        method: which criterion theta minimises.
+    """
+
     mixing: Mixing
     names: tuple[str, ...]
     method: Method
@@ -416,6 +427,7 @@ class MixedModel:
         return n_rows - len(self.names) if self.method == "reml" else n_rows
 
     def _check_possible(self, at: At, parts: Mapping[str, Any]) -> None:
+        """Refuse a total that no rows within the agreed ranges have."""
         n_rows, n_parties = parts["rows"], parts["parties"]
         check_total("rows", n_rows, 0, 1 << self.mixing.measures.row_bits)
         check_total("parties", n_parties, 0, n_rows)
@@ -701,6 +713,7 @@ def within(root: fmpq_mat, covariance: fmpq_mat) -> fmpq_mat:
 
 
 def _symmetric(numbers: Sequence[int] | Array[Any], n: int, unit: fmpz) -> fmpq_mat:
+    """Return a matrix from its lower triangle, in whole numbers over `unit`."""
     found, flat = fmpq_mat(n, n), iter(numbers)
     for j in range(n):
         for k in range(j + 1):

@@ -106,6 +106,7 @@ class Marginals:
 
     @cached_property
     def scatters(self) -> tuple[Fraction, ...]:
+        """The sums of squares about the columns' means, exact; 0 without rows."""
         return tuple(
             Fraction(n * q - s**2, n) * m.unit**2 if n else Fraction(0)
             for m, n, s, q in self._each
@@ -142,6 +143,7 @@ class Moments(Marginals):
 
     @staticmethod
     def layout(measures: Sequence[Measure]) -> Layout:
+        """Return the layout of a sum: rows, sums and products of columns."""
         units = [one.unit for one in measures]
         widest = max((one.bits for one in measures), default=0)
         single, double = sum_bits([widest]), sum_bits([widest] * 2)
@@ -187,6 +189,7 @@ class Moments(Marginals):
 
     @property
     def covariance(self) -> Gram:
+        """The columns' covariances over n - 1; nan below two rows."""
         if self.count < 2:
             return np.full(self.cross.shape, np.nan)
         degrees = self.count * (self.count - 1)

@@ -139,6 +139,7 @@ class Evaluation:
     noise: float = 0.0
 
     def step(self) -> Vector:
+        """Return Newton's step, each number rounded once."""
         scaled = [
             one * Fraction(2) ** s
             for one, s in zip(self.score, self.powers, strict=True)
@@ -240,6 +241,7 @@ class Climb:
         )
 
     def halve(self, reason: str) -> Climb:
+        """Return the climb with its trial moved half way back."""
         if self.halvings >= MAX_HALVINGS:
             raise NumericalError(
                 f"the fit did not converge: {reason}, even after {MAX_HALVINGS} "
@@ -262,6 +264,8 @@ class Climb:
 
 @dataclass(frozen=True)
 class Opening:
+    """Before the first total: nothing is known."""
+
     rounds: int = 0
     converged: bool = False
 
@@ -537,6 +541,7 @@ class Newton:
         return self._system(first.information * scale)
 
     def _move(self, state: Running, sums: RoundStatistics) -> Running:
+        """Return the state after both searches took a step, or half of one back."""
         self.scales.check_round(sums, state.first, self.labels)
         found = self._evaluation(state, sums)
         accepted = state.model.accepts(found)
@@ -596,6 +601,7 @@ class Newton:
     def _close(
         self, outcome: GlmOutcome, last: Vector, anchor: Vector | None
     ) -> Closing | Done:
+        """Return what follows once Pearson's sum is known, too."""
         first, sums = outcome.first, outcome.sums
         if not self.family.closes:
             return Done(outcome, ClosingStatistics(sums.information, first.saturated))
@@ -614,6 +620,7 @@ class Newton:
         return Closing(outcome, np.append(at, max(dispersion, TINY)))
 
     def _evaluation(self, state: Running, sums: RoundStatistics) -> Evaluation:
+        """Return what the model's search sees of a total."""
         n_rows = float(state.first.n_rows)
         dispersion = estimated_dispersion(
             self.family, sums.pearson, n_rows, min(self.n_columns, n_rows - 1.0)

@@ -40,6 +40,16 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Periods:
+    """Agreed times at which a baseline may change; `Periods.of` takes any numbers.
+
+    Bins are from each of them, not counted, to the next, counted. After the last
+    nobody is followed: later events are not seen.
+
+    Attributes:
+        ends: in whole numbers of the time's unit; the first bin begins at 0.
+        measure: how times are counted.
+    """
+
     ends: tuple[int, ...]
     measure: Measure
 
@@ -92,9 +102,11 @@ class Periods:
         return Measure.of(low, high if high > low else low + 1.0)
 
     def places(self, time: PerRow) -> Places:
+        """Return the bin in which each row ends; `n_bins` for beyond the last."""
         return np.searchsorted(np.array(self.ends), self.measure.counts(time))
 
     def exposures(self, time: PerRow) -> Exposures:
+        """Return how long each row is in each bin, in whole numbers of the unit."""
         counts = self.measure.counts(time)[:, None]
         starts, ends = np.array((0, *self.ends[:-1])), np.array(self.ends)
         return np.clip(np.minimum(counts, ends) - starts, 0.0, None)

@@ -85,6 +85,8 @@ class Price:
 
 @dataclass(frozen=True)
 class CostAt:
+    """What is asked last, if at all: what everybody's outputs at a price cost."""
+
     price: Price
 
 
@@ -204,6 +206,7 @@ class Site(Secret):
         return np.where(inside, 0.5 / np.where(self.flat, 1.0, self.a), 0.0)
 
     def _wanted(self, value: float) -> Vector:
+        """Return where marginal cost meets the price, limits or not."""
         above = value - self.b
         with np.errstate(over="ignore"):
             bent = above / np.where(self.flat, 1.0, 2.0 * self.a)
@@ -277,6 +280,15 @@ class End:
 
 @dataclass(frozen=True)
 class Widening:
+    """A price balances, and others beside it may: the ends are looked for.
+
+    Attributes:
+        rounds: totals taken in so far.
+        found: the price that balances.
+        lowest: the lower end.
+        highest: the upper end.
+    """
+
     rounds: int
     found: Settled
     lowest: End
@@ -338,6 +350,7 @@ class PriceSearch:
 
     @cached_property
     def layout(self) -> Layout:
+        """The least surplus at a price, further offers at it, and the slope."""
         fine = power_unit(Fraction(self.tolerance), SLOPE_BITS + 1)
         width = power_unit(Fraction(self.high) - Fraction(self.low), 0)
         step = self._demands.exact_step
@@ -523,6 +536,7 @@ class PriceSearch:
         return self._settle(replace(state, **changes))
 
     def _settle(self, state: Widening) -> State:
+        """Return the end of the search, if both ends are known well enough."""
         ends = [
             self._near(state.lowest, self.low),
             self._near(state.highest, self.high),
@@ -591,6 +605,7 @@ class PriceSearch:
         return (high.value - low.value) + (high.share - low.share) * digit
 
     def _newton(self, state: Searching, middle: float) -> float:
+        """Return the step from the end nearer to balance that stays inside."""
         low, high = (end.value for end in self._ends(state))
         known = [end for end in (state.low, state.high) if end is not None]
         for end in sorted(known, key=lambda sample: abs(sample.surplus)):

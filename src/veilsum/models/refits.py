@@ -133,6 +133,7 @@ class Refits:
         return FoldsRequest("beyond", tuple(doubtful))
 
     def _answer(self, state: State) -> Vector:
+        """Return the coefficients of whole numbers, and the null model's intercept."""
         first, (here, step) = _outcome(state).first, _ends(state)
         mean = float(first.response_sum / first.weight_sum)
         null = self.newton.family.link(np.array([mean]))

@@ -127,6 +127,7 @@ class Rows:
 
 
 def gram(design: Design, weights: PerRow | None) -> Gram:
+    """Return X'WX; the product of an array with itself costs half of another one."""
     scaled = design if weights is None else design * np.sqrt(weights)[:, None]
     return scaled.T @ scaled
 
@@ -141,6 +142,12 @@ ONES = Measure(Fraction(1), 1, 1)
 
 @dataclass(frozen=True)
 class WholeBlock:
+    """Some rows in whole numbers, centres taken off.
+
+    Numbers are float64; Python integers in a design with a wide column, or in a wide
+    column.
+    """
+
     design: WholeRows
     response: WholeColumn
     weights: WholeColumn | None
@@ -262,6 +269,7 @@ class RowMeasures:
 
     @property
     def terms(self) -> dict[str, Any]:
+        """What parties compare before they start, in plain values."""
         further = (self.response, self.weights, self.offset)
         return {
             "columns": [

@@ -119,6 +119,7 @@ class Meat:
 
     @cached_property
     def layout(self) -> Layout:
+        """Products of scores, whose units follow from the request; rows near 1."""
         rows = self.scales.measures.row_bits
         bits = sum_bits([ROOT_BITS] * 2, rows)
         if self.by_party:
@@ -185,6 +186,7 @@ class Meat:
         return [ROOT_BITS - pull - of.bits for of in design]
 
     def check(self, found: Mapping[str, Any], n_rows: int) -> None:
+        """Refuse a total that no rows within the agreed ranges have."""
         p, near = self.scales.n_columns, found.get("leverage_rows", 0)
         check_total("rows with a leverage next to 1", near, 0, n_rows)
         names = [f"x{k}" for k in range(p)]

@@ -145,6 +145,7 @@ class Ends:
 
     @property
     def cells(self) -> ByGroup:
+        """Rows of each group by interval, and after the last; with events or not."""
         return np.column_stack([self.events + self.censored, self.later])
 
     @property
@@ -154,6 +155,8 @@ class Ends:
 
 
 class Estimate(NamedTuple):
+    """A number with its interval; nan for an end that the curve does not reach."""
+
     value: float
     low: float
     high: float
@@ -166,6 +169,17 @@ class Mean(NamedTuple):
 
 @dataclass(frozen=True)
 class SurvivalCurve:
+    """One group's survival at agreed times.
+
+    Attributes:
+        times: the last of each interval.
+        events: rows that end in it with the event.
+        censored: rows that end in it without.
+        later: rows that go on after the last.
+        life_table: whether censored rows are at risk for half of their interval, as
+            actuaries have it, or for all of it, as Kaplan and Meier.
+    """
+
     times: Vector
     events: PerInterval
     censored: PerInterval
@@ -183,6 +197,7 @@ class SurvivalCurve:
 
     @cached_property
     def _exposed(self) -> PerTime:
+        """Rows at risk, with what censored ones count."""
         half = self.censored / 2.0 if self.life_table else 0.0
         return np.maximum(self.at_risk - half, 0.5)
 
@@ -305,6 +320,7 @@ class LogRank:
 
 
 def log_rank(ends: Ends) -> LogRank | None:
+    """Return the test; None if fewer than two groups could have had an event."""
     events, cells = ends.events, ends.cells
     at_risk = np.cumsum(cells[:, ::-1], axis=1)[:, :0:-1]
     n, d = at_risk.sum(axis=0), events.sum(axis=0)

@@ -113,6 +113,7 @@ class System:
         return Fraction(int(found), self.denominator * bottom * bottom)
 
     def balls(self, right: Sequence[Exact]) -> list[arb]:
+        """Return A^-1 b in balls, at the precision of flint's context."""
         numbers, denominator = over_common(right)
         column = arb_mat(fmpz_mat(len(numbers), 1, numbers))
         scale = arb(self.denominator) / denominator
@@ -120,6 +121,7 @@ class System:
         return [one * scale for one in found.entries()]
 
     def exact(self, right: Sequence[Exact]) -> list[fmpq]:
+        """Return A^-1 b in fractions, ten times the work of balls."""
         numbers, denominator = over_common(right)
         scale = fmpq(self.denominator, denominator)
         found = self.matrix.solve(fmpz_mat(len(numbers), 1, numbers))

@@ -134,6 +134,7 @@ class Bins:
         return f"below {edges[0]}", *between, f"above {edges[-1]}"
 
     def tally(self, values: ArrayLike) -> Integers:
+        """Return one party's counts: below, in each bin, above."""
         return np.bincount(self.places(values), minlength=self.size)
 
     def places(self, values: ArrayLike) -> Array[Any]:

@@ -108,6 +108,7 @@ class ThetaSearch:
     model: MixedModel
 
     def start(self) -> ThetaState:
+        """Return the beginning: random effects as large as residuals, apart."""
         q = len(self.model.mixing.random)
         theta = tuple(int(i == j) << THETA_BITS for i, j in triangle_places(q))
         root = tuple(int(i == j) << ROOT_BITS for i, j in triangle_places(q))
@@ -208,6 +209,7 @@ class ThetaSearch:
         return replace(state, tried=tried)
 
     def _theta(self, best: Profile, metric: _Metric, step: Matrix) -> Theta:
+        """Return theta of T after a step, rounded to its unit; no entry too large."""
         outer = _floats(best.root)
         before = _floats(self.model.mixing.covariance(best.at.theta))
         after = before + _between(outer, step)

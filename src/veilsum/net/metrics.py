@@ -29,6 +29,15 @@ MOST_AT_ONCE = 32
 
 
 class Metric(NamedTuple):
+    """One number.
+
+    Attributes:
+        name: what is measured.
+        meaning: in words.
+        labels: of what.
+        value: the number.
+    """
+
     name: str
     meaning: str
     labels: dict[str, str]

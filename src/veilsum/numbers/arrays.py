@@ -35,6 +35,7 @@ Sparse: TypeAlias = Any
 
 
 def as_floats(values: ArrayLike, *, what: str) -> FloatArray:
+    """Return a float64 copy that cannot be written to; refuse nan, inf and text."""
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -56,6 +57,7 @@ def as_vector(values: ArrayLike, *, dim: int, what: str) -> Vector:
 
 
 def as_rows(values: ArrayLike, *, n_parties: int, what: str) -> PartyRows:
+    """Return one row per party; a flat list means one coefficient each."""
     array = as_floats(values, what=what)
     rows = array[:, None] if array.ndim == 1 else array
     if rows.ndim != 2 or len(rows) != n_parties:

@@ -17,6 +17,8 @@ WORTH_LOADING = 10_000_000
 
 
 class _Seen:
+    """How many numbers plain roads had before numba was loaded."""
+
     numbers = 0
 
 

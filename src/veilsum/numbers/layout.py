@@ -256,6 +256,7 @@ class Layout:
 
     @cached_property
     def bits(self) -> int:
+        """Width of the widest total, its sign included."""
         return max((each.bits for each in self.statistics), default=1)
 
     @cached_property

@@ -246,6 +246,7 @@ class Moduli:
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """The type of a vector in memory: uint64, or limbs."""
         return np.dtype(np.uint64) if self.words == 1 else limb_type(self.words)
 
     @cached_property
@@ -268,6 +269,7 @@ class Moduli:
         return from_limbs(limbs_of(numbers) & self._masks)
 
     def encode(self, whole: Numbers) -> Numbers:
+        """Return the residues of whole numbers: Python integers, int64 or uint64."""
         found = from_integers(whole, self.words)
         return self.residues(limbs_of(found)[..., 0] if self.words == 1 else found)
 

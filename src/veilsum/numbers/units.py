@@ -245,10 +245,12 @@ class Measure:
         return True
 
     def whole(self, values: Array[Any]) -> Array[Any]:
+        """Return each value's count with the centre taken off."""
         found = self.counts(values)
         return found - self.centre if self.centre else found
 
     def rounded(self, values: FloatArray) -> FloatArray:
+        """Return each value's nearest whole number of units, as float64."""
         found = self.counts(values)
         if self.wide:
             back = [float(one * self.unit) for one in found.ravel().tolist()]
@@ -568,6 +570,8 @@ def as_integers(whole: Array[Any]) -> Array[Any]:
 
 
 class CrossSum:
+    """Adds up Z'r over blocks of rows, exactly; r is one whole number for each row."""
+
     def __init__(self, n_columns: int, limbs: int, right_limbs: int) -> None:
         self._whole = np.full(n_columns, 0, dtype=object)
         # Products of limbs; below 2^63 between two settlings.
@@ -593,6 +597,7 @@ class CrossSum:
 
     @property
     def value(self) -> Integers:
+        """Z'r of all rows so far, as Python integers."""
         self._settle()
         return self._whole.copy()
 

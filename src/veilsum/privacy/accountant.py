@@ -105,6 +105,8 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
+    """What the parties of a run agreed on, as far as a ledger looks at it."""
+
     release_fraction: float | None = None
     minimum_rows: int = 1
     minimum_honest: int = 1
@@ -202,6 +204,8 @@ def _check_numbers(entry: KnownSum | Reservation) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
+    """A run came to its end, and what it has not used of its reservation is free."""
+
     run: str
     when: str | None = field(default=None, compare=False)
 
@@ -321,6 +325,8 @@ Wish: TypeAlias = Charge | KnownSum | Reservation
 
 @dataclass(frozen=True, slots=True)
 class History:
+    """Everything that was recorded, oldest first."""
+
     charges: tuple[Charge, ...] = ()
     releases: tuple[KnownSum, ...] = ()
     budgets: tuple[Budget, ...] = ()
@@ -366,6 +372,7 @@ class History:
 
     @property
     def data_sets(self) -> tuple[str, ...]:
+        """The first data of each data set, in order of appearance."""
         entries: list[Version | Reservation | KnownSum | Charge] = [
             *self.versions,
             *self.reservations,
@@ -496,6 +503,7 @@ def decide_reservation(
 
 
 def decide(history: History, entry: Wish, budget: Budget) -> Decision:
+    """Decide about a charge, a release or a reservation."""
     if isinstance(entry, Charge):
         return decide_charge(history, entry, budget)
     if isinstance(entry, Reservation):
@@ -568,6 +576,8 @@ def _repeated(known: History, new: Reservation) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
+    """Numbers about some columns of some parties' rows."""
+
     parties: frozenset[str]
     columns: frozenset[str]
     rows: int
@@ -770,6 +780,7 @@ class Account:
     refusals: int
 
     def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; no bound is None, with the reason."""
         return {
             "data_set": self.data_set,
             "runs": self.runs,
@@ -794,11 +805,13 @@ class Account:
 
 
 def accounts(history: History) -> tuple[Account, ...]:
+    """Return one account for each data set, numbered in order of appearance."""
     first = {number: data for data, number in data_set_numbers(history).items()}
     return tuple(_account(number, history.of(first[number])) for number in first)
 
 
 def data_set_numbers(history: History) -> dict[str, int]:
+    """Return a number for each data set: people need no fingerprint."""
     numbers: dict[str, int] = {}
     count = 0
     for name in ("charges", "releases", "reservations", "refusals"):

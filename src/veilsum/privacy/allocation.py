@@ -156,6 +156,8 @@ def allocate_noise(
 
 
 class _Point(NamedTuple):
+    """An allocation, its value, and the coalitions that matter there, worst first."""
+
     weights: Vector
     value: float
     worst: tuple[tuple[Coalition, float], ...]
@@ -164,6 +166,7 @@ class _Point(NamedTuple):
 def _optimum(
     problem: _Problem, start: _Point, advance: Advance
 ) -> tuple[_Point, float]:
+    """Return the best point found and a bound on all points."""
     programme = _Programme(problem)
     best, points = start, [start]
     bound = np.inf
@@ -225,6 +228,7 @@ class _Problem:
     tolerate: int
 
     def weakest(self, weights: Vector) -> _Point:
+        """Return the value of an allocation and its worst coalitions."""
         n, t = self.topology.n_parties, self.tolerate
         if comb(n, t) > MOST_LISTED:
             # From the search, whose lower bound is certified.
@@ -251,6 +255,7 @@ class _Problem:
         return matrix + matrix.T
 
     def low_vectors(self, coalition: Coalition, weights: Vector) -> Columns:
+        """Return eigenvectors of L_w[H] with least eigenvalues, zero on C."""
         n = self.topology.n_parties
         honest = [v for v in range(n) if v not in coalition]
         h = len(honest)
@@ -280,6 +285,7 @@ class _Programme:
         return any(news)
 
     def _add(self, coalition: Coalition, weights: Vector) -> bool:
+        """Add directions in which a coalition is strong; return whether any is new."""
         columns = self.problem.low_vectors(coalition, weights)
         old = self.spaces.get(coalition, columns[:, :0])
         both = np.hstack([old, columns])
@@ -327,11 +333,13 @@ class _Programme:
 
 
 def _triangle(r: int) -> tuple[Any, Any, Any]:
+    """Return rows, columns and scales of an upper triangle, column by column."""
     column, row = np.tril_indices(r)
     return row, column, np.where(row == column, 1.0, np.sqrt(2.0))
 
 
 def _outer_svec(form: FloatArray) -> FloatArray:
+    """Return svec(d d') of every row d, as columns."""
     row, column, scale = _triangle(form.shape[1])
     return np.asarray((form[:, row] * form[:, column] * scale).T)
 

@@ -100,6 +100,7 @@ class _Work:
 
 
 def _greedy(adjacency: Matrix, size: int, work: _Work) -> tuple[int, ...] | None:
+    """Take one party after the other, each the worst loss at its turn."""
     chosen: tuple[int, ...] = ()
     for _ in range(size):
         if not work.allows(1, len(chosen)):
@@ -279,6 +280,7 @@ class Search:
                 self._offer(tuple(coalition))
 
     def _verdicts(self, parts: list[Array[np.int64]]) -> Iterator[Verdicts]:
+        """Yield which sets of each piece are cleared, at the level of that time."""
         if self.on is None:
             yield from map(self._test, parts)
             return
@@ -305,6 +307,7 @@ class Search:
 
     @staticmethod
     def _cost(height: int) -> float:
+        """The work of one dense matrix, in units of one for thirty parties."""
         return (height / 30.0) ** 3
 
     @property
@@ -320,6 +323,7 @@ class Search:
             raise _OutOfWorkError
 
     def _open_bracket(self) -> Bracket:
+        """Return what is known when the first `done` members have been dealt with."""
         left = np.arange(self.done, self.topology.n_parties)
         lower = simple_bound(self.topology, self.size)
         if len(left) >= self.size:
@@ -329,6 +333,8 @@ class Search:
 
 @dataclass(frozen=True, eq=False)
 class Clearing:
+    """A cheap test of many coalitions: called with the place of a piece of them."""
+
     topology: Topology
     level: float
     parts: tuple[Array[np.int64], ...]  # the last one is shorter

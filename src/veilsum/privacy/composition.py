@@ -179,6 +179,8 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Total:
+    """A sum of bounds; without one, the reason why."""
+
     epsilon: float | None
     reason: str | None = None
 
@@ -188,6 +190,7 @@ _Piece: TypeAlias = tuple[str, tuple[str, ...], Total]
 
 
 def without_resends(charges: Iterable[Charge]) -> tuple[Charge, ...]:
+    """Return one charge for each set of masks: what is shown again costs nothing."""
     first: dict[str, Charge] = {}
     for charge in sorted(charges, key=lambda charge: charge.epoch):
         first.setdefault(charge.masks or f"no masks: {charge.epoch}", charge)
@@ -209,6 +212,10 @@ def worst_total(charges: Sequence[Charge]) -> Total:
 
 
 def mobile_total(charges: Iterable[Charge]) -> Total:
+    """Return the bound if the adversary may corrupt other parties in every run.
+
+    The sum over runs of each run's worst bound: no coalition's total is larger.
+    """
     fresh = without_resends(charges)
     worst = [charge.worst_bound for charge in fresh]
     if None in worst:
@@ -240,6 +247,7 @@ def component_totals(
 
 
 def coalitions(charges: Iterable[Charge]) -> tuple[tuple[str, ...] | int, ...]:
+    """Return the coalitions that bounds were recorded for; a size means all of it."""
     found = {
         exposure.coalition if exposure.tolerate is None else exposure.tolerate
         for charge in charges
@@ -269,6 +277,7 @@ def party_set(names: Iterable[str], *, least: int = 0) -> tuple[str, ...]:
 
 
 def check_name(name: str, *, what: str) -> None:
+    """Refuse what cannot be shown on one line of a table."""
     if not name or not name.isprintable():
         raise InvalidInputError(f"{what} needs a printable name, found {name!r}")
 
@@ -283,6 +292,7 @@ def check_fingerprint(text: str, *, what: str) -> None:
 
 
 def _subject(exposure: Exposure) -> tuple[int, tuple[str, ...]]:
+    """Return a sorting key: named coalitions first, then sizes."""
     size = -1 if exposure.tolerate is None else exposure.tolerate
     return size, exposure.coalition
 
@@ -306,6 +316,7 @@ def _stated(charge: Charge, exposure: Exposure) -> Total:
 
 
 def _against(charge: Charge, who: tuple[str, ...] | int) -> Total:
+    """Return the best bound of one run that holds for a coalition."""
     present = who if isinstance(who, int) else _present(charge, who)
     stated = [_stated(charge, e) for e in charge.exposures if e.covers(present)]
     if not stated:
@@ -338,6 +349,7 @@ def _piece(charge: Charge, part: Component) -> _Piece:
 
 
 def _sum(totals: Iterable[Total]) -> Total:
+    """Add up; fsum rounds once, so the order of runs does not matter."""
     terms = tuple(totals)
     return _without_bound(terms) or Total(fsum(term.epsilon or 0.0 for term in terms))
 

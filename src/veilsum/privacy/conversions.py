@@ -113,6 +113,7 @@ class Leakage(Shown):
 
 
 def check_divergence(divergence: float) -> float:
+    """Return a KL divergence; refuse a negative one and nan."""
     if not divergence >= 0:
         raise InvalidInputError(f"a divergence is not negative, found {divergence}")
     return float(divergence)

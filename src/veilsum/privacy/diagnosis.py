@@ -69,6 +69,8 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class HelpfulLink:
+    """A further link, and epsilon with it divided by epsilon without it."""
+
     link: NamedLink
     epsilon_ratio: float
     mu2_before: float
@@ -227,6 +229,7 @@ def _named(topology: Topology, link: Link) -> NamedLink:
 
 
 def _cuts(topology: Topology, tolerate: int) -> tuple[Cut, ...]:
+    """Return the smallest cuts; of a network in pieces, its cut parties too."""
     cuts = list(smallest_cuts(topology, most=MOST_CUTS))
     if cuts == [()] and tolerate > 0:
         cuts += [(v,) for v in cut_parties(topology)]
@@ -242,6 +245,7 @@ def _cut(topology: Topology, cut: Sequence[int]) -> Cut:
 def _helpful_links(
     topology: Topology, tolerate: int, opening: Opening
 ) -> tuple[HelpfulLink, ...]:
+    """Try the links that promise most; return those that lower epsilon, best first."""
     if topology.n_parties > MOST_PARTIES:
         return ()
     before = worst_mu2(
@@ -273,6 +277,7 @@ def _helpful_links(
 
 
 def _worst_with(topology: Topology, tolerate: int, link: Link) -> float:
+    """Return what is proved of the weakest honest graph with a further link."""
     longer = with_links(topology, [link])
     found = worst_mu2(longer, tolerate=tolerate, most_work=MOST_WORK)
     return found.lower or 0.0

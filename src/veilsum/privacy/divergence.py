@@ -433,6 +433,7 @@ class Circuit:
     def _left(
         self, wanted: Rationals, potentials: Rationals
     ) -> tuple[list[Fraction], Fraction]:
+        """Return d - L x and x' L x."""
         left, spent = [*wanted], Fraction(0)
         for i, j, weight in self.links:
             drop = potentials[i] - potentials[j]
@@ -457,6 +458,7 @@ class Circuit:
 
     @cached_property
     def _relative(self) -> tuple[Any, Any, FloatArray]:
+        """Return the links' ends, and weights in units of the largest."""
         i, j, weights = zip(*self.links, strict=True)
         relative = np.array([float(weight / self._most) for weight in weights])
         if not (relative > 1e-290).all():
@@ -515,10 +517,12 @@ class DegenerateGaussian:
 
     @cached_property
     def _scale(self) -> float:
+        """Return c of L + c 11'/n: of the size of L, so that it costs no digits."""
         return float(self.topology.laplacian.diagonal().max())
 
     @cached_property
     def _factor(self) -> Any:
+        """Return the Cholesky factor of L + c 11'/n."""
         n = self.topology.n_parties
         shifted = self.topology.laplacian.toarray() + self._scale / n
         return scipy.linalg.cho_factor(shifted, lower=True)
@@ -588,6 +592,7 @@ class DegenerateGaussian:
 
     @cached_property
     def _log_pseudo_determinant(self) -> float:
+        """Return log(mu_2 ... mu_n): L + c 11'/n has the same with one eigenvalue c."""
         if self.sound:
             lower, _ = self._factor
             return 2.0 * float(np.log(np.diag(lower)).sum()) - log(self._scale)

@@ -61,6 +61,7 @@ class FloatLeak:
 
     @property
     def rate(self) -> float:
+        """The share of runs in which the alternative was impossible."""
         return self.excluded / self.runs
 
 
@@ -149,6 +150,7 @@ def masked(shares: Shares, values: Triple) -> Views:
 
 
 def float_excluded(views: Views, first: float, second: float) -> Flags:
+    """Return in which runs no float64 edge c explains the view with these values."""
     lowest, highest = explaining_edges(views, first, second)
     return lowest > highest
 
@@ -165,6 +167,7 @@ def explaining_edges(views: Views, first: float, second: float) -> tuple[Keys, K
 
 
 def float_sum_errors(views: Views, values: Triple) -> Runs:
+    """Return |sum of a~_i - sum of a_i|, added without rounding on the way."""
     less = tuple(-value for value in values)
     rows = np.stack(views.effective, axis=1).tolist()
     return np.abs([fsum((*row, *less)) for row in rows])
@@ -189,6 +192,7 @@ def lattice_sum_errors(views: Views, values: Triple, bits: int) -> Runs:
 
 
 def on_grid(values: Triple, bits: int) -> Triple:
+    """Return the values in grid steps of 2^-bits, rounded to the nearest."""
     one, two, three = (round(value * 2.0**bits) for value in values)
     return one, two, three
 
@@ -265,6 +269,7 @@ def _first_key(reached: Callable[[Runs], Flags], runs: int) -> Keys:
 
 
 def key_of(numbers: Runs) -> Keys:
+    """Return integers in the order of the floats, one apart for neighbouring floats."""
     bits = numbers.view(np.int64)
     return np.where(bits < 0, _MINUS_ZERO - bits, bits)
 

@@ -58,6 +58,8 @@ LEEWAY = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Weakness:
+    """A coalition and the mu2 it leaves: an upper bound on m_t."""
+
     value: float
     coalition: tuple[int, ...]
 
@@ -76,6 +78,7 @@ class Candidate:
 
 
 def families(n: int) -> Iterator[Candidate]:
+    """Yield the well-known graphs on n parties, without repeating one."""
     yield _family("complete", f"complete:{n}")
     if n >= 8 and n & (n - 1) == 0:
         yield _family("hypercube", f"hypercube:{n.bit_length() - 1}")
@@ -136,6 +139,8 @@ def best_circulant(
 
 @dataclass(frozen=True, eq=False)
 class Circulants:
+    """Some circulant graphs: called with the place of one, looks for its worst."""
+
     n: int
     sets: tuple[Offsets, ...]
     tolerate: int
@@ -143,6 +148,7 @@ class Circulants:
     above: float
 
     def __call__(self, key: int, seed: int) -> Weakness:
+        """Return a coalition as bad as any, or so bad that the graph is dropped."""
         del seed
         topology = _circulant(self.n, self.sets[key]).topology
         return _rooted(topology, self.tolerate, list(self.memory), above=self.above)
@@ -163,10 +169,12 @@ def _grouped(items: Iterator[Item]) -> Iterator[list[Item]]:
 
 
 def _tries(n: int) -> int:
+    """Return how many graphs to look at: eigenvalues of large ones take longer."""
     return max(3, min(200, 2_400 // n))
 
 
 def _middle(n: int, degree: int) -> Offsets:
+    """Return the offset that gives one link only, for an odd degree."""
     return (n // 2,) if degree % 2 and n % 2 == 0 else ()
 
 
@@ -236,6 +244,7 @@ def _rooted(
 
 
 def _with_worst(candidate: Candidate, size: int) -> Candidate:
+    """Add the worst coalition of a circulant graph, if all of them can be tried."""
     n = candidate.topology.n_parties
     if size and comb(n - 1, size - 1) > FEW_ROOTED_COALITIONS:
         return candidate
@@ -247,6 +256,7 @@ def _with_worst(candidate: Candidate, size: int) -> Candidate:
 
 
 def weakest(adjacency: Matrix, size: int, *, above: float) -> Weakness:
+    """Return a bad coalition; look further only while mu2 stays above a value."""
     found = least_of(adjacency, suspects(adjacency, size), above=above)
     if found.value <= above or size == 0:
         return found
@@ -259,6 +269,7 @@ def weakest(adjacency: Matrix, size: int, *, above: float) -> Weakness:
 def least_of(
     adjacency: Matrix, sets: list[tuple[int, ...]], *, above: float
 ) -> Weakness:
+    """Return the worst of some coalitions, or the first bunch's that is bad enough."""
     best = Weakness(np.inf, ())
     for low in range(0, len(sets), 64):
         bunch = sets[low : low + 64]
@@ -272,6 +283,7 @@ def least_of(
 
 
 def suspects(adjacency: Matrix, size: int) -> list[tuple[int, ...]]:
+    """Return two coalitions that are easily found and often bad."""
     return [around_the_weakest(adjacency, size), _least_missed(adjacency, size)]
 
 
@@ -328,6 +340,8 @@ def best_random_regular(
 
 @dataclass(frozen=True, eq=False)
 class RandomRegular:
+    """Random regular graphs: called with the number of one, looks for its worst."""
+
     n: int
     degree: int
     tolerate: int
@@ -335,6 +349,7 @@ class RandomRegular:
     above: float
 
     def __call__(self, key: int, seed: int) -> float:
+        """Return what a coalition leaves of mu2, or what is low enough already."""
         del seed
         drawn = _random_regular(self.n, self.degree, self.seed + key).topology
         most = (self.n - self.tolerate) / self.n * algebraic_connectivity(drawn)
@@ -386,6 +401,8 @@ def improved_by_swaps(
 
 @dataclass(frozen=True, eq=False)
 class Exchanging:
+    """Some steps of several searches: called with the place of one."""
+
     searches: tuple[_Swaps, ...]
     steps: range
     all_steps: int
@@ -399,6 +416,8 @@ class Exchanging:
 
 
 class _Swaps:
+    """The state of the local search: where it is, and the best it has seen."""
+
     def __init__(
         self, start: Topology, degree: int, size: int, stream: np.random.Generator
     ) -> None:
@@ -434,6 +453,7 @@ class _Swaps:
                 self.best, self.best_value = other, found.value
 
     def _glance(self, other: Matrix, least: float) -> Weakness:
+        """Return the worst of what spoilt graphs before and what is easily found."""
         found = least_of(other, self.memory, above=least)
         if found.value <= least:
             return found
@@ -442,6 +462,7 @@ class _Swaps:
         )
 
     def result(self) -> Candidate | None:
+        """Return the best graph seen, with the parties' names; None for the start."""
         names, ends = self.start.parties, np.argwhere(np.triu(self.best))
         edges = [(names[a], names[b]) for a, b in ends.tolist()]
         found = Topology.from_edges(edges, parties=names)
@@ -450,6 +471,7 @@ class _Swaps:
 
 
 def _exchanged(adjacency: Matrix, stream: np.random.Generator) -> Matrix | None:
+    """Return the graph with two links exchanged, None if the draw does not fit."""
     edges = np.argwhere(np.triu(adjacency))
     first, second = stream.integers(len(edges), size=2)
     (a, b), (c, d) = edges[first].tolist(), edges[second].tolist()

@@ -282,6 +282,7 @@ class Proof:
     masks: Masks
 
     def continuous(self, honest: Topology, mu2: float | None) -> float | None:
+        """Return the formula's epsilon for one connected piece."""
         del honest, mu2
         return None
 
@@ -364,6 +365,7 @@ class _Lattice(_Gaussian):
         return lattice_success(divergence, smooth=smooth, moved=moved)
 
     def _deviations(self, topology: Topology) -> FloatArray:
+        """Return every link's sigma in grid steps."""
         if (alike := topology.common_weight) is not None:
             steps = float(self.grid.deviation(self.sigma, alike))
             return np.full(topology.n_edges, steps)
@@ -477,6 +479,8 @@ def epsilon_bound(*, sigma: float, mu2: float, shares_per_edge: int = 2) -> floa
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
+    """A component with how its mu2 is known and what integers add."""
+
     component: Component
     certificate: Certificate = "none"
     excess: float | None = None
@@ -526,6 +530,7 @@ def _overall_certificate(pieces: list[_Piece]) -> Certificate:
 
 
 def _overall_excess(pieces: list[_Piece]) -> float | None:
+    """Return the largest excess of a piece; None where there is nothing to bound."""
     bounded = (piece for piece in pieces if piece.component.epsilon is not None)
     found = [piece.excess for piece in bounded if piece.excess is not None]
     return max(found, default=None)
@@ -564,6 +569,7 @@ def _released(parts: tuple[Component, ...], masks: Masks) -> tuple[str, ...]:
 
 
 def released_by(parties: Sequence[str]) -> Line:
+    """Return in words what connected parties cannot hide."""
     if len(parties) > MOST_NAMED:
         words = f"the sum of the coefficients of {listed(parties)}"
         return Line(words, key="coefficients", parties=len(parties))

@@ -506,6 +506,7 @@ def longest_cycle(topology: Topology, mu2: float | None = None) -> int:
 
 
 def relative_costs(deviation: PerLink) -> PerLink:
+    """Return 1 / S^2 of each link in units of the dearest one's, rounded up."""
     return np.maximum((deviation.min(initial=inf) / deviation) ** 2, LEAST_COST)
 
 
@@ -520,6 +521,8 @@ def dominating(cycles: Sparse, cost: PerLink) -> PerCycle:
 
 
 class Forest(NamedTuple):
+    """A tree in every piece; the parent of all roots is the index n."""
+
     parent: Indices
     depth: Indices
     via: Indices  # the link to the parent, -1 at a root
@@ -542,6 +545,7 @@ def spanning_forest(topology: Topology) -> Forest:
 
 
 def _breadth_first(topology: Topology) -> tuple[Indices, Indices]:
+    """Return every party and its parent, all pieces hanging from an index n."""
     n, (i, j) = topology.n_parties, topology.edges.T
     degree = topology.degrees
     roots = [max(part, key=lambda v: degree[v]) for part in components(topology)]
@@ -577,6 +581,7 @@ def fundamental_cycles(topology: Topology, forest: Forest) -> Sparse:
 
 
 def _reach(topology: Topology, deviation: PerLink) -> float:
+    """Return 2 pi^2 s S^2 for the least S."""
     least = float(deviation.min(initial=GREATEST_DEVIATION))
     return 2.0 * pi**2 * topology.shares_per_edge * least**2
 
@@ -601,6 +606,7 @@ def _packed(reach: float, longest: float, n_cycles: int) -> float:
 
 
 def _link_excess(topology: Topology, deviation: PerLink) -> float:
+    """Return what two draws on one link add, all links together."""
     if topology.shares_per_edge == 1:
         return 0.0
     return _gap(_tilts(pi**2 * np.minimum(deviation, GREATEST_DEVIATION) ** 2))
@@ -691,6 +697,7 @@ def _charges(topology: Topology, flow: Flow) -> Flow:
 
 
 def _divergence(topology: Topology, flow: Flow) -> Shift:
+    """Return Theta f, exactly."""
     out = as_python_integers(np.zeros(topology.n_parties))
     np.add.at(out, topology.edges[:, 0], flow)
     np.subtract.at(out, topology.edges[:, 1], flow)

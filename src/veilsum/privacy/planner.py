@@ -213,6 +213,7 @@ def _checked_parties(parties: int | None, given: Candidate | None) -> int:
 
 
 def _check_degree(count: int, tolerate: int, degree: int | None) -> None:
+    """Refuse a degree budget that no graph on so many parties meets."""
     if degree is None:
         return
     if not 1 <= degree < count:
@@ -266,6 +267,7 @@ class _Planning:
     interrupted: bool = False
 
     def for_one(self, given: Candidate) -> Plans:
+        """Plan for a given network; refuse it if it cannot meet the target."""
         self._consider(given)
         if not self.plans:
             raise InvalidGraphError(
@@ -275,6 +277,7 @@ class _Planning:
         return self._result()
 
     def for_any(self) -> Plans:
+        """Plan over the families and what the searches find."""
         try:
             for candidate in self._candidates():
                 self._consider(candidate)
@@ -303,6 +306,7 @@ class _Planning:
         )
 
     def _candidates(self) -> Iterator[Candidate]:
+        """Yield networks, the quick ones first, each once."""
         seen: set[Topology] = set()
         # Lazily: a later search starts from what was rated before it.
         for candidate in chain(families(self.count), self._searched()):
@@ -562,6 +566,8 @@ class NetworkPlan(Shown):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
+    """A network that cannot meet the target, and why."""
+
     graph: str
     reason: str
     vertex_connectivity: int | None = None
@@ -569,6 +575,7 @@ class Refused:
 
     @property
     def row(self) -> tuple[str, ...]:
+        """A line of the table of plans."""
         kappa, links = self.vertex_connectivity, self.links_per_party
         return (
             self.graph,
@@ -648,6 +655,8 @@ class Plans(Shown):
 
 @dataclass(frozen=True, slots=True)
 class Rated:
+    """What a network needs for the target, and what it then promises."""
+
     sigma: float | None
     epsilon: float
     success: float | None
@@ -727,6 +736,7 @@ RATINGS: Mapping[str, type[Rating]] = {
 
 
 def _largest(growing: Callable[[float], float], limit: float) -> float:
+    """Return nearly the largest x > 0 at which a growing function is within a limit."""
     low = high = 1.0
     while growing(high) <= limit:
         high *= 2.0

@@ -119,6 +119,7 @@ def _checked(columns: Mapping[str, Range | Measure]) -> list[Measure]:
 
 
 def _measure(bounds: Range | Measure, name: str) -> Measure:
+    """Return how a column is counted; from a range as a schema would."""
     if isinstance(bounds, Measure):
         return bounds
     low, high = float(bounds[0]), float(bounds[1])
@@ -131,6 +132,7 @@ def _measure(bounds: Range | Measure, name: str) -> Measure:
 
 
 def _range(measure: Measure) -> Range:
+    """Return the least and the greatest of what is counted, the centre taken off."""
     ends = (measure.least - measure.centre, measure.most - measure.centre)
     return float(ends[0] * measure.unit), float(ends[1] * measure.unit)
 

@@ -31,6 +31,7 @@ BATCH_PARTIES = 200
 
 
 def mu2_without(adjacency: Matrix, sets: Sets) -> Values:
+    """Return mu2 of what is left after each set, by batched dense eigenvalues."""
     laplacians = laplacians_without(adjacency, sets)
     if laplacians.shape[1] <= BATCH_PARTIES:
         return np.asarray(np.linalg.eigvalsh(laplacians)[:, 1])
@@ -40,6 +41,7 @@ def mu2_without(adjacency: Matrix, sets: Sets) -> Values:
 
 
 def laplacians_without(adjacency: Matrix, sets: Sets) -> Float[FloatArray, "b h h"]:
+    """Return the Laplacians of G - C, one for each set C."""
     n = len(adjacency)
     kept = np.ones((len(sets), n), dtype=np.bool_)
     np.put_along_axis(kept, sets, values=False, axis=1)
@@ -102,6 +104,7 @@ class EdgeTest:
         object.__setattr__(self, "incident", rows)
 
     def clear(self, sets: Sets) -> Verdicts:
+        """Return which sets provably leave mu2 > level."""
         groups: dict[int, list[int]] = {}
         edges = [np.unique(np.concatenate([self.incident[v] for v in s])) for s in sets]
         for row, touched in enumerate(edges):
@@ -141,12 +144,14 @@ def candidates_bound(
 
 
 def values_without(adjacency: Matrix, sets: Sequence[tuple[int, ...]]) -> Values:
+    """Return mu2 after each of several coalitions, a cacheful at a time."""
     array = np.array(sets, dtype=np.int64).reshape(len(sets), -1)
     parts = pieces(array, len(adjacency) - array.shape[1])
     return np.concatenate([mu2_without(adjacency, piece) for piece in parts])
 
 
 def pieces(sets: Sets, height: int) -> Iterator[Sets]:
+    """Cut coalitions into batches whose matrices stay in cache."""
     step = max(64, BATCH_ENTRIES // height**2)
     for low in range(0, len(sets), step):
         yield sets[low : low + step]

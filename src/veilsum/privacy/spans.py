@@ -129,6 +129,7 @@ def _orthogonal(rows: Integers) -> list[list[int]]:
 
 
 def _mixed(checks: Sequence[Sequence[int]], width: int, count: int) -> Integers:
+    """Return random combinations of rows modulo the prime; dependence stays."""
     # The seed is no secret: a bad choice costs time, and nothing is missed.
     random = np.random.default_rng(0).integers(1, PRIME, (len(checks), count, 1))
     made = np.zeros((count, width), dtype=np.int64)
@@ -187,6 +188,7 @@ def _multiples(columns: Integers) -> Iterator[tuple[int, int]]:
 
 
 def _without(columns: Integers, place: int) -> Integers:
+    """Return the columns with one of them taken out, and a row less."""
     pivot = int(np.flatnonzero(columns[:, place])[0])
     inverse = pow(int(columns[pivot, place]), -1, PRIME)
     factors = (columns[:, place] * inverse) % PRIME

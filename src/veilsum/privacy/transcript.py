@@ -99,11 +99,13 @@ class View(Shown):
 
 
 def touching(topology: Topology, colluders: frozenset[int]) -> Array[np.bool_]:
+    """Return which edges have an end in C."""
     inside = np.isin(topology.edges, list(colluders))
     return inside[:, 0] | inside[:, 1]
 
 
 def known_masks(shares: Shares, known: Array[np.bool_]) -> MaskRows:
+    """Return the part of every mask that comes from known edges."""
     noise = np.asarray(shares.edge_noise()).copy()
     noise[~known] = np.zeros((), dtype=noise.dtype)
     return at_both_ends(shares.topology, noise)
@@ -260,6 +262,7 @@ def _plain(exchange: Exchange) -> list[object]:
 
 
 def _merged(exchanges: Sequence[Exchange]) -> Exchange:
+    """Return what several hold of one epoch together."""
     first = exchanges[0]
     parts: dict[str, dict[Any, Array[Any]]] = {name: {} for name in HELD}
     total: dict[str, Array[Any]] = {}
@@ -348,6 +351,7 @@ def _rows(
 def _pieces(
     graph: Topology, colluders: frozenset[int], honest: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:
+    """Return the components of G[H] of which everybody's masked vector was held."""
     left = graph.without(colluders)
     pieces = (left.names(piece) for piece in components(left))
     return tuple(
@@ -459,6 +463,7 @@ def _of(rows: Array[Any], graph: Topology, names: Iterable[str]) -> dict[str, An
 def _subtrees(
     graph: Topology, masked: Array[Any], law: Law, corrupted: frozenset[str]
 ) -> dict[str, Array[Any]]:
+    """Return the sums that go up the tree to, or from, a coalition."""
     tree, sums = spanning_tree(graph), masked.copy()
     for party in reversed(tree.order):
         for child in tree.children(party):

@@ -167,6 +167,7 @@ def _bracketed(
     tolerate: int,
     distance: float | None,
 ) -> Guarantee:
+    """Return the guarantee against one coalition, widened to all of its size."""
     proved = proof.continuous(topology, found.lower)
     excess = proof.worst_excess(topology, tolerate, found.lower)
     upper = None if proved is None else proved + (excess or 0.0)
@@ -268,6 +269,7 @@ def _worst_mu2(
 
 
 def check_tolerate(topology: Topology, tolerate: int) -> None:
+    """Refuse a number of colluders that makes no sense on this graph."""
     n = topology.n_parties
     if tolerate < 0:
         raise InvalidInputError(f"tolerate must not be negative, found {tolerate}")
@@ -281,6 +283,7 @@ def check_tolerate(topology: Topology, tolerate: int) -> None:
 def _cut(
     topology: Topology, tolerate: int
 ) -> tuple[int | None, tuple[str, ...] | None]:
+    """Return kappa and, if t parties can disconnect the rest, who they are."""
     if topology.n_parties > DENSE_PARTIES:
         return _cut_of_a_large_graph(topology, tolerate)
     try:
@@ -341,6 +344,7 @@ def _large(topology: Topology, tolerate: int) -> WorstMu2:
 
 
 def _greedy(topology: Topology, size: int) -> tuple[int, ...]:
+    """Take, one by one, the party whose loss the Fiedler vector minds least."""
     chosen: tuple[int, ...] = ()
     for _ in range(size):
         kept = [v for v in range(topology.n_parties) if v not in chosen]
@@ -349,6 +353,7 @@ def _greedy(topology: Topology, size: int) -> tuple[int, ...]:
 
 
 def _easiest_loss(topology: Topology) -> int:
+    """Return the party v with the least Rayleigh bound on mu2(G - v)."""
     x = fiedler_vector(topology)
     x = (x - x.mean()) / np.linalg.norm(x - x.mean())
     i, j = topology.edges.T
@@ -396,6 +401,7 @@ def _meeting_pairs(neighbours: list[list[int]]) -> set[tuple[int, ...]]:
 
 
 def _kinds(neighbours: list[list[int]], sets: Iterable[tuple[int, ...]]) -> set[Hurt]:
+    """Return the different things that losing one of the sets does to a neighbour."""
     return {hurt for members in sets for hurt in _hurts(neighbours, members)}
 
 

@@ -109,12 +109,14 @@ class Book:
         return tuple(self._records)
 
     def held(self) -> tuple[Held, ...]:
+        """Return the same as a `Status` has it, evidence included."""
         known = dict.fromkeys(self._held.values())
         for found in self.evidence.values():
             known |= dict.fromkeys(found.held)
         return tuple(known)
 
     def lacking(self, held: Iterable[Held]) -> list[RecordId]:
+        """Return what is here and not among those, or is another one there."""
         known = set(held)
         return [key for key, here in self._held.items() if here not in known]
 
@@ -128,6 +130,7 @@ class Book:
         return [*self._all.get(kind, {}).values()]  # type: ignore[list-item]
 
     def digest(self, record: Record) -> bytes:
+        """Return the digest of a record's content: what is signed and named."""
         if self._sealed is not None and self._sealed[0] is record:
             return self._sealed[1]
         return self._plan.codec.content_digest(record)
@@ -178,6 +181,7 @@ class Book:
         return [one for one in self._like(record) if one.epoch < record.epoch]
 
     def _like(self, record: Record) -> list[Record]:
+        """Return the author's records of a kind; of Ready, those of the same sum."""
         width = self._plan.epochs_per_sum
         every = not isinstance(record, Ready)
         return [
@@ -188,6 +192,7 @@ class Book:
         ]
 
     def forget(self, kind: type[Record], party: str) -> None:
+        """Drop an author's records of one kind."""
         for one in self.all(kind):
             if one.party == party:
                 self._drop(one.id)
@@ -266,6 +271,7 @@ class Book:
         return None
 
     def is_outdated(self, record: Record) -> bool:
+        """Say whether its author has said something since that makes it worthless."""
         last = isinstance(record, Lost | Ready) and self._like(record)
         return bool(last) and any(one.epoch > record.epoch for one in last or ())
 
@@ -324,6 +330,7 @@ class Book:
         return self._keys.verify(record.party, signed, record.signature)
 
     def check_signature(self, record: Record, digest: bytes, sender: str) -> None:
+        """Refuse a record that its author did not sign."""
         if not self.is_signed(record, digest):
             raise PeerProtocolError(
                 sender, f"passed on a record that {record.party!r} did not sign"
@@ -336,6 +343,7 @@ class Book:
             raise UntimelyError(record.party, f"has not joined, and signs a {kind}")
 
     def has_left(self, party: str) -> bool:
+        """Say whether a party has quit: it does so once, in whatever epoch."""
         return any(one.party == party for one in self.all(Quit))
 
     def committed(self, ready: Ready, masked: Masked) -> Ready:
@@ -348,6 +356,7 @@ class Book:
     # What the records say
 
     def all_ready(self, epoch: int, members: Collection[str], lost: object) -> bool:
+        """Say whether everybody is ready, and without the same parties."""
         ready = self.of(Ready, epoch)
         return len(ready) >= len(members) and all(
             name in ready and ready[name].lost == lost for name in members
@@ -382,6 +391,7 @@ class Book:
         return self.of(Result, 0).get(min(members))
 
     def signers(self, members: Collection[str]) -> dict[str, bytes]:
+        """Return who signed the proposed answer and these sums, and no others."""
         proposed = self.proposed(members)
         if proposed is None:
             return {}
@@ -404,6 +414,7 @@ class Book:
         return known[2]
 
     def otherwise(self, members: Collection[str]) -> list[str]:
+        """Return who signed another answer than the proposed one, or other sums."""
         if self.proposed(members) is None:
             return []
         return sorted(
@@ -411,6 +422,7 @@ class Book:
         )
 
     def all_agreed(self, members: Collection[str]) -> bool:
+        """Say whether everybody has signed the proposed answer."""
         if len(self.of(Agreed, 0)) < len(members):
             return False
         return self.signers(members).keys() >= set(members)

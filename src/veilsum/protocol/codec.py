@@ -106,6 +106,7 @@ class Codec:
         return b"".join(self._parts(message))
 
     def _parts(self, message: Message) -> tuple[bytes, bytes, bytes | memoryview]:
+        """Return prefix, header and payload of the message's frame."""
         try:
             header = self._write(message)
             _parse(header)  # as a receiver will
@@ -141,6 +142,7 @@ class Codec:
         return self._message(wire, frame, _START + len(header))
 
     def content_digest(self, record: Record) -> bytes:
+        """Return the SHA-256 of the record's frame without its signature."""
         bare = msgspec.structs.replace(record, signature=b"")
         found = hashlib.sha256()
         for part in self._parts(bare):
@@ -179,6 +181,7 @@ class Codec:
         return frame[_START : _START + length]
 
     def _message(self, wire: Any, frame: bytes, start: int) -> Any:
+        """Return the message whose header was parsed and whose payload starts there."""
         if (kind := _KINDS.get(type(wire))) is None:
             if len(frame) != start:
                 _refuse("0 bytes of payload", len(frame) - start)
@@ -223,6 +226,7 @@ def _refuse(expected: str, found: object) -> NoReturn:
 
 
 def _describe(layout: Moduli | None, value: object) -> tuple[str, int, int]:
+    """Say what a header says in place of an array (msgspec's encoding hook)."""
     if type(value) is not ndarray or value.ndim != 1:
         raise LocalProtocolError("a message carries plain one-dimensional arrays only")
     if (code := _CODES.get(value.dtype)) is not None:
@@ -239,6 +243,7 @@ def _limbs(numbers: Numbers, layout: Moduli | None) -> Numbers:
 
 
 def _raw(numbers: Numbers, layout: Moduli | None) -> bytes | memoryview:
+    """Return the payload of an array that `_describe` accepts."""
     if type(numbers) is not ndarray:  # but a list that looks like a descriptor
         _describe(layout, numbers)
     kind = numbers.dtype
@@ -271,6 +276,7 @@ def _integers(numbers: Numbers) -> tuple[tuple[str, int, int], bytes | memoryvie
 
 
 def _finite(array: Numbers, raw: bytes | memoryview, start: int) -> bool:
+    """Say whether an array, whose bytes start there, has neither nan nor inf."""
     if array.size <= _FEW:
         # A last byte is the sign and the top of the exponent: 7f or ff for nan and inf,
         # but also for numbers beyond 1e303. Then numpy has to look at each of them.
@@ -281,6 +287,7 @@ def _finite(array: Numbers, raw: bytes | memoryview, start: int) -> bool:
 
 
 def _parse(header: bytes) -> Any:
+    """Return the message, or its twin where it has a descriptor for its numbers."""
     try:
         return _read(header)
     except _UNREADABLE as error:

@@ -62,6 +62,8 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Deliver:
+    """A sum is known to this party: the k-th of the run."""
+
     index: int
     total: Vector
 

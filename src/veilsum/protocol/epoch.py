@@ -53,6 +53,7 @@ class Neighbourhood:
 
     @cached_property
     def neighbours(self) -> tuple[str, ...]:
+        """Who shares a link with this party."""
         return self.members.neighbours(self.me)
 
     def served(self, sender: str, author: str) -> set[str]:
@@ -78,6 +79,7 @@ class Neighbourhood:
         return {name: self.members.hops(name) for name in (self.me, *self.neighbours)}
 
     def nearer_to(self, neighbour: str) -> set[str]:
+        """Return who is as near to a neighbour as to this party, itself left out."""
         if neighbour not in self.neighbours:
             return set()  # it is lost, and so are ways to it
         here, there = self.members.hops(self.me), self.members.hops(neighbour)
@@ -99,10 +101,12 @@ class Neighbourhood:
 
     @cached_property
     def tree(self) -> Tree:
+        """The tree along which sums travel, if they do."""
         return spanning_tree(self.members)
 
     @cached_property
     def parent(self) -> str | None:
+        """Who gets the sum of this party's subtree; nobody, from the root."""
         i = self.members.index(self.me)
         root = self.tree.root == i
         return None if root else self.members.parties[self.tree.parents[i]]
@@ -169,6 +173,7 @@ class Epoch(Secret):
 
     @property
     def members(self) -> tuple[str, ...]:
+        """Who is in the epoch, in the plan's order."""
         return tuple(self.place.members.parties)
 
     @property
@@ -181,6 +186,7 @@ class Epoch(Secret):
         return hmac.digest(key, Codec.digest(self.private), hashlib.sha256)
 
     def wipe(self) -> list[Effect]:
+        """Erase shares and private numbers, from the disk and from here."""
         held = [f"sent/{self.number}/{name}" for name in self.sent]
         held += [f"got/{self.number}/{name}" for name in self.got]
         held += [] if self.prepared is None else [f"prepared/{self.number}"]
@@ -190,9 +196,11 @@ class Epoch(Secret):
         return [Persist(key, None) for key in held]
 
     def close(self, number: int) -> None:
+        """End the epoch, now that its sum is known; what is said now is of the next."""
         self.masked, self.number = None, number
 
     def restore(self, stored: Stored, masked: Masked | None) -> None:
+        """Take back shares, and own masked numbers if they were made."""
         self.sent = stored.shares("sent", self.number, self.place.neighbours)
         self.got = stored.shares("got", self.number, self.place.neighbours)
         self.prepared, self.masked = stored.prepared().get(self.number), masked
@@ -225,6 +233,7 @@ class Epoch(Secret):
     # Shares
 
     def draw(self, streams: Streams, keys: Keys) -> list[Effect]:
+        """Draw a share for every neighbour; all are on disk before one is sent."""
         kept, frames = list[Effect](), dict[str, bytes]()
         for name in self.place.neighbours:
             fresh = name not in self.sent
@@ -250,6 +259,7 @@ class Epoch(Secret):
     def take_share(
         self, sender: str, share: Share, frame: bytes, phase: str
     ) -> list[Effect]:
+        """Check a share; keep a neighbour's first, as long as it is waited for."""
         early = share.epoch == self.number + self._plan.epochs_per_sum
         if not (early and phase == SUMMING):
             self.check_now(sender, share.epoch)
@@ -276,10 +286,12 @@ class Epoch(Secret):
         return [self.keep(sender, share, frame)] if phase in BEFORE_READY else []
 
     def keep(self, sender: str, share: Share, frame: bytes) -> Persist:
+        """Keep a neighbour's share that has been checked."""
         self.got[sender] = share
         return Persist(f"got/{self.number}/{sender}", frame)
 
     def confirm(self) -> list[Effect]:
+        """Confirm every link; forget a confirmation that came early and is wrong."""
         held, out = self.confirmations, list[Effect]()
         for name in self.place.neighbours:
             if name in held and not self._agrees(name, held[name]):
@@ -288,6 +300,7 @@ class Epoch(Secret):
         return out
 
     def take_confirm(self, sender: str, confirm: Confirm, phase: str) -> None:
+        """Check a confirmation, and keep it as long as it is waited for."""
         self.check_now(sender, confirm.epoch)
         if phase not in BEFORE_READY:
             return
@@ -299,6 +312,7 @@ class Epoch(Secret):
         self.confirmations[sender] = confirm
 
     def _confirmation(self, name: str) -> Confirm:
+        """Return the digest of both shares of a link; what is held never changes."""
         if name not in self._known:
             drawn = {self.place.me: self.sent[name], name: self.got[name]}
             layout = self._plan.codec.layout
@@ -322,6 +336,7 @@ class Epoch(Secret):
     # Masked numbers
 
     def prepare(self, nonce: bytes) -> Masked:
+        """Return the private numbers plus the mask, not signed yet."""
         numbers = self._plan.law.wrap(add(self.private, self.mask()))
         me = self.place.me
         return Masked(party=me, epoch=self.number, nonce=nonce, numbers=numbers)
@@ -335,6 +350,7 @@ class Epoch(Secret):
         return [Send(name, frame) for name in self.place.neighbours]
 
     def take_tree(self, sender: str, message: Up | Down) -> None:
+        """Check and keep a subtree's sum, or the total."""
         self.check_now(sender, message.epoch)
         self.check_kind(sender, message.numbers)
         if self._plan.spread != "tree":
@@ -359,6 +375,7 @@ class Epoch(Secret):
         return self._subtree() if self.place.parent is None else self._from_above
 
     def _subtree(self) -> Numbers | None:
+        """Return the sum of this party's subtree, if all of it is here."""
         assert self.masked is not None
         if not self._from_below.keys() >= set(self.place.children):
             return None
@@ -368,6 +385,7 @@ class Epoch(Secret):
         return self._plan.law.wrap(total)
 
     def total_of(self, shown: Mapping[str, Masked]) -> Numbers:
+        """Return the sum of everybody's masked numbers."""
         total = np.zeros(self._plan.size, dtype=self._plan.law.dtype)
         for name in self.members:
             total = add(total, shown[name].numbers)
@@ -376,6 +394,7 @@ class Epoch(Secret):
     # What a neighbour has
 
     def held_of(self, name: str) -> tuple[int, int]:
+        """Return the epochs of a neighbour's share and confirmation, -1 for none."""
         share, confirm = self.got.get(name), self.confirmations.get(name)
         return (
             -1 if share is None else share.epoch,
@@ -383,6 +402,7 @@ class Epoch(Secret):
         )
 
     def has_sum_of(self, name: str) -> bool:
+        """Say whether a neighbour's sum along the tree is here."""
         below = name in self._from_below
         return below or (self._from_above is not None and name == self.place.parent)
 
@@ -415,6 +435,7 @@ class Sums(Secret):
         self._passed_down: tuple[int, bytes] | None = None
 
     def restore(self, stored: Stored) -> None:
+        """Take back what earlier starts have kept."""
         self._known = stored.decoded()
         self._masked = stored.masked()
         self._passed_down = stored.passed_down()
@@ -432,6 +453,7 @@ class Sums(Secret):
         return len(self._known) * self._plan.epochs_per_sum + n_lost
 
     def has(self, epoch: int) -> bool:
+        """Say whether an epoch's sum is known."""
         return epoch // self._plan.epochs_per_sum < len(self._known)
 
     def add(self, total: DecodedSum, masked: Masked) -> None:
@@ -439,6 +461,7 @@ class Sums(Secret):
         self._masked[masked.epoch] = masked
 
     def masked(self, epoch: int) -> Masked | None:
+        """Return own masked numbers of an earlier sum."""
         return self._masked.get(epoch)
 
     def unfinished(self, epoch: int) -> Masked | None:

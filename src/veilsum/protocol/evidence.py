@@ -31,6 +31,7 @@ def to_sign(digest: bytes, plan: bytes) -> bytes:
 
 
 def named(record: Record, digest: bytes) -> Held:
+    """Return a record's name with the start of its content's digest."""
     return (*record.id, digest[:16])
 
 
@@ -124,11 +125,13 @@ class Contradiction:
 
     @property
     def digests(self) -> tuple[str, str]:
+        """SHA-256 of both frames, hexadecimal."""
         one, other = (hashlib.sha256(frame).hexdigest() for frame in self.frames)
         return one, other
 
     @property
     def deed(self) -> str:
+        """Which two records its author signed."""
         one, other = self.kinds
         if {one, other} == {"Ready", "Masked"}:
             return (
@@ -153,6 +156,7 @@ class Contradiction:
         )
 
     def pack(self) -> bytes:
+        """Return both frames for the party's own disk."""
         return msgspec.msgpack.encode(self.frames)
 
 

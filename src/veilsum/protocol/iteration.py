@@ -44,6 +44,7 @@ class Iteration(Secret):
 
     @property
     def finished(self) -> bool:
+        """Whether the last round is done."""
         assert self._method is not None
         return self._method.finished(self._state)
 
@@ -55,6 +56,7 @@ class Iteration(Secret):
             self._state = self._method.begin(masked, place.members, place.me)
 
     def restore(self, stored: Stored) -> None:
+        """Take back what an earlier start has kept, if it got that far."""
         assert self._method is not None
         if (kept := stored.rounds()) is None:
             return
@@ -110,6 +112,7 @@ class Iteration(Secret):
         ]
 
     def say(self) -> list[Effect]:
+        """Tell the neighbours this round's numbers, unless there is no round left."""
         method, state = self._method, self._state
         assert method is not None
         if method.finished(state):
@@ -151,5 +154,6 @@ class Iteration(Secret):
         return status.round > max(self._said, default=-1) + self._plan.checkpoint
 
     def repair(self, sender: str, status: Status) -> list[Effect]:
+        """Say again what a neighbour has not heard."""
         said = self._said.items()
         return [Send(sender, frame) for index, frame in said if index > status.round]

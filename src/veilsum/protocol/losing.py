@@ -40,6 +40,7 @@ class Situation:
     withheld: tuple[str, ...] = ()
 
     def silent(self) -> tuple[str, ...]:
+        """Return whom to go on without now that a deadline is over."""
         may = self._may_drop() and bool(self.lacks) and self._stands_without(self.lacks)
         return self.lacks if may else ()
 

@@ -118,6 +118,7 @@ class Deadline:
         self._place: object = None
 
     def set(self, place: object, seconds: float) -> SetTimer:
+        """Start waiting anew: earlier deadlines no longer count."""
         self._generation += 1
         self._place = place
         return SetTimer(f"deadline/{self._generation}", seconds)
@@ -176,10 +177,12 @@ class Machine(Secret):
 
     @property
     def epoch(self) -> int:
+        """Which epoch this is: no number ever comes twice in a run."""
         return self._epoch.number
 
     @property
     def members(self) -> tuple[str, ...]:
+        """Who is in the epoch, in the plan's order."""
         return self._epoch.members
 
     @property
@@ -188,6 +191,7 @@ class Machine(Secret):
 
     @property
     def round(self) -> int:
+        """How many rounds of an iterative method are done."""
         return self._iteration.index
 
     @property
@@ -209,6 +213,7 @@ class Machine(Secret):
 
     @property
     def accused(self) -> Mapping[str, str]:
+        """What others did, by name, that no honest party does."""
         proofs = self._book.evidence.values()
         return {
             **self._peers.faults,
@@ -220,11 +225,13 @@ class Machine(Secret):
         return self._peers.is_deaf_to(neighbour)
 
     def n_in_vain(self, neighbour: str) -> int:
+        """Return how many messages of a neighbour have changed nothing."""
         return self._peers.in_vain[neighbour]
 
     # What happens to a party
 
     def start(self) -> list[Effect]:
+        """Take part, as a party that has never been in this run."""
         self._first_call()
         start, plan = self._book.start, self.plan.digest
         self._keep("self", msgspec.msgpack.encode([start, self._secret_key]))
@@ -385,6 +392,7 @@ class Machine(Secret):
         self._out.append(Persist(key, value))
 
     def _publish(self, record: R) -> None:
+        """Sign a record, keep it durably, then tell everybody."""
         sealed = self._book.sealed(record)
         frame = self._book.add(sealed)
         kind, epoch, _ = sealed.id
@@ -392,10 +400,12 @@ class Machine(Secret):
         self._out += self._peers.tell(sealed, frame)
 
     def _show(self, masked: Masked) -> None:
+        """Show masked numbers to everybody, once."""
         if masked.id not in self._book:
             self._out += self._peers.tell(masked, self._book.add(masked))
 
     def _ask(self, *, reply: bool = True, to: Iterable[str] | None = None) -> None:
+        """Tell neighbours what is here, so that they send what is not."""
         for name in self._peers.names if to is None else to:
             status = self._status(name, reply=reply)
             self._out.append(Send(name, self.plan.codec.encode(status)))
@@ -429,6 +439,7 @@ class Machine(Secret):
         )
 
     def _arm(self) -> None:
+        """Start waiting anew; for people to come, longer than usual."""
         policy = self.plan.policy
         seconds = policy.meeting if self._is_meeting() else policy.deadline
         self._out.append(self._deadline.set(self._where(), seconds))
@@ -439,6 +450,7 @@ class Machine(Secret):
         return first and self.plan.policy.meeting > self.plan.policy.deadline
 
     def _where(self) -> tuple[str, int, int]:
+        """Return how far this party is; the same place a deadline later is silence."""
         return (self.phase, self.epoch, self.round)
 
     def _enter(self, phase: str) -> None:
@@ -449,6 +461,7 @@ class Machine(Secret):
     def _begin_epoch(
         self, lost: tuple[str, ...], private: Numbers | None = None
     ) -> None:
+        """Begin an epoch: nothing of it is known yet but what is to be summed."""
         place, graph = self._epoch.place, self.plan.topology
         if lost != self.lost:
             kept = [graph.index(name) for name in graph.parties if name not in lost]
@@ -602,6 +615,7 @@ class Machine(Secret):
         return self._emit()
 
     def _emit(self) -> str:
+        """Show the masked numbers as the plan says."""
         epoch = self._epoch
         assert epoch.masked is not None
         if self._iteration.planned and not epoch.fallback:
@@ -632,6 +646,7 @@ class Machine(Secret):
         return self._book.all_shown(self.epoch, self.members)
 
     def _take_sum(self) -> str:
+        """Keep the total; go on to the next sum, or to the answer."""
         if self._epoch.by_tree:
             total = self._epoch.total_by_tree()
             assert total is not None
@@ -652,6 +667,7 @@ class Machine(Secret):
         return self._draw_shares()
 
     def _keep_sum(self, total: Numbers) -> None:
+        """Keep a total and deliver it; its shares are needed no more."""
         epoch, sums = self._epoch, self._sums
         assert epoch.masked is not None
         frame = self.plan.codec.encode(Down(epoch.number, total))
@@ -676,6 +692,7 @@ class Machine(Secret):
     # iterating
 
     def _say(self) -> None:
+        """Tell the neighbours this round's numbers, after keeping the state."""
         self._out += self._iteration.keep()
         self._out += self._iteration.say()
 
@@ -699,6 +716,7 @@ class Machine(Secret):
     # agreeing
 
     def _propose(self) -> str:
+        """Keep the answer; the lowest name tells everybody its own."""
         assert self._answer is not None
         # In rounds, who stood in for somebody knows a sum that others do not.
         rounds = self._iteration.planned
@@ -787,6 +805,7 @@ class Machine(Secret):
         return known or deposited or over or given_up
 
     def _repair(self, sender: str, status: Status) -> None:
+        """Send a neighbour what it lacks of everything."""
         epoch = self._epoch
         # A party that has ended resends nothing by itself: it answers every time.
         ended = self.phase in CLOSED
@@ -807,6 +826,7 @@ class Machine(Secret):
         self._out += self._sums.repair(sender, status, epoch.place)
 
     def _on_record(self, sender: str, record: Record, frame: bytes) -> bool:
+        """Look at what everybody gets, unless too much of it comes to nothing."""
         if self._peers.has_wasted(sender):
             raise UntimelyError(sender, "says too much at once that comes to nothing")
         try:

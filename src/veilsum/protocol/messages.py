@@ -111,12 +111,16 @@ class Deposit(Message, frozen=True, array_like=True, tag=True, eq=False):
 
 
 class Round(Message, frozen=True, array_like=True, tag=True, eq=False):
+    """What an iterative method tells its neighbours in one round."""
+
     epoch: Epoch
     index: Epoch
     numbers: np.ndarray
 
 
 class Up(Message, frozen=True, array_like=True, tag=True, eq=False):
+    """The sum of the masked vectors of the sender's subtree."""
+
     epoch: Epoch
     numbers: np.ndarray
 
@@ -129,6 +133,8 @@ class Down(Message, frozen=True, array_like=True, tag=True, eq=False):
 
 
 class Join(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):
+    """The author takes part, under the plan with this digest: its first record."""
+
     plan: Bytes32
 
     @staticmethod
@@ -172,6 +178,8 @@ class Masked(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=T
 
 
 class Result(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):
+    """The answer as its author computed it."""
+
     numbers: np.ndarray
 
 
@@ -207,6 +215,7 @@ MESSAGES: tuple[type[Message], ...] = (
 def check_numbers(
     sender: str, numbers: Numbers, wanted: tuple[np.dtype[np.generic], int]
 ) -> None:
+    """Refuse numbers of another type, or of another count, than a message has."""
     if (numbers.dtype, numbers.size) != wanted:
         raise PeerProtocolError(
             sender,

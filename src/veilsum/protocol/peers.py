@@ -58,15 +58,18 @@ class Peers:
         self._resends = 0
 
     def present(self, name: str) -> bytes:
+        """Return a neighbour's present start, as far as it is known."""
         return self._present.get(name, NOBODY)
 
     def have_echoed(self, names: Iterable[str]) -> bool:
         return self.echoed.issuperset(names)
 
     def is_deaf_to(self, sender: str) -> bool:
+        """Say whether a neighbour has lost the right to be heard."""
         return self._refused[sender] >= MOST_REFUSED
 
     def blame(self, sender: str, error: PeerProtocolError) -> None:
+        """Note a message that no honest party signs or passes on."""
         self.faults.setdefault(error.party, str(error))
         self._refused[sender] += 1
 

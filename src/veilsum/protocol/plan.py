@@ -135,6 +135,7 @@ class Plan:
         return hashlib.sha256(content).digest()
 
     def to_json(self) -> str:
+        """Return everything but the terms as JSON with sorted keys."""
         law, masks = self.law, self.law.masks
         found: dict[str, Any] = {
             "parties": self.parties,
@@ -184,6 +185,7 @@ class Plan:
 
     @property
     def epochs_per_sum(self) -> int:
+        """How many epochs a sum may take: with everybody, and after each loss."""
         return len(self.parties) + 1
 
     @property

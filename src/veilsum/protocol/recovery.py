@@ -49,11 +49,13 @@ class Stored(Secret):
     written: Mapping[str, bytes]
 
     def has_spoken(self) -> bool:
+        """Say whether an earlier start got as far as to tell anybody anything."""
         return any(
             key == "aborted" or key.startswith("record/") for key in self.written
         )
 
     def start(self) -> tuple[bytes, bytes]:
+        """Return who joined, and the key of the fingerprints."""
         joined_as, secret_key = _unpack(self.written["self"])
         return joined_as, secret_key
 
@@ -64,9 +66,11 @@ class Stored(Secret):
         return tuple(_unpack(self.written["lost"])) if "lost" in self.written else ()
 
     def fingerprint(self, epoch: int) -> bytes | None:
+        """Return what an epoch's masks were bound to."""
         return self.written.get(f"input/{epoch}")
 
     def shares(self, way: str, epoch: int, names: Iterable[str]) -> dict[str, Share]:
+        """Return an epoch's shares by neighbour, `sent` to them or `got` from them."""
         frames = {name: self.written.get(f"{way}/{epoch}/{name}") for name in names}
         return {
             name: cast(Share, self.plan.codec.decode(frame))
@@ -75,6 +79,7 @@ class Stored(Secret):
         }
 
     def prepared(self) -> dict[int, Masked]:
+        """Return own masked numbers of epochs that are not committed yet."""
         found = cast(list[Masked], self._messages("prepared/"))
         return {one.epoch: one for one in found}
 
@@ -93,6 +98,7 @@ class Stored(Secret):
         return {one.epoch: one for one in found}
 
     def decoded(self) -> list[DecodedSum]:
+        """Return the sums that are known, in order."""
         found = list[DecodedSum]()
         while (frame := self.written.get(f"answer/{len(found)}")) is not None:
             total = cast(Down, self.plan.codec.decode(frame))
@@ -103,12 +109,14 @@ class Stored(Secret):
         return tuple(one.value for one in self.decoded())
 
     def passed_down(self) -> tuple[int, bytes] | None:
+        """Return the last total that went down the tree, as the frame it went in."""
         if "down" not in self.written:
             return None
         epoch, frame = _unpack(self.written["down"])
         return epoch, frame
 
     def rounds(self) -> tuple[bytes, dict[int, bytes]] | None:
+        """Return an iterative method's packed state, and what was said around it."""
         if "rounds" not in self.written:
             return None
         said: dict[int, bytes] = {}
@@ -119,6 +127,7 @@ class Stored(Secret):
         return self.written["rounds"], said
 
     def result(self) -> Vector | None:
+        """Return the answer that this party found."""
         found = self.written.get("result")
         return None if found is None else np.frombuffer(found)
 

@@ -692,6 +692,7 @@ class DispatchKind(QuestionKind[DispatchSpec]):
     def made_up(
         self, asked: Consortium, chance: np.random.Generator, spread: float
     ) -> Frame:
+        """Return generators that can meet the demand beside them, within the prices."""
         spec = self.section(asked)
         low, high = spec.prices
         n, periods = 6, spec.periods
@@ -712,6 +713,7 @@ class DispatchKind(QuestionKind[DispatchSpec]):
         return load_pandas().DataFrame(made)
 
     def contribution(self, recipe: Any, data: Frame) -> Contribution:
+        """Return what one holder of generators gives, at whatever prices are asked."""
         from veilsum.files.datasets import fleet_of, site_of
 
         search = recipe.search

@@ -77,6 +77,7 @@ class MetaRecipe(SumsOnly):
 
     @cached_property
     def layout(self) -> Layout:
+        """Weights and estimates of studies, their number, and rows of tables."""
         rows = (scalar("rows", bits=64), scalar("left_out")) if self.of_rows else ()
         return Layout((self.ranges.sums, scalar("studies"), *rows))
 
@@ -96,6 +97,7 @@ class MetaRecipe(SumsOnly):
         return self.layout.pack(study_sums=found, studies=1, **rows)
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
+        """Return the number of rows, which the first sum of tables has."""
         first = self.of_rows and len(sums) == 1
         return {"rows": self.layout.unpack(sums[0])["rows"]} if first else {}
 
@@ -111,6 +113,7 @@ class MetaRecipe(SumsOnly):
 
     @property
     def answer_size(self) -> int:
+        """Both means with their errors, Q, and the variance between studies."""
         return 6
 
     @property
@@ -146,6 +149,7 @@ class MetaRecipe(SumsOnly):
         return totals.fixed, totals.random(self._again(sums))
 
     def answer(self, sums: Sums) -> Vector:
+        """Return both means with their errors, Q, and the variance between studies."""
         fixed, random = self.pooled(sums)
         both = [
             float(one)

@@ -101,6 +101,7 @@ class MixedRecipe(ManyRounds[ThetaState]):
 
     @property
     def answer_size(self) -> int:
+        """Fixed effects, the variance of rows, and covariances of random effects."""
         return len(self.model.names) + 1 + self.model.mixing.n_theta
 
     @property
@@ -123,11 +124,13 @@ class MixedRecipe(ManyRounds[ThetaState]):
         return self.model.fit(found.answer, found.rounds)
 
     def answer(self, sums: Sums) -> Vector:
+        """Return fixed effects, the variance of rows, and those of random effects."""
         found = self.fit(sums)
         spread = found.random_covariance[np.tril_indices(len(found.random))]
         return np.concatenate([found.coefficients, [found.residual_variance], spread])
 
     def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows, and the theta that it is about."""
         tried = self.state(sums).tried
         theta = tuple(one / 2.0**THETA_BITS for one in tried.theta)
         where = f"theta = {', '.join(f'{one:.6g}' for one in theta)}"
@@ -221,6 +224,7 @@ class MixedJob(OnFormula[OwnProducts]):
 
     @property
     def words(self) -> str:
+        """What is released belongs to this statistic, whatever the round."""
         return (
             f"mixed model of {self.base.model.response} on "
             f"{', '.join(self.base.model.names)}, random {', '.join(self.random)}"

@@ -140,6 +140,7 @@ class SurvivalJob(SchemaJob[Ended]):
 
     @property
     def schema(self) -> Schema:
+        """What tables were agreed to look like, as far as it matters here."""
         return self.used
 
     @property
@@ -155,6 +156,7 @@ class SurvivalJob(SchemaJob[Ended]):
 
     @property
     def groups(self) -> tuple[Group, ...]:
+        """Levels, events and intervals that few parties might hold, and their cells."""
         time, event = self.formula.time, self.formula.event
         places = self.grid.places
         if self.group is None:
@@ -192,6 +194,7 @@ class SurvivalJob(SchemaJob[Ended]):
         return SurvivalRecipe(self.words, len(self.labels), self.grid.size, limit)
 
     def bring(self, table: CheckedTable) -> Ended:
+        """Return where a table's rows end: all that is ever asked of it."""
         times = table.numbers(self.formula.time)
         events = events_of(table, self.formula.event)
         ends = self.grid.tally(
@@ -255,6 +258,7 @@ class SurvivalJob(SchemaJob[Ended]):
         return found
 
     def pooled(self, own: Mapping[str, Ended]) -> dict[str, Vector]:
+        """Return the curves that one owner of all rows would find, at agreed times."""
         tables = [one.table for one in own.values()]
         times = np.concatenate([one.numbers(self.formula.time) for one in tables])
         every = replace(self, grid=TimeGrid.of(np.unique(times)))

@@ -351,6 +351,7 @@ def network_figure(
 
 
 def _way(start: FloatArray, end: FloatArray, *, bent: bool) -> FloatArray:
+    """Return the points of a link: its ends, or those of a bow between them."""
     along = np.linspace(0.0, 1.0, 25 if bent else 2)
     across = np.array([end[1] - start[1], start[0] - end[0]])
     bow = 4.0 * along * (1.0 - along) * (0.13 if bent else 0.0)
@@ -361,6 +362,7 @@ def _way(start: FloatArray, end: FloatArray, *, bent: bool) -> FloatArray:
 def _role(
     name: str, bad: set[str], weak: set[str], known: Mapping[str, float]
 ) -> tuple[str, str, str]:
+    """Return what a party is in a network, its mark, and the mark's edge."""
     if name in bad:
         return "colludes", "X" if name in weak else "s", BLACK
     if not isfinite(known.get(name, 0.0)):
@@ -434,6 +436,14 @@ def epsilon_figure(
 def success_figure(
     success: Callable[[float], float], furthest: float, title: str, caption: str = ""
 ) -> Any:
+    """Return the best attacker's success against how far apart two inputs are.
+
+    Args:
+        success: at a distance.
+        furthest: the largest distance that is drawn.
+        title: what to notice.
+        caption: what it rests on.
+    """
     figure, (axis,) = panels(2.9, title=title, caption=caption)
     distances = np.linspace(0.0, furthest, 161)
     heights = [success(float(one)) for one in distances]
@@ -736,6 +746,14 @@ def survival_figure(
     *,
     life_table: bool = False,
 ) -> Any:
+    """Return the curves with their intervals, and below them the numbers at risk.
+
+    Args:
+        result: the curves.
+        title: what to notice.
+        caption: what it rests on.
+        life_table: whether these are life tables; else by Kaplan and Meier.
+    """
     curves = result.life_tables if life_table else result.curves
     agreed = counted(len(result.times), "agreed time")
     told = (
@@ -1127,6 +1145,16 @@ def lines_figure(
     *,
     scales: tuple[str, str] = ("linear", "linear"),
 ) -> Any:
+    """Return curves over one axis, with their names below it.
+
+    Args:
+        x: what they are drawn over.
+        curves: by name.
+        labels: of both axes.
+        title: what to notice.
+        caption: what they rest on.
+        scales: of both axes, `linear` or `log`.
+    """
     figure, (axis,) = panels(
         2.8, title=title, caption=caption, bottom=0.6 + 0.19 * ((len(curves) + 1) // 2)
     )

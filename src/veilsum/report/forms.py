@@ -263,6 +263,7 @@ def _of_one_risk(
     base: int,
     measures: list[str],
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the six answers about one of the tool's three risks, if it remains."""
     own, here = words(language, "pia"), [r for r in risks(facts) if r.kind == kind]
     if not here:  # of a survey that is over no answer can be lost
         return
@@ -599,6 +600,7 @@ def _workflow(facts: PlanFacts, now: datetime) -> dict[str, Any]:
 
 
 def _bagged(payload: Mapping[str, bytes], facts: PlanFacts) -> dict[str, bytes]:
+    """Return files as one BagIt folder, with SHA-512 of everything."""
     name = f"run-{uuid.uuid5(NAMESPACE, facts.run)}"
 
     def manifest(files: Mapping[str, bytes]) -> bytes:

@@ -341,6 +341,7 @@ def _answer(run: ReportedRun) -> Iterator[Html]:
 
 
 def _rows(given: Any, answer: Any) -> Iterator[Html]:
+    """Yield a result's table; without one, the numbers of its answer."""
     if isinstance(given, list) and given and all(isinstance(x, dict) for x in given):
         keys = [str(key) for key in given[0]]
         rows = [[_told(row.get(key)) for key in keys] for row in given]
@@ -626,6 +627,7 @@ def _study_file(folder: Path, digest: str) -> tuple[Path, AgreedStudy] | None:
 
 
 def _one_of(run: ReportedRun) -> Iterator[Html]:
+    """Yield one question of several, its answer, and the rest folded."""
     yield from _question(run)
     yield from _answer(run)
     yield folded("What is promised", *_promise(run))

@@ -236,6 +236,7 @@ class TableKind(QuestionKind[Q], Generic[Q, J]):
         )
 
     def plan(self, consortium: Consortium) -> Asked:
+        """Return the rounds and terms that follow from schema, rules and graph."""
         (spec,), schema = consortium.questions, consortium.schema
         assert schema is not None
         with about(spec.heading):

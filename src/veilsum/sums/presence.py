@@ -303,6 +303,7 @@ class Screened(SumsOnly):
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
+        """Counts of parties first, then what the recipe inside shows."""
         first = Foreseen("holders", self.release(()).statistics)
         return (first, *self.inner.foreseen)
 

@@ -282,6 +282,7 @@ class EndsRecipe(OneRound):
 
     @cached_property
     def layout(self) -> Layout:
+        """Rows that end in each cell, later, and left out."""
         cells, (events, others, later) = (self.n_lines, self.n_places), self.keys
         return Layout(
             (
@@ -557,6 +558,7 @@ class Guarded:
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
+        """The recipe's rounds, each with the number for objections."""
         return tuple(
             replace(one, statistics={**one.statistics, OBJECTIONS: 1})
             for one in self.inner.foreseen

@@ -196,7 +196,7 @@ class JobResult(Shown):
 
 def finite(value: float | None) -> float | None:
     """Return None for nan and infinities, which JSON does not have."""
-    return float(value) if value is not None and isfinite(value) else None
+    return value if value is not None and isfinite(value) else None
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -225,6 +225,7 @@ class SurveyHost:
         return JSONResponse({"error": "there is no such page"}, status_code=404)
 
     async def _challenge(self, _: Request) -> Response:
+        """Give something fresh, for a member to sign."""
         return Response(self._door.challenge(), media_type="text/plain")
 
     async def _give_single(self, _: Request) -> Response:
@@ -243,6 +244,7 @@ class SurveyHost:
         return FileResponse(self._folder / RESULT, media_type="application/json")
 
     async def _show_result(self, request: Request) -> Response:
+        """Show the totals, and the digests by which a guest finds its receipt."""
         if not (self._folder / RESULT).is_file():
             return JSONResponse({"error": "there is no result yet"}, status_code=404)
         found = json.loads((self._folder / RESULT).read_bytes())

@@ -307,6 +307,7 @@ def _is_reported(one: RunStatus) -> bool:
 
 
 def _drawn(digest: str, file: Path) -> dict[str, Any] | None:
+    """Return a run's title, parties, places and links, from its consortium file."""
     agreed = _agreed(digest, file)
     if agreed is None:
         return None

@@ -204,6 +204,7 @@ class Guard:
         return own and site == "same-origin"
 
     async def _read(self, receive: Receive) -> tuple[Response | None, Receive]:
+        """Read a body whole, or say why not; return what gives it to the page."""
         pieces: list[bytes] = []
         try:
             async with asyncio.timeout(self._bounds.seconds):

@@ -218,6 +218,7 @@ def _met(success: float | None, wanted: Target) -> bool:
 
 
 def most_work(topology: Topology) -> float:
+    """Return how much a search for colluders may do while somebody draws."""
     return EXACT_WORK if topology.n_parties < EXACT_BELOW else QUICK_WORK
 
 
@@ -316,6 +317,7 @@ def _check_family(spec: str) -> None:
 
 
 def drawn(topology: Topology) -> dict[str, Any]:
+    """Return a network with places for its parties, within the unit circle."""
     _check_size(topology.n_parties, topology.n_edges)
     names = [*map(check_name, topology.parties)]
     if topology.directed:

@@ -73,6 +73,7 @@ class JaxEngine(PlainEngine):
 
     @cached_property
     def _tables(self) -> Tables:
+        """Costs and weights in the task's precision, on JAX's device."""
         weights, precision = self.task.weights, self.task.precision
         tables: Tables = {name: mixing_table(w) for name, w in weights.items()}
         parts = parts_of(closed_form(self.task.cost))
@@ -95,6 +96,7 @@ class JaxEngine(PlainEngine):
 
     @cached_property
     def _widths(self) -> tuple[int, int]:
+        """How long a party's row is, and how long it is in the loop."""
         dim = self.task.start.shape[-1]
         piece = PIECE // np.dtype(self.task.precision).itemsize
         gathered = any(not is_dense(one) for one in self.task.weights.values())
@@ -307,6 +309,7 @@ def reaching(point: Any, dim: int, x: Any) -> Any:
 
 
 def into_ball(ball: Ball, x: Any) -> Any:
+    """Pull every outside point straight to the sphere."""
     jnp = load_jax().numpy
     centre = reaching(ball.centre, ball.dim, x)
     away = x - centre

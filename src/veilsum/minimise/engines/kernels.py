@@ -166,6 +166,7 @@ def _arithmetic(name: str) -> Any:
 
 
 def _overload(operation: Any, name: str) -> None:
+    """Let numba join lanes where Python's operator stands."""
     join = _arithmetic(name)
 
     @overload(operation)

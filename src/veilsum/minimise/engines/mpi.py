@@ -440,6 +440,7 @@ class MpiEngine:
         return self._engine.begin()
 
     def advance(self, state: State, count: int) -> State:
+        """Return this rank's parties after so many more iterations."""
         return self._engine.advance(state, count)
 
     def points(self, state: State) -> PartyPoints:

@@ -86,6 +86,7 @@ class FusedEngine:
 
     @cached_property
     def _source(self) -> PlainEngine:
+        """The method's own source, parties in the states' order."""
         task = self.task if self._order is None else ordered(self.task, self._order)
         return WithProducts(task)
 
@@ -345,6 +346,7 @@ def number(value: float, precision: Precision) -> Any:
 
 
 def sides(domain: Domain, precision: Precision) -> tuple[Numbers, Numbers]:
+    """Return the least and the greatest coordinates of points of a box, or of all."""
     if isinstance(domain, Box):
         return domain.lower.astype(precision), domain.upper.astype(precision)
     infinite = np.full(domain.dim, np.inf, precision)

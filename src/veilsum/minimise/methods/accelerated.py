@@ -102,6 +102,7 @@ class AcceleratedTracking:
         return AcceleratedState(x, x, cost.gradient(x))
 
     def outgoing(self, state: AcceleratedState) -> Vectors:
+        """Return q - s / L_bar, or the tracker in the second round."""
         return state.tracker if state.moved else self.aim(state)
 
     def parts(self, state: AcceleratedState) -> tuple[Weighting, ...]:

@@ -99,6 +99,7 @@ class RunningSums(Stepped):
     def advance(
         self, state: RunningSumState, mixed: Message, cost: EffectiveCost
     ) -> RunningSumState:
+        """Return the next iterate from the last that was heard of every neighbour."""
         pulled, taken_in = np.split(mixed, 2, axis=-1)
         x = self.domain.project(pulled)
         arrived = taken_in - state.taken_in

@@ -90,6 +90,7 @@ class BinnedRecipe(SumsOnly):
 
     @cached_property
     def first(self) -> Layout:
+        """The first sum of the regression, and rows before they are cut."""
         base = self.base.newton.scales.layout("first") + LEFT_OUT
         return base.padded(self.layout.size - ROWS.size) + ROWS
 
@@ -323,6 +324,7 @@ class BinnedCoxJob(TimedJob[CutRows]):
 
     @property
     def words(self) -> str:
+        """What is released belongs to this statistic, whatever the round."""
         left = self.text.partition("~")[0].strip()
         return (
             f"Cox regression of {left} on {', '.join(self.names)}, with one baseline "

@@ -44,6 +44,7 @@ class HazardResult(Fitted[F]):
         return load_pandas().DataFrame(made, index=list(self.inference.names))
 
     def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON: those of every run, and the table."""
         lines = [vars(one) for one in table(self.inference)]
         return {
             **super().to_dict(),

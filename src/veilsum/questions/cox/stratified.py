@@ -131,6 +131,7 @@ class CoxJob(TimedJob[CoxRows]):
 
     @property
     def words(self) -> str:
+        """What is released belongs to this statistic, whatever the round."""
         left = self.text.partition("~")[0].strip()
         return (
             f"Cox regression ({self.ties}) of {left} on {', '.join(self.names)}, with "

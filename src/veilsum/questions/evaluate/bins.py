@@ -74,6 +74,7 @@ class BinsRecipe(SumsOnly):
 
     @cached_property
     def layout(self) -> Layout:
+        """Rows and predictions by bin, squared errors, and rows left out."""
         n, bits = self.n_bins, sum_bits([CHANCE_BITS + 1])
         chance = within_bits(CHANCE_BITS + 1)
         return Layout(
@@ -172,6 +173,7 @@ class BinsRecipe(SumsOnly):
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
+        """Counts by bin first, then what the fit shows."""
         shown = self.layout.released
         if self.refit is None:
             return (Foreseen("only", shown),)

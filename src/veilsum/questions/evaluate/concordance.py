@@ -137,6 +137,7 @@ class ConcordanceJob(TimedJob[RiskRows]):
 
     @cached_property
     def cells(self) -> RowBins:
+        """Intervals in which rows end, crossed with bins of their risk."""
         last = self.periods.edges[-1]
         times = (*self.periods.labels, f"beyond {last:g}")
         risks = bin_labels(np.array(self.edges))
@@ -152,6 +153,7 @@ class ConcordanceJob(TimedJob[RiskRows]):
         return ConcordanceRecipe(self.words, self.periods.n_bins, n_bins, limit)
 
     def bring(self, table: CheckedTable) -> RiskRows:
+        """Return a party's rows, when each ends, and the bin of its risk."""
         own = self.timed_rows(table)
         places = places_of(np.array(self.edges), self.known.predictors(own.rows))
         ends = self.periods.places(own.time)

@@ -81,6 +81,7 @@ class FoldsRecipe(OneRound):
 
     @cached_property
     def layout(self) -> Layout:
+        """Sums of least squares for each fold, and rows left out."""
         n, units = self.n_folds, self.fold.counts.units
         ranges = tuple(k for one in self.fold.statistics for k in one.row_ranges()) * n
         bits = self.fold.bits
@@ -243,6 +244,7 @@ class FoldsJob(OnFormula[Brought]):
                 )
 
     def bring(self, table: CheckedTable) -> Brought:
+        """Return a party's table with the rows that the formula makes of it."""
         return self.base.bring(table)
 
     def answer(self, own: Brought, request: str) -> Integers:

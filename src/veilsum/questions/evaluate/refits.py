@@ -59,6 +59,7 @@ class RefitsRecipe(ManyRounds[Refitting]):
 
     @property
     def most(self) -> int:
+        """Those too that ask for rows outside, and the two about folds."""
         return 2 * self.search.newton.max_rounds + 2
 
     def unfinished(self, state: Refitting) -> str:
@@ -92,6 +93,7 @@ class RefitsRecipe(ManyRounds[Refitting]):
         return self.search.coefficients(self.state(sums))
 
     def answer(self, sums: Sums) -> Vector:
+        """Return the coefficients, and then deviances and squared errors by fold."""
         losses = [list(map(float, one[1:])) for one in self.losses(sums)]
         return np.concatenate([*self.coefficients(sums), *losses])
 

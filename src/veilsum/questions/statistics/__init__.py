@@ -75,6 +75,7 @@ class StatisticsRecipe(OneRound):
 
     @cached_property
     def layout(self) -> Layout:
+        """The statistics, padded to the longest sum under any rules."""
         found, populations = self.wishes.layout, self.wishes.populations
         first = 0 if populations is None else populations.layout(None).size
         return found.padded(first)
@@ -220,6 +221,7 @@ class StatisticsJob(SchemaJob[CheckedTable]):
 
     @property
     def schema(self) -> Schema:
+        """What tables were agreed to look like, as far as it matters here."""
         return self.used
 
     @classmethod
@@ -240,6 +242,7 @@ class StatisticsJob(SchemaJob[CheckedTable]):
 
     @property
     def groups(self) -> tuple[Group, ...]:
+        """Groups, bins, cells and values that few parties might hold."""
         return self.wishes.groups()
 
     @property

@@ -113,6 +113,7 @@ class StatisticsKind(TableKind[StatisticsSpec, StatisticsJob]):
     def figures(
         self, draw: Any, result: Any, title: str, **shown: Any
     ) -> dict[str, Any]:
+        """Return boxes of quantiles, and tables of columns with bins."""
         found: dict[str, Any] = {}
         n_rows = f"{result.count} rows of {len(result.released.members)} parties"
         for name, of_all in result.quantiles.items():

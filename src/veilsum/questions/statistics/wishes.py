@@ -110,6 +110,7 @@ class Wishes:
         return "; ".join(parts)
 
     def groups(self) -> tuple[Group, ...]:
+        """Return groups, bins, cells and values that few parties might hold."""
         if self.by is None:
             return self._crossed
         lacking = (Lacking(name, self.by) for name in self.gapped)
@@ -141,6 +142,7 @@ class Wishes:
 
     @cached_property
     def layout(self) -> Layout:
+        """Row counts and moments, cells, missing values, rows left out."""
         moments = Moments.layout(self.measures)
         if self.by is not None:
             n, k, bits = self.n_groups, len(self.columns), moments.bits
@@ -401,6 +403,7 @@ class _View(Secret):
         return [self.table.whole(one.column)[rows] for one in axes]
 
     def moments(self, by: Axis) -> dict[str, Any]:
+        """Return rows, and each column's rows, sums and squares, by group."""
         (groups,) = self.columns((by,), ())
         found = [
             [marginal_of(part, measure) for part in self.by_group(name)[1:]]
